@@ -1,0 +1,57 @@
+# `make demo` shows sandrl at work, `make test` tests it; both set up .venv first, and only when the lock has changed.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+SETUP   = $(PYTHON) tools/setup_venv.py
+# Extra words for the program at hand: make test ARGS='-k judge'.
+ARGS   ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check static format lint types imports generated venv venv-base lock bench clean
+
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+venv-base:
+	@$(SETUP) --lock base $(VENV)
+
+venv: ## Set up .venv for development
+	@$(SETUP) --lock dev $(VENV)
+
+demo: venv-base ## Score five completions in five isolated sandboxes
+	@$(BIN)/sandrl reward $(ARGS)
+
+test: venv ## Run the tests
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: static test ## Run everything that CI runs
+
+static: format lint types imports generated
+
+format: venv
+	@$(BIN)/ruff format --check --quiet . || { echo 'format: run $(BIN)/ruff format .' >&2; exit 1; }
+
+lint: venv
+	@$(BIN)/ruff check .
+
+types: venv
+	@$(BIN)/mypy
+
+imports: venv
+	@$(BIN)/lint-imports --no-cache
+
+generated: venv
+
+bench: venv ## Measure the reward throughput against bare subprocesses
+	@$(BIN)/python -m benchmarks.reward_throughput $(ARGS)
+
+# Universal resolution: one file for every Python and platform; no index addresses in it.
+COMPILE = $(BIN)/uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
+	--no-annotate --custom-compile-command 'make lock' pyproject.toml requirements/build.in
+
+lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versions)
+	@$(COMPILE) $(ARGS) -o requirements/base.txt
+	@$(COMPILE) $(ARGS) --extra dev -c requirements/base.txt -o requirements/dev.txt
+
+clean: ## Remove .venv and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -1,0 +1,76 @@
+"""Reinforcement learning with code-execution rewards, in isolated sandboxes.
+
+The public names below are loaded on first use: `import sandrl` itself costs nothing and needs nothing but the standard
+library, because the sandbox launcher imports this package in an interpreter that has no site-packages.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sandrl.errors import (
+        AuthenticationError,
+        CleanupError,
+        GateError,
+        HardwareError,
+        InfrastructureError,
+        InputError,
+        InterruptedRunError,
+        MissingExtraError,
+        RuntimeUnavailableError,
+        SandrlError,
+        ServiceError,
+        UsageError,
+    )
+    from sandrl.problems import Case, Completion, Problem, load_completions, load_problems
+    from sandrl.rewards import Verdict, score
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AuthenticationError",
+    "Case",
+    "CleanupError",
+    "Completion",
+    "GateError",
+    "HardwareError",
+    "InfrastructureError",
+    "InputError",
+    "InterruptedRunError",
+    "MissingExtraError",
+    "Problem",
+    "RuntimeUnavailableError",
+    "SandrlError",
+    "ServiceError",
+    "UsageError",
+    "Verdict",
+    "load_completions",
+    "load_problems",
+    "score",
+]
+
+# Where a public name lives; the ones not listed are errors.
+_MODULE_OF = {
+    "Case": "sandrl.problems",
+    "Completion": "sandrl.problems",
+    "Problem": "sandrl.problems",
+    "Verdict": "sandrl.rewards",
+    "load_completions": "sandrl.problems",
+    "load_problems": "sandrl.problems",
+    "score": "sandrl.rewards",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Loads a public name from the module that defines it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_MODULE_OF.get(name, "sandrl.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,7 @@
+"""`python -m sandrl` is the `sandrl` command, for machines where the script is not on PATH."""
+
+import sys
+
+from sandrl.cli.app import main
+
+sys.exit(main())
