@@ -1,0 +1,127 @@
+"""The one exception tree of sandrl, and the exit code each branch ends a command with.
+
+Everything a user can run into derives from `SandrlError`; the command line catches that class once, in
+`sandrl.cli.app`, prints the message and the hint, and exits with the class's `exit_code`.
+
+    SandrlError                        1
+    ├── UsageError                     2   wrong option or combination of options
+    │   ├── InputError                 2   bad file, line or field (names all it knows)
+    │   ├── MissingExtraError          2   an optional dependency is not installed
+    │   └── HardwareError              2   what was asked for needs hardware that is not here
+    ├── GateError                      1   a gate the user set failed (--fail-under, validate, redteam)
+    ├── ServiceError                   3   something outside sandrl does not answer or refuses
+    │   ├── RuntimeUnavailableError    3   the local runtime cannot start or isolate on this machine
+    │   ├── AuthenticationError        3   credentials are missing, wrong or refused
+    │   └── InfrastructureError        3   sandboxes failed in a way that is not the code's fault
+    ├── CleanupError                   4   some sandboxes could not be stopped
+    └── InterruptedRunError          130   Ctrl-C (143 when it was SIGTERM)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+
+class SandrlError(Exception):
+    """Base of every error sandrl raises on purpose.
+
+    Args:
+        message: What happened and to which input, in one line.
+        hint: The next thing to do about it, in one line.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(SandrlError):
+    """An option, or a combination of options, that cannot work."""
+
+    exit_code = 2
+
+
+class InputError(UsageError):
+    """A file, line or field that cannot be used.
+
+    Args:
+        message: What is wrong, without the place.
+        path: The file (`-` for standard input).
+        line: Line number, from 1.
+        field: Name of the field in that line.
+        hint: The next thing to do about it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | Path | None = None,
+        line: int | None = None,
+        field: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        place = "" if path is None else str(path)
+        if line is not None:
+            place = f"{place}:{line}" if place else f"line {line}"
+        parts = [part for part in (place, f"field {field!r}" if field else "", message) if part]
+        super().__init__(": ".join(parts), hint=hint)
+        self.path = None if path is None else str(path)
+        self.line = line
+        self.field = field
+
+
+class MissingExtraError(UsageError):
+    """An optional dependency that the command needs is not installed."""
+
+
+class HardwareError(UsageError):
+    """The command needs hardware (a GPU) that this machine does not have."""
+
+
+class GateError(SandrlError):
+    """A gate the user set was not reached."""
+
+
+class ServiceError(SandrlError):
+    """Something outside sandrl did not answer, or refused."""
+
+    exit_code = 3
+
+
+class RuntimeUnavailableError(ServiceError):
+    """The embedded local runtime cannot start, or cannot isolate code, on this machine."""
+
+
+class AuthenticationError(ServiceError):
+    """Credentials are missing, wrong or refused."""
+
+
+class InfrastructureError(ServiceError):
+    """Sandboxes failed in a way that is not the fault of the code they ran."""
+
+
+class CleanupError(SandrlError):
+    """Some sandboxes could not be stopped."""
+
+    exit_code = 4
+
+
+class InterruptedRunError(SandrlError):
+    """The user asked the command to stop.
+
+    Args:
+        message: What was saved, and where.
+        signal_number: 2 (SIGINT) or 15 (SIGTERM); the exit code is 128 plus it.
+        hint: The command that continues or cleans up.
+    """
+
+    exit_code = 130
+
+    def __init__(self, message: str, *, signal_number: int = 2, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.signal_number = signal_number

@@ -1,0 +1,205 @@
+"""Finding, starting and stopping the per-user background daemon.
+
+Starting is safe to race: one lock serialises it, and whoever gets the lock second finds the first one's daemon.
+The daemon inherits no secret and no working directory of the command that happened to start it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandrl import __version__
+from sandrl.errors import RuntimeUnavailableError
+from sandrl.runtime import limits
+from sandrl.runtime.state import Endpoint, RuntimeDirectory
+
+_SOURCE_ROOT = Path(__file__).resolve().parents[2]
+_INHERITED = ("HOME", "PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "SANDRL_RUNTIME_ISOLATION")
+_STATUS_METHOD = "/sandrl.runtime.v1.Control/Status"
+_STATUS_TIMEOUT_SECONDS = 10.0
+
+__all__ = ["Endpoint", "RuntimeStatus", "ensure_running", "find", "log_path", "serve", "status", "stop"]
+
+
+@dataclass(frozen=True)
+class RuntimeStatus:
+    """What a daemon says of itself, or that there is none.
+
+    Attributes:
+        sandboxes: How many are alive now.
+        isolation: `native` or `bubblewrap`.
+        isolation_detail: How it was chosen, in a sentence.
+        suggested_concurrency: How many sandboxes at once keep this machine busy without crowding it.
+        server_cpu_seconds: Processor time of the daemon so far.
+        sandbox_cpu_seconds: Processor time of everything below it so far: booting, and what ran inside.
+    """
+
+    running: bool
+    pid: int | None = None
+    base_url: str | None = None
+    version: str = __version__
+    uptime_seconds: float = 0.0
+    sandboxes: int = 0
+    isolation: str = ""
+    isolation_detail: str = ""
+    images: tuple[str, ...] = ()
+    default_image: str = ""
+    idle_timeout_seconds: float | None = None
+    suggested_concurrency: int = 0
+    server_cpu_seconds: float = 0.0
+    sandbox_cpu_seconds: float = 0.0
+    open_descriptors: int = 0
+    resident_bytes: int = 0
+
+
+def log_path(state_dir: Path) -> Path:
+    """The daemon's log file."""
+    return RuntimeDirectory(state_dir).log
+
+
+def find(state_dir: Path) -> Endpoint | None:
+    """The running daemon of this user and version, or None; never starts one."""
+    return RuntimeDirectory(state_dir).find()
+
+
+def ensure_running(
+    state_dir: Path, *, timeout_seconds: float = 30.0, on_start: Callable[[str], None] | None = None
+) -> Endpoint:
+    """Find the daemon, or start it.
+
+    Args:
+        state_dir: The user's state directory.
+        timeout_seconds: How long a start may take.
+        on_start: Told, in a sentence, that a daemon is being started.
+
+    Raises:
+        RuntimeUnavailableError: If it cannot be started, or code cannot be isolated on this machine.
+    """
+    directory = RuntimeDirectory(state_dir)
+    endpoint = directory.find()
+    if endpoint is not None:
+        return endpoint
+    lock = directory.hold_start()
+    try:
+        endpoint = directory.find()
+        if endpoint is None:
+            if on_start is not None:
+                on_start("starting the local runtime")
+            _start(directory, timeout_seconds)
+            endpoint = directory.find()
+    finally:
+        os.close(lock)
+    if endpoint is None:
+        raise RuntimeUnavailableError(
+            "the local runtime ended right after it started", hint=f"its log is {directory.log}"
+        )
+    return endpoint
+
+
+def _start(directory: RuntimeDirectory, timeout_seconds: float) -> None:
+    environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    environment["PYTHONPATH"] = str(_SOURCE_ROOT)
+    reading, writing = os.pipe()
+    with open(directory.log, "ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "sandrl.runtime.server", str(directory.state_dir), str(writing)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env=environment,
+            start_new_session=True,
+            pass_fds=(writing,),
+        )
+    os.close(writing)
+    process.wait()  # it forks at once, so that the daemon is nobody's child
+    with os.fdopen(reading, "rb") as answers:
+        ready, _, _ = select.select([answers], [], [], timeout_seconds)
+        answer = answers.read() if ready else b""
+    if not ready:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise RuntimeUnavailableError(
+            f"the local runtime did not start within {timeout_seconds:g} s", hint=f"its log is {directory.log}"
+        )
+    if not answer:
+        raise RuntimeUnavailableError("the local runtime failed to start", hint=f"its log is {directory.log}")
+    reply = json.loads(answer)
+    if "error" in reply:
+        raise RuntimeUnavailableError(reply["error"], hint=reply.get("hint"))
+
+
+def stop(state_dir: Path, *, timeout_seconds: float = 10.0) -> bool:
+    """Stop the daemon and with it every sandbox; returns whether there was one.
+
+    Raises:
+        RuntimeUnavailableError: If it does not end in time.
+    """
+    directory = RuntimeDirectory(state_dir)
+    endpoint = directory.find()
+    if endpoint is None:
+        return False
+    try:
+        pidfd = os.pidfd_open(endpoint.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+        if select.select([pidfd], [], [], timeout_seconds)[0]:
+            return True
+    finally:
+        os.close(pidfd)
+    raise RuntimeUnavailableError(
+        f"the local runtime (pid {endpoint.pid}) did not stop within {timeout_seconds:g} s",
+        hint=f"kill -9 {endpoint.pid} ends it and every sandbox",
+    )
+
+
+def status(state_dir: Path) -> RuntimeStatus:
+    """What the daemon says of itself; `running` is false where there is none."""
+    endpoint = find(state_dir)
+    if endpoint is None:
+        return RuntimeStatus(running=False)
+    import grpc  # only this call needs it, and it takes a while to load
+
+    target = endpoint.base_url.removeprefix("http://")
+    with grpc.insecure_channel(target, options=[("grpc.enable_http_proxy", 0)]) as channel:
+        call = channel.unary_unary(_STATUS_METHOD, None, None)
+        metadata = (("authorization", f"Bearer {endpoint.token}"),)
+        try:
+            answer = json.loads(call(b"", metadata=metadata, timeout=_STATUS_TIMEOUT_SECONDS))
+        except grpc.RpcError as error:
+            raise RuntimeUnavailableError(
+                f"the local runtime (pid {endpoint.pid}) does not answer: {error.code().name}",
+                hint="sandrl runtime stop, and try again",
+            ) from error
+    answer["images"] = tuple(answer["images"])
+    return RuntimeStatus(running=True, pid=endpoint.pid, base_url=endpoint.base_url, **answer)
+
+
+def serve(
+    state_dir: Path,
+    *,
+    idle_timeout_seconds: float | None = limits.IDLE_TIMEOUT_SECONDS,
+    announce: Callable[[Endpoint], None],
+) -> None:
+    """Be the daemon, in this process, until stopped or idle; if there is one already, only announce that.
+
+    Args:
+        state_dir: The user's state directory.
+        idle_timeout_seconds: How long to stay without sandboxes and calls; None for ever.
+        announce: Told the address once it serves.
+
+    Raises:
+        RuntimeUnavailableError: If code cannot be isolated on this machine.
+    """
+    from sandrl.runtime.server.app import run
+
+    run(RuntimeDirectory(state_dir), idle_timeout_seconds=idle_timeout_seconds, announce=announce)

@@ -1,0 +1,192 @@
+"""Process 1 of a sandbox: starts programs when the daemon asks, reports how they end, enforces shared limits.
+
+It has already given up everything a sandboxed program must not have, and starts programs as its own children, so
+that they inherit every restriction: nothing is ever brought into a sandbox from outside. It moves no data: the
+daemon gets the far ends of each program's pipes and reads them itself, which is where backpressure comes from.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import socket
+import stat
+import struct
+import termios
+from typing import Any, NoReturn
+
+from sandrl.runtime.guest import files, processes, wire
+from sandrl.runtime.guest.wire import Message
+
+_WATCH_SECONDS = 0.05
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+_DEFAULT_SIGNALS = [number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)]
+_TIOCSPTLCK, _TIOCGPTN = 0x40045431, 0x80045430  # the module `termios` does not have them everywhere
+_SPAWN_OPEN, _SPAWN_DUP2 = os.POSIX_SPAWN_OPEN, os.POSIX_SPAWN_DUP2
+
+SpawnAction = tuple[Any, ...]
+
+
+class Agent:
+    """Serves one sandbox over one socket until that socket closes."""
+
+    def __init__(self, control: socket.socket, limits: processes.Limits) -> None:
+        self._control = control
+        self._frames = wire.FrameReader(control)
+        self._limits = limits
+        self._exec_of_pid: dict[int, int] = {}
+        self._watching = False
+
+    def serve(self) -> NoReturn:
+        """Loop until the daemon goes away; never returns."""
+        wakeup_read, wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        poll.register(wakeup_read, select.POLLIN)
+        wire.send(self._control, {"event": "ready"})
+        while True:
+            events = poll.poll(_WATCH_SECONDS * 1000 if self._watching else None)
+            for descriptor, _ in events:
+                if descriptor == wakeup_read:
+                    os.read(wakeup_read, 512)
+                    self._reap()
+                else:
+                    self._serve_requests()
+            if not events:
+                self._watch()
+
+    def _serve_requests(self) -> None:
+        for message, descriptors in self._frames.receive():
+            for descriptor in descriptors:
+                os.close(descriptor)
+            if message["op"] == "exec":
+                self._start(message)
+            elif message["op"] == "kill":
+                self._kill(int(message["id"]), int(message.get("signal", signal.SIGKILL)), bool(message.get("tree")))
+        if self._frames.closed:
+            os._exit(0)  # the daemon is gone, and with process 1 goes the whole sandbox
+
+    def _start(self, message: Message) -> None:
+        exec_id = int(message["id"])
+        opened: list[int] = []
+        try:
+            pid, handed_over = self._spawn(message, opened)
+        except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
+            code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
+            why = getattr(error, "strerror", None) or str(error)
+            wire.send(self._control, {"event": "failed", "id": exec_id, "code": code, "message": why})
+        else:
+            self._exec_of_pid[pid] = exec_id
+            self._watching = True
+            wire.send(self._control, {"event": "started", "id": exec_id, "pid": pid}, handed_over)
+        finally:
+            for descriptor in opened:
+                os.close(descriptor)
+
+    def _spawn(self, message: Message, opened: list[int]) -> tuple[int, list[int]]:
+        """Start one program; returns its pid and the descriptors that go to the daemon (all are in `opened`)."""
+        if message.get("tty"):
+            master, actions = _open_terminal(message["tty"], opened)
+            handed_over = [master]
+        else:
+            stdin_read, stdin_write = _pipe(opened)
+            stdout_read, stdout_write = _pipe(opened)
+            handed_over = [stdin_write, stdout_read]
+            stderr_write = stdout_write
+            if not message.get("merge"):
+                stderr_read, stderr_write = _pipe(opened)
+                handed_over.append(stderr_read)
+            actions = [(_SPAWN_DUP2, stdin_read, 0), (_SPAWN_DUP2, stdout_write, 1), (_SPAWN_DUP2, stderr_write, 2)]
+        if "file" in message:
+            return files.start(message, stdin_read, stdout_write, stderr_write, keep_open=opened), handed_over
+        argv, environment = message["argv"], message["env"]
+        if message.get("cwd"):
+            os.chdir(message["cwd"])
+        program = processes.find_program(argv[0], environment.get("PATH", os.defpath))
+        pid = os.posix_spawn(
+            program,
+            argv,
+            environment,
+            file_actions=actions,
+            setsid=True,
+            setsigmask=[],
+            setsigdef=_DEFAULT_SIGNALS,
+        )
+        processes.lower_priority(pid)
+        return pid, handed_over
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            exec_id = self._exec_of_pid.pop(pid, None)
+            if exec_id is not None:
+                code = os.waitstatus_to_exitcode(status)
+                wire.send(
+                    self._control,
+                    {
+                        "event": "exit",
+                        "id": exec_id,
+                        "code": code if code >= 0 else 128 - code,
+                        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+                    },
+                )
+
+    def _kill(self, exec_id: int, number: int, tree: bool) -> None:
+        for pid, running in list(self._exec_of_pid.items()):
+            if running == exec_id:
+                if tree:
+                    processes.kill_tree(pid)
+                else:
+                    processes.send_signal(pid, number)
+
+    def _watch(self) -> None:
+        breach = processes.exceeded_limit(self._limits)
+        if breach is not None:
+            # Process 1 is the one process this spares: the sandbox survives, what ran in it does not.
+            processes.send_signal(-1, signal.SIGKILL)
+            wire.send(self._control, {"event": "limit", "limit": breach})
+        self._watching = processes.others_exist()
+
+
+def _pipe(opened: list[int]) -> tuple[int, int]:
+    pair = os.pipe()
+    opened.extend(pair)
+    return pair
+
+
+def _open_terminal(size: list[int], opened: list[int]) -> tuple[int, list[SpawnAction]]:
+    master = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    opened.append(master)
+    fcntl.ioctl(master, _TIOCSPTLCK, struct.pack("i", 0))
+    number = struct.unpack("i", fcntl.ioctl(master, _TIOCGPTN, bytes(4)))[0]
+    columns, rows = size
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    # The first terminal that a session leader opens becomes its controlling terminal.
+    actions: list[SpawnAction] = [(_SPAWN_OPEN, 0, f"/dev/pts/{number}", os.O_RDWR, 0)]
+    return master, [*actions, (_SPAWN_DUP2, 0, 1), (_SPAWN_DUP2, 0, 2)]
+
+
+def close_inherited(keep: set[int]) -> None:
+    """Close every descriptor except `keep`; what is left open is not a socket or a file of the host."""
+    highest = max(keep)
+    for descriptor in range(highest + 1):
+        if descriptor not in keep:
+            try:
+                os.close(descriptor)
+            except OSError:
+                continue
+    os.closerange(highest + 1, 1 << 16)
+    for descriptor in range(3):
+        if descriptor not in keep:
+            opened = os.open("/dev/null", os.O_RDWR)
+            if not stat.S_ISCHR(os.fstat(opened).st_mode):
+                raise OSError("/dev/null is not a device")

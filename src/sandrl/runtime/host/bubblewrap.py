@@ -1,0 +1,138 @@
+"""The fallback launcher: each sandbox started by `bwrap`, where only that program may make namespaces.
+
+Ubuntu from 23.10 on lets no unprivileged program make a useful user namespace except those with a profile, and
+bubblewrap has one. A sandbox costs an interpreter start more here, because the agent is executed, not forked.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sandrl.runtime.guest import rootfs
+from sandrl.runtime.host.images import Image
+from sandrl.runtime.host.launcher import BootRequest, LaunchError
+from sandrl.runtime.host.native import UNPRIVILEGED_UID
+
+_GUEST_SOURCES = Path(__file__).resolve().parents[1] / "guest"
+_AGENT_HOME = "/run/sandrl"
+_BOOTSTRAP = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from sandrl.runtime.guest import executed; executed.main(sys.argv[2:])"
+)
+_DEVICE_BYTES = 1 << 20
+
+
+class BubblewrapLauncher:
+    """Starts sandboxes with the `bwrap` on PATH."""
+
+    name = "bubblewrap"
+
+    def __init__(self, images: Sequence[Image], overlays: Path) -> None:
+        self._images = {image.name: image for image in images}
+        self._overlays = overlays
+        self._program: str | None = None
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    async def start(self) -> None:
+        """Look for the program; whether it works, the first boot tells."""
+        self._program = shutil.which("bwrap")
+        if self._program is None:
+            raise LaunchError("bwrap is not installed")
+
+    async def launch(self, request: BootRequest, agent_end: socket.socket) -> int:
+        """See `Launcher.launch`."""
+        if self._program is None:
+            raise LaunchError("bwrap is not installed")
+        self._running = [process for process in self._running if process.poll() is None]
+        descriptor = agent_end.fileno()
+        limits = {
+            "memory_bytes": request.memory_bytes,
+            "processes": request.processes,
+            "sockets": request.sockets,
+            "inodes": request.inodes,
+        }
+        image = self._images[request.image]
+        interpreter = f"/usr/local/bin/python{image.name}" if image.prefix != "/usr" else image.executable
+        agent = [interpreter, "-I", "-S", "-c", _BOOTSTRAP, _AGENT_HOME, str(descriptor), json.dumps(limits)]
+        uid = UNPRIVILEGED_UID if os.getuid() == 0 else None
+        try:
+            process = subprocess.Popen(  # noqa: ASYNC220 - its start is what the caller waits for
+                [self._program, *self._arguments(request, image), "--", *agent],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=sys.stderr.fileno(),
+                cwd="/",
+                env={"PATH": os.defpath},
+                pass_fds=(descriptor,),
+                user=uid,
+                group=uid,
+                extra_groups=None if uid is None else [],
+            )
+        except OSError as error:
+            raise LaunchError(f"bwrap: {error.strerror}") from error
+        self._running.append(process)
+        return os.pidfd_open(process.pid)
+
+    def _arguments(self, request: BootRequest, image: Image) -> Iterator[str]:
+        yield from ("--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--as-pid-1")
+        yield from ("--uid", str(rootfs.USER_ID), "--gid", str(rootfs.USER_ID), "--hostname", rootfs.HOSTNAME)
+        yield from ("--cap-drop", "ALL", "--clearenv")
+        for name, value in image.environment.items():
+            yield from ("--setenv", name, value)
+        yield from ("--ro-bind", "/usr", "/usr")
+        for name in rootfs.TOP_LEVEL:
+            if os.path.islink(f"/{name}"):
+                yield from ("--symlink", os.readlink(f"/{name}"), f"/{name}")
+            elif os.path.isdir(f"/{name}"):
+                yield from ("--ro-bind", f"/{name}", f"/{name}")
+        yield from _masks("/usr/lib", "/usr/lib")
+        if image.prefix == "/usr":
+            yield from ("--tmpfs", "/usr/local", "--dir", f"/usr/local/lib/python{image.name}/dist-packages")
+            for alias in ("python", "python3"):
+                yield from ("--symlink", image.executable, f"/usr/local/bin/{alias}")
+        else:
+            yield from ("--ro-bind", image.prefix, "/usr/local")
+            yield from _masks(f"{image.prefix}/lib", "/usr/local/lib")
+        if request.overlay is not None:
+            kind = "dist-packages" if image.prefix == "/usr" else "site-packages"
+            yield from ("--ro-bind", str(self._overlays / request.overlay), f"/usr/local/lib/python{image.name}/{kind}")
+        if image.prefix == "/usr":
+            yield from ("--remount-ro", "/usr/local")
+        yield from ("--proc", "/proc", "--dev", "/dev", "--dir", "/sys", "--dir", "/opt")
+        for name in rootfs.ETC_FROM_HOST:
+            yield from ("--ro-bind-try", os.path.realpath(f"/etc/{name}"), f"/etc/{name}")
+        yield from self._writable(request)
+        yield from ("--ro-bind", str(_GUEST_SOURCES), f"{_AGENT_HOME}/sandrl/runtime/guest")
+        yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", rootfs.WORKING_DIRECTORY)
+
+    def _writable(self, request: BootRequest) -> Iterator[str]:
+        """One sized tmpfs holds all that is writable, so that one limit covers it; the rest are links into it."""
+        yield from ("--perms", "0755", "--size", str(request.disk_bytes), "--tmpfs", rootfs.WRITABLE_HOME)
+        for name in rootfs.WRITABLE:
+            yield from ("--perms", "1777" if name.endswith("tmp") else "0755")
+            yield from ("--dir", f"{rootfs.WRITABLE_HOME}/{name}")
+            yield from ("--symlink", f"{rootfs.WRITABLE_HOME}/{name}", f"/{name}")
+        yield from ("--perms", "1777", "--size", str(_DEVICE_BYTES), "--tmpfs", "/dev/shm")
+
+    async def close(self) -> None:
+        """Kill every sandbox this launcher started."""
+        for process in self._running:
+            process.kill()
+        for process in self._running:
+            process.wait()
+        self._running.clear()
+
+
+def _masks(host_library: str, library: str) -> Iterator[str]:
+    """Hide third-party packages of the interpreters below a lib directory."""
+    for path in sorted(Path(host_library).glob("python3*/*-packages")):
+        if path.name in ("site-packages", "dist-packages"):
+            target = f"{library}/{path.parent.name}/{path.name}"
+            yield from ("--tmpfs", target, "--remount-ro", target)

@@ -1,0 +1,94 @@
+"""The daemon's end of the socket to one sandbox's agent, on asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+
+from sandrl.runtime.guest import wire
+
+OnMessage = Callable[[wire.Message, list[int]], None]
+
+
+class AgentChannel:
+    """Sends requests to an agent and delivers what it says.
+
+    Args:
+        sock: The daemon's end; the channel owns it.
+        on_message: Called with each message and its descriptors, which it then owns.
+        on_close: Called once when the agent is gone.
+    """
+
+    def __init__(self, sock: socket.socket, on_message: OnMessage, on_close: Callable[[], None]) -> None:
+        self._socket = sock
+        self._socket.setblocking(False)
+        self._frames = wire.FrameReader(sock)
+        self._on_message = on_message
+        self._on_close = on_close
+        self._unsent = bytearray()
+        self._loop = asyncio.get_running_loop()
+        self._open = True
+        self._loop.add_reader(sock.fileno(), self._receive)
+
+    def send(self, message: wire.Message) -> None:
+        """Queue one message; small ones leave at once."""
+        if not self._open:
+            return
+        data = wire.encode(message)
+        if not self._unsent:
+            try:
+                sent = self._socket.send(data)
+            except BlockingIOError:
+                sent = 0
+            except OSError:
+                self.close()
+                return
+            data = data[sent:]
+        if data:
+            self._unsent += data
+            self._loop.add_writer(self._socket.fileno(), self._flush)
+
+    def _flush(self) -> None:
+        try:
+            sent = self._socket.send(self._unsent)
+        except BlockingIOError:
+            return
+        except OSError:
+            self.close()
+            return
+        del self._unsent[:sent]
+        if not self._unsent:
+            self._loop.remove_writer(self._socket.fileno())
+
+    def _receive(self) -> None:
+        try:
+            for message, descriptors in self._frames.receive():
+                self._on_message(message, descriptors)
+        except BlockingIOError:
+            return
+        except (wire.ProtocolError, ValueError, KeyError, TypeError):
+            # Only our agent speaks here; whatever else does gets no second chance.
+            self.close()
+            return
+        if self._frames.closed:
+            self.close()
+
+    def close(self) -> None:
+        """Close the socket, which ends the agent, and tell the owner once."""
+        if not self._open:
+            return
+        self._open = False
+        descriptor = self._socket.fileno()
+        self._loop.remove_reader(descriptor)
+        self._loop.remove_writer(descriptor)
+        self._socket.close()
+        self._frames.discard()
+        self._on_close()
+
+
+def close_all(descriptors: list[int]) -> None:
+    """Close descriptors that nobody will use."""
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -1,0 +1,136 @@
+"""Which way of isolating works on this machine, decided by really booting a sandbox.
+
+What a kernel allows cannot be read off its version or its settings: containers, security modules and
+distributions all take parts away. So each launcher is started, boots one sandbox per image, and runs its
+interpreter there. The first one that works is used; if none does, code is not run at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandrl.errors import RuntimeUnavailableError
+from sandrl.runtime.host.bubblewrap import BubblewrapLauncher
+from sandrl.runtime.host.images import Image
+from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
+from sandrl.runtime.host.native import NativeLauncher
+from sandrl.runtime.host.process import Exit
+from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
+
+logger = logging.getLogger(__name__)
+
+FORCE_VARIABLE = "SANDRL_RUNTIME_ISOLATION"
+_PROGRAM = "import encodings, select, _struct, sys; print(sys.version_info[1])"
+_PROBE_TIMEOUT_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A launcher that works here.
+
+    Attributes:
+        images: The images it could boot, the default first.
+        detail: Why this one, in a sentence.
+    """
+
+    launcher: Launcher
+    images: list[Image]
+    detail: str
+
+
+async def choose_launcher(images: Sequence[Image], state: Path, overlays: Path) -> Choice:
+    """Start the first launcher that boots the default image.
+
+    Raises:
+        RuntimeUnavailableError: If none does, with the way out.
+    """
+    launchers: list[Launcher] = [NativeLauncher(images, state, overlays), BubblewrapLauncher(images, overlays)]
+    forced = os.environ.get(FORCE_VARIABLE)
+    if forced:
+        launchers = [launcher for launcher in launchers if launcher.name == forced]
+    refusals: dict[str, str] = {}
+    for launcher in launchers:
+        try:
+            await launcher.start()
+            await _probe(launcher, images[0])
+        except LaunchError as error:
+            refusals[launcher.name] = str(error)
+            logger.warning("isolation %s does not work here: %s", launcher.name, error)
+            await launcher.close()
+            continue
+        detail = f"{FORCE_VARIABLE}={forced}" if forced else "a sandbox booted and ran its interpreter"
+        if refusals:
+            detail += "; " + "; ".join(f"{name} does not work: {why}" for name, why in refusals.items())
+        return Choice(launcher, [images[0], *await _bootable(launcher, images[1:])], detail)
+    raise refusal(refusals)
+
+
+async def _bootable(launcher: Launcher, images: Sequence[Image]) -> list[Image]:
+    async def boots(image: Image) -> bool:
+        try:
+            await _probe(launcher, image)
+        except LaunchError as error:
+            logger.info("image %s is not offered: %s", image.reference, error)
+            return False
+        return True
+
+    return [image for image, works in zip(images, await asyncio.gather(*map(boots, images)), strict=True) if works]
+
+
+async def _probe(launcher: Launcher, image: Image) -> None:
+    sandbox = await HostSandbox.boot(launcher, BootRequest(image.name))
+    try:
+        output = await asyncio.wait_for(_run_interpreter(sandbox, image), _PROBE_TIMEOUT_SECONDS)
+    except (StartError, SandboxGoneError, TimeoutError) as error:
+        raise LaunchError(f"{image.reference} did not run: {str(error) or 'no answer in time'}") from error
+    finally:
+        await sandbox.destroy()
+    if output.strip() != image.name.partition(".")[2].encode():
+        raise LaunchError(f"{image.reference} did not run: {output.decode(errors='replace').strip()[-200:]}")
+
+
+async def _run_interpreter(sandbox: HostSandbox, image: Image) -> bytes:
+    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **image.environment}
+    _, process = await sandbox.start(["python", "-c", _PROGRAM], environment, merge_output=True)
+    process.close_stdin()
+    output = b""
+    while not isinstance(chunk := await process.next_output(), Exit):
+        output += chunk[1]
+    return output
+
+
+def refusal(refusals: dict[str, str]) -> RuntimeUnavailableError:
+    """Why code cannot be isolated on this machine, and the way out."""
+    reasons = "; ".join(f"{name}: {why}" for name, why in refusals.items()) or "no way of isolating it was allowed"
+    return RuntimeUnavailableError(f"this machine cannot isolate code ({reasons})", hint=_way_out())
+
+
+def _setting(name: str) -> str:
+    try:
+        return Path("/proc/sys", name).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def _way_out() -> str:
+    remote = "or set CWSANDBOX_API_KEY to use remote sandboxes"
+    if _setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
+        return (
+            "this kernel lets only chosen programs make namespaces: sudo apt-get install bubblewrap, or sudo sysctl "
+            f"kernel.apparmor_restrict_unprivileged_userns=0, {remote}"
+        )
+    if _setting("kernel/unprivileged_userns_clone") == "0":
+        return f"sudo sysctl kernel.unprivileged_userns_clone=1, {remote}"
+    if _setting("user/max_user_namespaces") == "0":
+        return f"sudo sysctl user.max_user_namespaces=15000, {remote}"
+    if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
+        return (
+            "inside a container, start it with --security-opt seccomp=unconfined "
+            f"--security-opt systempaths=unconfined, {remote}"
+        )
+    return f"install bubblewrap, {remote}"

@@ -1,0 +1,106 @@
+"""Which `python:3.X` images this machine can serve, from the interpreters installed on it.
+
+A sandbox sees an interpreter's own prefix as `/usr/local` with an empty site-packages, which is what the official
+image looks like. The interpreter that runs sandrl is the default, because it is the one version a user can count
+on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_IMAGE_NAME = re.compile(r"(?:docker\.io/)?(?:library/)?python:(3\.\d+)(?:\.\d+)?(?:-[a-z0-9.-]+)?$")
+_OLDEST_MINOR = 8
+_PROBE = "import sys; print(sys.version_info[0], sys.version_info[1], sys.base_prefix, sep='\\n')"
+_PROBE_TIMEOUT_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Image:
+    """One interpreter of the host, offered as an image.
+
+    Attributes:
+        name: `3.11`.
+        prefix: Its base prefix on the host; `/usr` for the distribution's own.
+        executable: Its path on the host.
+    """
+
+    name: str
+    prefix: str
+    executable: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables its interpreter needs: a shared library built for another prefix is not found by itself."""
+        shared = self.prefix != "/usr" and any(Path(self.prefix, "lib").glob(f"libpython{self.name}*.so*"))
+        return {"LD_LIBRARY_PATH": "/usr/local/lib"} if shared else {}
+
+    @property
+    def reference(self) -> str:
+        """The image name users write: `python:3.11`."""
+        return f"python:{self.name}"
+
+
+def parse_reference(reference: str) -> str | None:
+    """The version (`3.11`) in an image reference such as `python:3.11-slim`, or None for any other image."""
+    found = _IMAGE_NAME.match(reference.strip())
+    return found.group(1) if found else None
+
+
+def find_images() -> list[Image]:
+    """Interpreters of this machine, the one running this first; one per minor version."""
+    own_name = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    images = {own_name: _own_image(own_name)}
+    for executable in _candidates():
+        name = executable.name.removeprefix("python")
+        if name not in images and int(name.partition(".")[2]) >= _OLDEST_MINOR:
+            image = _probe(executable)
+            if image is not None:
+                images.setdefault(image.name, image)
+    return list(images.values())
+
+
+def _own_image(name: str) -> Image:
+    prefix = os.path.realpath(sys.base_prefix)
+    executable = os.path.join(prefix, "bin", f"python{name}")
+    return Image(name, prefix, executable)
+
+
+def _candidates() -> list[Path]:
+    places = [Path(part) for part in os.environ.get("PATH", os.defpath).split(":") if part]
+    places += [Path("/usr/bin"), Path("/usr/local/bin")]
+    home = os.environ.get("HOME", "")
+    if home:
+        places += sorted(Path(home, ".pyenv/versions").glob("3.*/bin"))
+        places += sorted(Path(home, ".local/share/uv/python").glob("cpython-3.*/bin"))
+    pattern = re.compile(r"python3\.\d+$")
+    found = []
+    for place in dict.fromkeys(places):
+        try:
+            found += sorted(path for path in place.iterdir() if pattern.match(path.name))
+        except OSError:
+            continue  # a directory on PATH may be missing or unreadable
+    return found
+
+
+def _probe(executable: Path) -> Image | None:
+    try:
+        result = subprocess.run(
+            [executable, "-I", "-S", "-c", _PROBE],
+            capture_output=True,
+            text=True,
+            timeout=_PROBE_TIMEOUT_SECONDS,
+            check=True,
+        )
+        major, minor, prefix = result.stdout.splitlines()
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None  # a shim or a broken interpreter is no image
+    name = f"{major}.{minor}"
+    prefix = os.path.realpath(prefix)
+    own = os.path.join(prefix, "bin", f"python{name}")
+    return Image(name, prefix, own) if os.path.exists(own) else None

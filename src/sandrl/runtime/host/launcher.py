@@ -1,0 +1,61 @@
+"""What every way of starting sandboxes looks like to the daemon."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from typing import Protocol
+
+from sandrl.runtime import limits
+
+
+class LaunchError(Exception):
+    """A sandbox, or the launcher itself, could not be started; the message says which step failed."""
+
+
+@dataclass(frozen=True)
+class BootRequest:
+    """What a sandbox is started with.
+
+    Attributes:
+        image: Version of the interpreter (`3.11`).
+        overlay: Name of a package overlay, or None.
+        memory_bytes: Limit of all its processes together.
+        disk_bytes: Limit of all its files together.
+    """
+
+    image: str
+    overlay: str | None = None
+    memory_bytes: int = limits.MEMORY_BYTES
+    disk_bytes: int = limits.DISK_BYTES
+    inodes: int = limits.INODES
+    processes: int = limits.PROCESSES
+    sockets: int = limits.SOCKETS
+
+
+class Launcher(Protocol):
+    """Starts sandboxes one way."""
+
+    @property
+    def name(self) -> str:
+        """`native` or `bubblewrap`."""
+
+    async def start(self) -> None:
+        """Get ready to launch.
+
+        Raises:
+            LaunchError: If this way does not work on this machine.
+        """
+
+    async def launch(self, request: BootRequest, agent_end: socket.socket) -> int:
+        """Start one sandbox whose agent speaks on `agent_end`; the agent itself says when it is ready.
+
+        Returns:
+            A pidfd of its first process, which the caller owns.
+
+        Raises:
+            LaunchError: If it cannot be started.
+        """
+
+    async def close(self) -> None:
+        """End the launcher and everything it started."""

@@ -1,0 +1,201 @@
+"""One sandbox on this machine: booted, programs started in it, and its certain end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sandrl.runtime import limits
+from sandrl.runtime.guest import wire
+from sandrl.runtime.host.channel import AgentChannel, close_all
+from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
+from sandrl.runtime.host.process import Exit, GuestProcess
+
+_KILLED = 128 + signal.SIGKILL
+
+
+class SandboxGoneError(Exception):
+    """The sandbox ended, so nothing can be started in it."""
+
+
+class StartError(Exception):
+    """A program could not be started.
+
+    Args:
+        code: The exit code a shell would give: 127 not found, 126 not executable.
+        message: What was wrong with it.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class HostSandbox:
+    """A running sandbox. Build it with `boot`.
+
+    Attributes:
+        ended: Set once its last process is gone.
+        on_limit: Called with the name of a shared limit each time the sandbox hit one.
+    """
+
+    def __init__(self, request: BootRequest) -> None:
+        self.request = request
+        self.ended = asyncio.Event()
+        self.on_limit: Callable[[str], None] = lambda _limit: None
+        self._pidfd = -1
+        self._channel: AgentChannel | None = None
+        self._booted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._starting: dict[int, asyncio.Future[GuestProcess]] = {}
+        self._processes: dict[int, GuestProcess] = {}
+        self._next_id = 0
+
+    @classmethod
+    async def boot(cls, launcher: Launcher, request: BootRequest) -> HostSandbox:
+        """Start a sandbox and wait until programs can be started in it.
+
+        Raises:
+            LaunchError: If that fails, with the step that did.
+        """
+        sandbox = cls(request)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        sandbox._channel = AgentChannel(ours, sandbox._on_message, sandbox._on_agent_gone)
+        try:
+            with theirs:
+                sandbox._pidfd = await launcher.launch(request, theirs)
+            loop = asyncio.get_running_loop()
+            loop.add_reader(sandbox._pidfd, sandbox._on_process_gone)
+            await asyncio.wait_for(sandbox._booted, limits.BOOT_TIMEOUT_SECONDS)
+        except TimeoutError:
+            await sandbox.destroy()
+            raise LaunchError(f"the sandbox did not boot within {limits.BOOT_TIMEOUT_SECONDS:g} s") from None
+        except BaseException:
+            await sandbox.destroy()
+            raise
+        return sandbox
+
+    @property
+    def alive(self) -> bool:
+        """Whether programs can still be started in it."""
+        return self._pidfd >= 0 and not self.ended.is_set()
+
+    def _on_message(self, message: wire.Message, descriptors: list[int]) -> None:
+        event = message["event"]
+        if event == "started" and (waiter := self._starting.pop(message["id"], None)) and not waiter.done():
+            # A terminal is one descriptor for both directions; merged output comes without a third.
+            stdout = descriptors[1] if len(descriptors) > 1 else descriptors[0]
+            stderr = descriptors[2] if len(descriptors) > 2 else None
+            process = self._processes[message["id"]] = GuestProcess(descriptors[0], stdout, stderr)
+            waiter.set_result(process)
+            return
+        close_all(descriptors)
+        if event == "started":
+            self.kill(message["id"])  # whoever asked for it has gone away
+        elif event == "exit":
+            if ended := self._processes.pop(message["id"], None):
+                ended.finished(Exit(int(message["code"]), float(message["cpu_seconds"])))
+        elif event == "failed":
+            if (waiter := self._starting.pop(message["id"], None)) and not waiter.done():
+                waiter.set_exception(StartError(int(message["code"]), str(message["message"])))
+        elif event == "limit":
+            self.on_limit(str(message["limit"]))
+        elif event == "ready" and not self._booted.done():
+            self._booted.set_result(None)
+        elif event == "boot_failed" and not self._booted.done():
+            self._booted.set_exception(LaunchError(str(message["error"])))
+
+    def _on_agent_gone(self) -> None:
+        if not self._booted.done():
+            self._booted.set_exception(LaunchError("the sandbox ended while it booted"))
+        self._kill_all()
+        for waiter in self._starting.values():
+            if not waiter.done():
+                waiter.set_exception(SandboxGoneError("the sandbox ended"))
+        self._starting.clear()
+        for process in self._processes.values():
+            process.finished(Exit(_KILLED, message="the sandbox ended"))
+        self._processes.clear()
+
+    def _on_process_gone(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._pidfd = -1
+        if self._channel is not None:
+            self._channel.close()
+        self.ended.set()
+
+    def _kill_all(self) -> None:
+        if self._pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    async def start(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        directory: str | None = None,
+        terminal: tuple[int, int] | None = None,
+        merge_output: bool = False,
+    ) -> tuple[int, GuestProcess]:
+        """Start a program.
+
+        Args:
+            argv: The program and its arguments.
+            environment: All of its environment.
+            directory: Its working directory.
+            terminal: Columns and rows, to run it on a terminal.
+            merge_output: Send standard error where standard output goes, in order.
+
+        Returns:
+            A number to `kill` it by, and the program.
+
+        Raises:
+            StartError: If it cannot be started.
+            SandboxGoneError: If the sandbox ended.
+        """
+        request: dict[str, Any] = {"argv": list(argv), "env": dict(environment), "cwd": directory}
+        if terminal is not None:
+            request["tty"] = list(terminal)
+        if merge_output:
+            request["merge"] = True
+        return await self._start(request)
+
+    async def open_file(self, operation: str, path: str, *, max_bytes: int) -> tuple[int, GuestProcess]:
+        """Start reading (`read`) or writing (`write`) a file; content travels as with any program."""
+        return await self._start({"file": operation, "path": path, "max_bytes": max_bytes})
+
+    async def _start(self, request: dict[str, Any]) -> tuple[int, GuestProcess]:
+        if self._channel is None or not self.alive:
+            raise SandboxGoneError("the sandbox ended")
+        self._next_id += 1
+        exec_id = self._next_id
+        waiter = self._starting[exec_id] = asyncio.get_running_loop().create_future()
+        self._channel.send({"op": "exec", "id": exec_id, **request})
+        return exec_id, await waiter
+
+    def kill(self, exec_id: int) -> None:
+        """Kill a program with its descendants and its session."""
+        self._send_kill({"id": exec_id, "tree": True})
+
+    def signal(self, exec_id: int, number: int) -> None:
+        """Send a signal to a program alone."""
+        self._send_kill({"id": exec_id, "signal": number})
+
+    def _send_kill(self, request: dict[str, Any]) -> None:
+        if self._channel is not None:
+            self._channel.send({"op": "kill", **request})
+
+    async def destroy(self) -> None:
+        """Kill everything in it and wait until it is gone."""
+        self._kill_all()
+        if self._pidfd >= 0:
+            await self.ended.wait()
+        elif self._channel is not None:
+            self._channel.close()
+            self.ended.set()

@@ -1,0 +1,29 @@
+"""What a sandbox may use unless its request says otherwise; every number is in the documentation."""
+
+from __future__ import annotations
+
+MIB = 1 << 20
+
+MEMORY_BYTES = 512 * MIB
+DISK_BYTES = 256 * MIB
+INODES = 32_768
+PROCESSES = 256
+SOCKETS = 1_024
+
+FILE_OPERATION_MAX_BYTES = 32 * MIB
+"""Largest file one unary read or write carries; the SDK streams above it."""
+
+LOG_MAX_BYTES = 8 * MIB
+"""How much of a main program's output is kept for `stream_logs`."""
+
+TERMINATED_KEPT = 4_096
+"""How many ended sandboxes `list(show_terminated=True)` and `get` still know."""
+
+MAX_LIFETIME_SECONDS = 24 * 3600
+"""Bound of a sandbox whose request names none."""
+
+IDLE_TIMEOUT_SECONDS = 900.0
+"""How long a daemon without sandboxes and calls stays."""
+
+BOOT_TIMEOUT_SECONDS = 20.0
+"""How long a boot may take; under load a boot waits for its turn on the processor."""

@@ -1,0 +1,1 @@
+"""The gRPC services of `coreweave.sandbox.v1`, as far as the SDK uses them, over sandboxes of this machine."""

@@ -1,0 +1,40 @@
+"""The background daemon's entry point: `python -m sandrl.runtime.server STATE_DIR READY_DESCRIPTOR`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from sandrl.errors import RuntimeUnavailableError
+from sandrl.runtime import limits
+from sandrl.runtime.state import Endpoint, RuntimeDirectory
+
+
+def main() -> None:
+    """Serve, and tell the command that started us, once, how that went."""
+    if os.fork():
+        os._exit(0)
+    # Only now: gRPC must not exist before a fork.
+    from sandrl.runtime.server.app import run
+
+    directory = RuntimeDirectory(Path(sys.argv[1]))
+    ready = int(sys.argv[2])
+
+    def answer(reply: dict[str, str]) -> None:
+        os.write(ready, json.dumps(reply).encode())
+        os.close(ready)
+
+    def announce(endpoint: Endpoint) -> None:
+        answer({"base_url": endpoint.base_url})
+
+    try:
+        run(directory, idle_timeout_seconds=limits.IDLE_TIMEOUT_SECONDS, announce=announce)
+    except RuntimeUnavailableError as error:
+        answer({"error": error.message, **({"hint": error.hint} if error.hint else {})})
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

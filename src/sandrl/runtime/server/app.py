@@ -1,0 +1,198 @@
+"""The daemon: one gRPC server on 127.0.0.1, guarded by a token, gone after an idle time."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import logging
+import os
+import secrets
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+from cwsandbox._proto import discovery_pb2_grpc, sandbox_pb2_grpc
+
+from sandrl.errors import RuntimeUnavailableError
+from sandrl.runtime.host.choice import Choice, choose_launcher
+from sandrl.runtime.host.images import Image, find_images
+from sandrl.runtime.server.discovery import DiscoveryService
+from sandrl.runtime.server.sandboxes import SandboxManager
+from sandrl.runtime.server.service import SandboxService
+from sandrl.runtime.state import Endpoint, RuntimeDirectory
+from sandrl.runtime.usage import below, of_process
+
+logger = logging.getLogger(__name__)
+
+_MAX_MESSAGE_BYTES = 100 << 20
+_LOG_KEPT_BYTES = 5 << 20
+_STOP_SECONDS = 3.0
+
+Announce = Callable[[Endpoint], None]
+Handler = Any  # grpc.RpcMethodHandler, which cannot be subscripted at run time
+
+
+class Guard(grpc.aio.ServerInterceptor):  # type: ignore[type-arg] # generic in its stubs only
+    """Lets calls with the right token through, and remembers when the last one came."""
+
+    def __init__(self, token: str) -> None:
+        self._expected = f"Bearer {token}".encode()
+        self.last_call = time.monotonic()
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler:
+        """Answer UNAUTHENTICATED instead of the call if its token is wrong or missing."""
+        given = next((value for key, value in handler_call_details.invocation_metadata if key == "authorization"), "")
+        if hmac.compare_digest(str(given).encode(), self._expected):
+            self.last_call = time.monotonic()
+            return await continuation(handler_call_details)
+        return _REFUSAL
+
+
+async def _refuse(_request: Any, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+    await context.abort(grpc.StatusCode.UNAUTHENTICATED, "the bearer token is missing or wrong")
+
+
+_REFUSAL: Handler = grpc.stream_stream_rpc_method_handler(_refuse)
+
+
+class Daemon:
+    """What one process serves.
+
+    Args:
+        directory: Where it publishes itself.
+        images: Interpreters it offers.
+        choice: How it starts sandboxes.
+        idle_timeout_seconds: How long it stays unused; None for ever.
+    """
+
+    def __init__(
+        self, directory: RuntimeDirectory, images: list[Image], choice: Choice, idle_timeout_seconds: float | None
+    ) -> None:
+        self._directory = directory
+        self._images = images
+        self._choice = choice
+        self._idle_timeout_seconds = idle_timeout_seconds
+        self._manager = SandboxManager(choice.launcher, images, f"local-{os.uname().nodename}")
+        self._started = time.monotonic()
+        self._token = secrets.token_urlsafe(32)
+        self._guard = Guard(self._token)
+        self._stopping = asyncio.Event()
+
+    async def run(self, announce: Announce) -> None:
+        """Serve until told to stop or idle for long enough."""
+        options = [
+            ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
+            ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
+            ("grpc.so_reuseport", 0),
+        ]
+        server = grpc.aio.server(interceptors=[self._guard], options=options)
+        sandbox_pb2_grpc.add_SandboxServiceServicer_to_server(SandboxService(self._manager), server)
+        discovery_pb2_grpc.add_DiscoveryServiceServicer_to_server(DiscoveryService(self._manager), server)
+        control = grpc.method_handlers_generic_handler(
+            "sandrl.runtime.v1.Control", {"Status": grpc.unary_unary_rpc_method_handler(self._status)}
+        )
+        server.add_generic_rpc_handlers((control,))
+        port = server.add_insecure_port("127.0.0.1:0")
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopping.set)
+        await server.start()
+        endpoint = Endpoint(f"http://127.0.0.1:{port}", self._token, os.getpid(), self._directory.state_dir)
+        self._directory.write(endpoint)
+        logger.info(
+            "serving on %s, isolation %s: %s", endpoint.base_url, self._choice.launcher.name, self._choice.detail
+        )
+        announce(endpoint)
+        try:
+            await self._wait_for_end()
+        finally:
+            self._directory.clear()
+            await self._manager.close()
+            await server.stop(_STOP_SECONDS)
+            logger.info("stopped")
+
+    async def _wait_for_end(self) -> None:
+        while not self._stopping.is_set():
+            timeout = None
+            if self._idle_timeout_seconds is not None:
+                if self._manager.registry.living():
+                    self._guard.last_call = time.monotonic()
+                timeout = self._guard.last_call + self._idle_timeout_seconds - time.monotonic()
+                if timeout <= 0:
+                    logger.info("idle for %g s", self._idle_timeout_seconds)
+                    return
+            try:
+                await asyncio.wait_for(self._stopping.wait(), timeout)
+            except TimeoutError:
+                continue
+
+    async def _status(self, _request: bytes, _context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
+        own = of_process(os.getpid())
+        status = {
+            "uptime_seconds": round(time.monotonic() - self._started, 3),
+            "sandboxes": len(self._manager.registry.living()),
+            "isolation": self._choice.launcher.name,
+            "isolation_detail": self._choice.detail,
+            "images": [image.reference for image in self._images],
+            "default_image": self._images[0].reference,
+            "idle_timeout_seconds": self._idle_timeout_seconds,
+            "suggested_concurrency": max(4, 2 * len(os.sched_getaffinity(0))),
+            "server_cpu_seconds": own.cpu_seconds,
+            "sandbox_cpu_seconds": below(os.getpid()),
+            "open_descriptors": len(os.listdir("/proc/self/fd")),
+            "resident_bytes": own.resident_bytes,
+        }
+        return json.dumps(status).encode()
+
+
+def run(directory: RuntimeDirectory, *, idle_timeout_seconds: float | None, announce: Announce) -> None:
+    """Be the daemon of a directory until it ends; if it has one, announce that one and return.
+
+    Raises:
+        RuntimeUnavailableError: If code cannot be isolated here.
+    """
+    alive = directory.hold_alive()
+    if alive is None:
+        running = directory.find()
+        if running is None:
+            raise RuntimeUnavailableError("another local runtime is starting or stopping", hint="try again")
+        announce(running)
+        return
+    try:
+        _log_to(directory.log)
+        _raise_descriptor_limit()
+        asyncio.run(_run(directory, idle_timeout_seconds, announce))
+    finally:
+        os.close(alive)
+
+
+async def _run(directory: RuntimeDirectory, idle_timeout_seconds: float | None, announce: Announce) -> None:
+    directory.overlays.mkdir(mode=0o755, exist_ok=True)
+    images = find_images()
+    choice = await choose_launcher(images, directory.path, directory.overlays)
+    await Daemon(directory, choice.images, choice, idle_timeout_seconds).run(announce)
+
+
+def _log_to(path: Path) -> None:
+    if path.exists() and path.stat().st_size > _LOG_KEPT_BYTES:
+        path.replace(path.with_suffix(".log.1"))
+    root = logging.getLogger("sandrl")
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+
+
+def _raise_descriptor_limit() -> None:
+    import resource
+
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

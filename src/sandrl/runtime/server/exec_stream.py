@@ -1,0 +1,91 @@
+"""One `StreamExec` call: a program started, its output written as the client takes it, its end reported.
+
+The call's own flow control is the backpressure: a chunk is read from the program only after the one before was
+accepted. When the call ends early (the client's deadline, a lost connection) the program's whole tree is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+from cwsandbox._proto import sandbox_pb2 as pb
+
+from sandrl.runtime.host.process import Exit, GuestProcess, Stream
+from sandrl.runtime.host.sandbox import HostSandbox, StartError
+from sandrl.runtime.server import faults
+from sandrl.runtime.server.records import Record
+
+_DEFAULT_COLUMNS, _DEFAULT_ROWS = 80, 24
+END = grpc.aio.EOF  # type: ignore[attr-defined] # the stubs do not know it
+_STREAMS = {Stream.STDOUT: pb.ExecStreamOutput.STREAM_STDOUT, Stream.STDERR: pb.ExecStreamOutput.STREAM_STDERR}
+
+
+async def serve_exec(
+    record: Record, host: HostSandbox, init: pb.ExecStreamInit, context: grpc.aio.ServicerContext[Any, Any]
+) -> None:
+    """Carry one exec through, from its first message on."""
+    if not init.command:
+        raise faults.invalid("the command is empty", "init.command")
+    environment = record.plan.environment | dict(init.env)
+    terminal = None
+    if init.tty:
+        terminal = (init.tty_width or _DEFAULT_COLUMNS, init.tty_height or _DEFAULT_ROWS)
+        environment.setdefault("TERM", "xterm-256color")
+    try:
+        number, process = await host.start(
+            init.command, environment, directory=record.plan.directory, terminal=terminal
+        )
+    except StartError as error:
+        await _report_unstartable(context, error)
+        return
+    ready = pb.ExecStreamResponse()
+    ready.ready.ready_time.GetCurrentTime()
+    feeding: asyncio.Task[None] | None = None
+    try:
+        await context.write(ready)
+        feeding = asyncio.ensure_future(_feed(process, context))
+        while not isinstance(output := await process.next_output(), Exit):
+            stream, data = output
+            message = pb.ExecStreamResponse(output=pb.ExecStreamOutput(stream=_STREAMS[stream], data=data))
+            await context.write(message)
+        await _report_exit(context, output, host)
+    except BaseException:
+        # Cancelled, or the connection broke: nobody will see what the program still does.
+        host.kill(number)
+        raise
+    finally:
+        if feeding is not None:
+            feeding.cancel()
+
+
+async def _feed(process: GuestProcess, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+    """Pass the client's input on until it ends its side."""
+    while (request := await context.read()) is not END:
+        if request.HasField("stdin"):
+            await process.write_stdin(request.stdin)
+        elif request.HasField("resize"):
+            process.resize(request.resize.width, request.resize.height)
+        elif request.HasField("close"):
+            break
+    if not process.is_terminal:
+        process.close_stdin()
+
+
+async def _report_exit(context: grpc.aio.ServicerContext[Any, Any], end: Exit, host: HostSandbox) -> None:
+    if end.message:
+        raise faults.Fault(grpc.StatusCode.UNAVAILABLE, end.message, reason="CWSANDBOX_RUNNER_UNAVAILABLE")
+    response = pb.ExecStreamResponse(exit=pb.ExecStreamExit(exit_code=end.code))
+    response.exit.completed_time.GetCurrentTime()
+    await context.write(response)
+
+
+async def _report_unstartable(context: grpc.aio.ServicerContext[Any, Any], error: StartError) -> None:
+    """A command that does not exist ends as it would in a shell: a line on standard error, and 127."""
+    ready = pb.ExecStreamResponse()
+    ready.ready.ready_time.GetCurrentTime()
+    await context.write(ready)
+    text = f"{error}\n".encode()
+    await context.write(pb.ExecStreamResponse(output=pb.ExecStreamOutput(stream=_STREAMS[Stream.STDERR], data=text)))
+    await context.write(pb.ExecStreamResponse(exit=pb.ExecStreamExit(exit_code=error.code)))

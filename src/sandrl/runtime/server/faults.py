@@ -1,0 +1,77 @@
+"""Errors as the SDK expects them: a status code, and details in the shape of Google's AIP-193.
+
+The SDK picks its exception class from `ErrorInfo.reason`, so a reason is part of the protocol, not decoration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import grpc
+from google.protobuf import any_pb2
+from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
+
+_DOMAIN = "cwsandbox.com"
+_DETAILS_KEY = "grpc-status-details-bin"
+
+
+class Fault(Exception):
+    """An answer other than success.
+
+    Args:
+        code: gRPC status.
+        message: One line for a person.
+        reason: `CWSANDBOX_…`, where the SDK has one.
+        metadata: Facts that go with the reason.
+        field: The request field that is at fault, which makes the SDK raise its validation error.
+    """
+
+    def __init__(
+        self,
+        code: grpc.StatusCode,
+        message: str,
+        *,
+        reason: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+        field: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.reason = reason
+        self.metadata = dict(metadata or {})
+        self.field = field
+
+    async def abort(self, context: grpc.aio.ServicerContext[Any, Any]) -> NoReturn:
+        """End the call with this fault."""
+        status = status_pb2.Status(code=self.code.value[0], message=self.message)
+        if self.reason is not None:
+            info = error_details_pb2.ErrorInfo(reason=self.reason, domain=_DOMAIN, metadata=self.metadata)
+            status.details.append(_pack(info))
+        if self.field is not None:
+            violation = error_details_pb2.BadRequest.FieldViolation(field=self.field, description=self.message)
+            status.details.append(_pack(error_details_pb2.BadRequest(field_violations=[violation])))
+        await context.abort(self.code, self.message, ((_DETAILS_KEY, status.SerializeToString()),))
+        raise AssertionError("abort returned")
+
+
+def _pack(message: Any) -> any_pb2.Any:
+    packed = any_pb2.Any()
+    packed.Pack(message)
+    return packed
+
+
+def invalid(message: str, field: str) -> Fault:
+    """A request field with a value that cannot be served."""
+    return Fault(grpc.StatusCode.INVALID_ARGUMENT, message, field=field)
+
+
+def unsupported(message: str, reason: str = "CWSANDBOX_NO_SUITABLE_RUNNER") -> Fault:
+    """Something a local machine cannot give."""
+    return Fault(grpc.StatusCode.FAILED_PRECONDITION, f"{message}; the local runtime has none", reason=reason)
+
+
+def sandbox_not_found(sandbox_id: str) -> Fault:
+    """No sandbox of that id, or one forgotten long after its end."""
+    return Fault(grpc.StatusCode.NOT_FOUND, f"sandbox {sandbox_id!r} not found", reason="CWSANDBOX_SANDBOX_NOT_FOUND")

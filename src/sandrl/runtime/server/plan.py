@@ -1,0 +1,209 @@
+"""From a request's sandbox spec to what the host will do, refusing what it cannot."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import grpc
+from cwsandbox._proto import sandbox_pb2 as pb
+
+from sandrl.runtime import limits
+from sandrl.runtime.guest import rootfs
+from sandrl.runtime.host import images
+from sandrl.runtime.host.launcher import BootRequest
+from sandrl.runtime.server import faults
+
+RUNTIME_CLASS = "sandrl-local"
+PACKAGES_ANNOTATION = "sandrl.dev/packages"
+
+# What the SDK sends when the caller names no command. It only keeps a container alive, which a sandbox of ours
+# does by itself, so it is never started: that saves a shell and a sleep per sandbox.
+_KEEP_ALIVE = ("/bin/sh", ("-c", 'trap "exit 0" TERM INT; sleep infinity & wait'))
+
+_BASE_ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": f"/home/{rootfs.USER_NAME}",
+    "USER": rootfs.USER_NAME,
+    "LANG": "C.UTF-8",
+    "HOSTNAME": rootfs.HOSTNAME,
+}
+# Numeric libraries start a thread per processor, each with memory of its own, whatever the sandbox's limit is.
+_OVERLAY_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+_MAX_MEMORY_BYTES = 1 << 40
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|[kKMGTP]i?)?$")
+_OVERLAY_NAME = re.compile(r"[0-9a-f]{16,64}$")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one sandbox needs.
+
+    Attributes:
+        boot: How to start it.
+        main: Its main program, or None to keep it alive without one.
+        environment: What every program in it starts with.
+        directory: Where programs in it start.
+        directories: To make before anything runs.
+        files: Path and content, to write before anything runs.
+        container: Name of its one container.
+        lifetime_seconds: After which it is ended.
+    """
+
+    boot: BootRequest
+    main: tuple[str, ...] | None
+    environment: dict[str, str]
+    directory: str
+    directories: tuple[str, ...]
+    files: tuple[tuple[str, bytes], ...]
+    container: str
+    lifetime_seconds: int
+
+
+def parse_quantity(text: str) -> float:
+    """A Kubernetes quantity (`512Mi`, `500m`, `2`) as a number.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    found = _QUANTITY.match(text.strip())
+    if not found:
+        raise ValueError(f"{text!r} is not a quantity such as 512Mi, 500m or 2")
+    number, unit = float(found.group(1)), found.group(2) or ""
+    if unit == "m":
+        return number / 1000
+    if unit.endswith("i"):
+        return number * 1024.0 ** ("KMGTP".index(unit[0].upper()) + 1)
+    return number * 1000.0 ** ("KMGTP".index(unit.upper()) + 1) if unit else number
+
+
+def make_plan(spec: pb.SandboxSpec, available: Sequence[images.Image]) -> Plan:
+    """Decide how to serve a spec.
+
+    Raises:
+        faults.Fault: If it asks for what a local machine cannot give, or is malformed.
+    """
+    if len(spec.containers) != 1:
+        raise faults.unsupported("a sandbox with other than one container (at most 1 container)")
+    container = spec.containers[0]
+    _refuse_services(spec)
+    _refuse_placement(spec, container)
+    scratch_bytes, mounts = _scratch_volumes(spec, container)
+    overlay = _overlay(spec)
+    image = _image(container.image, available)
+    environment = _BASE_ENVIRONMENT | image.environment | (_OVERLAY_ENVIRONMENT if overlay else {})
+    environment |= dict(container.environment_variables)
+    command = (container.command, tuple(container.args))
+    boot = BootRequest(
+        image=image.name,
+        overlay=overlay,
+        memory_bytes=_memory(container),
+        disk_bytes=limits.DISK_BYTES + scratch_bytes,
+    )
+    directory = container.working_dir or rootfs.WORKING_DIRECTORY
+    return Plan(
+        boot=boot,
+        main=None if command == _KEEP_ALIVE or not command[0] else (command[0], *command[1]),
+        environment=environment,
+        directory=directory,
+        directories=tuple(dict.fromkeys([*mounts, *([directory] if container.working_dir else [])])),
+        files=tuple((file.path, bytes(file.content)) for file in container.files),
+        container=container.name or "main",
+        lifetime_seconds=min(spec.max_lifetime_seconds or limits.MAX_LIFETIME_SECONDS, limits.MAX_LIFETIME_SECONDS),
+    )
+
+
+def _image(reference: str, available: Sequence[images.Image]) -> images.Image:
+    version = images.parse_reference(reference)
+    for image in available:
+        if image.name == version:
+            return image
+    offered = ", ".join(image.reference for image in available)
+    raise faults.invalid(
+        f"image {reference!r} is not available on the local runtime, which serves the interpreters installed on "
+        f"this machine: {offered}",
+        "sandbox.spec.containers[0].image",
+    )
+
+
+def _memory(container: pb.Container) -> int:
+    needs = container.resource_requirements
+    for resources in (needs.limits, needs.requests, container.resources):
+        if resources.gpu.count or resources.gpu.type:
+            raise faults.unsupported("a GPU")
+    text = needs.limits.memory or container.resources.memory or needs.requests.memory
+    if not text:
+        return limits.MEMORY_BYTES
+    try:
+        memory_bytes = int(parse_quantity(text))
+        for resources in (needs.limits, needs.requests, container.resources):
+            if resources.cpu:
+                parse_quantity(resources.cpu)
+    except ValueError as error:
+        raise faults.invalid(str(error), "sandbox.spec.containers[0].resources") from error
+    if not 0 < memory_bytes <= _MAX_MEMORY_BYTES:
+        raise faults.invalid(f"{text!r} of memory cannot be given", "sandbox.spec.containers[0].resources.memory")
+    return memory_bytes
+
+
+def _overlay(spec: pb.SandboxSpec) -> str | None:
+    name = spec.annotations.get(PACKAGES_ANNOTATION)
+    if not name:
+        return None
+    if not _OVERLAY_NAME.match(name):
+        raise faults.invalid(f"{name!r} is not a package overlay", f"sandbox.spec.annotations[{PACKAGES_ANNOTATION}]")
+    return str(name)
+
+
+def _refuse_services(spec: pb.SandboxSpec) -> None:
+    if len({service.visibility for service in spec.services}) > 1:
+        raise faults.unsupported("services of different visibility", "CWSANDBOX_NOT_IMPLEMENTED")
+    for service in spec.services:
+        if service.HasField("endpoint"):
+            if service.endpoint.kind == pb.ENDPOINT_KIND_TLS_PASSTHROUGH:
+                raise faults.unsupported(
+                    "a TLS passthrough endpoint", "CWSANDBOX_TLS_PASSTHROUGH_ENDPOINTS_NOT_SUPPORTED"
+                )
+            raise faults.unsupported("an HTTPS endpoint", "CWSANDBOX_HTTPS_SHARE_TOKEN_NOT_SUPPORTED")
+        if service.visibility in (pb.VISIBILITY_PUBLIC, pb.VISIBILITY_CUSTOM):
+            raise faults.unsupported("a service reachable from outside its sandbox")
+    network = spec.network
+    if network.dns_egress == pb.DNS_EGRESS_MODE_ALLOW or network.egress or network.ingress:
+        raise faults.unsupported("a network beyond the sandbox's own loopback")
+
+
+def _refuse_placement(spec: pb.SandboxSpec, container: pb.Container) -> None:
+    if spec.instance_type or spec.runtime_class not in ("", RUNTIME_CLASS) or spec.runtime_class_selection:
+        raise faults.unsupported("a choice of instance type or runtime class")
+    if spec.HasField("object_storage_access"):
+        raise faults.unsupported("object storage access")
+    if container.secret_stores:
+        raise faults.unsupported("a secret store")
+    if container.security_context.privileged:
+        raise faults.unsupported("a privileged container")
+
+
+def _scratch_volumes(spec: pb.SandboxSpec, container: pb.Container) -> tuple[int, list[str]]:
+    """Bytes that scratch volumes add to the disk limit, and where they are mounted (plain directories)."""
+    total = 0
+    for volume in spec.volumes:
+        if volume.volume_id:
+            raise faults.Fault(
+                grpc.StatusCode.NOT_FOUND,
+                f"volume {volume.volume_id!r} not found; the local runtime has no registered volumes",
+                reason="CWSANDBOX_VOLUME_NOT_FOUND",
+                metadata={"volume_id": volume.volume_id},
+            )
+        if volume.scratch.restore_from_snapshot_id:
+            raise faults.unsupported("a file-system snapshot", "CWSANDBOX_FSS_NOT_SUPPORTED")
+        try:
+            total += int(parse_quantity(volume.scratch.size)) if volume.scratch.size else 0
+        except ValueError as error:
+            raise faults.invalid(str(error), "sandbox.spec.volumes") from error
+    return total, [mount.mount_path for mount in container.volume_mounts]
+
+
+def same_spec(first: pb.SandboxSpec, second: pb.SandboxSpec) -> bool:
+    """Whether two requests declare the same sandbox."""
+    return first.SerializeToString(deterministic=True) == second.SerializeToString(deterministic=True)

@@ -1,0 +1,166 @@
+"""Every sandbox the daemon knows: living ones, and ended ones for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from cwsandbox._proto import sandbox_pb2 as pb
+
+from sandrl.runtime import limits
+from sandrl.runtime.host.sandbox import HostSandbox
+from sandrl.runtime.server import faults
+from sandrl.runtime.server.logs import Log
+from sandrl.runtime.server.plan import RUNTIME_CLASS, Plan
+
+TERMINAL_STATES = frozenset({pb.STATE_COMPLETED, pb.STATE_FAILED, pb.STATE_TERMINATED})
+_DEFAULT_PAGE, _MAX_PAGE = 100, 1000
+
+
+@dataclass(eq=False)
+class Record:
+    """One sandbox as the protocol sees it.
+
+    Attributes:
+        sequence: Counts creations, which orders and pages listings.
+        host: The sandbox itself while it lives.
+        main_exec: Number of its main program while that runs.
+        terminal: Set once the state is final.
+    """
+
+    sandbox_id: str
+    sequence: int
+    spec: pb.SandboxSpec
+    plan: Plan
+    state: pb.State = pb.STATE_CREATING
+    reason: str = ""
+    exit_code: int | None = None
+    created: float = field(default_factory=time.time)
+    started: float | None = None
+    ended: float | None = None
+    host: HostSandbox | None = None
+    main_exec: int | None = None
+    log: Log = field(default_factory=Log)
+    terminal: asyncio.Event = field(default_factory=asyncio.Event)
+    lifetime: asyncio.TimerHandle | None = None
+
+    def finish(self, state: pb.State, reason: str = "", exit_code: int | None = None) -> None:
+        """Enter a final state; the first one counts."""
+        if self.state in TERMINAL_STATES:
+            return
+        self.state, self.reason, self.exit_code = state, reason, exit_code
+        self.ended = time.time()
+        self.host = None
+        self.log.close()
+        if self.lifetime is not None:
+            self.lifetime.cancel()
+        self.terminal.set()
+
+    def to_proto(self, runner_id: str) -> pb.Sandbox:
+        """The sandbox as an answer."""
+        status = pb.SandboxStatus(
+            state=self.state,
+            state_reason=self.reason,
+            runner_id=runner_id,
+            runner_group_id="local",
+            effective_max_lifetime_seconds=self.plan.lifetime_seconds,
+            effective_dns_egress=pb.DNS_EGRESS_MODE_DENY,
+            effective_runtime_class=RUNTIME_CLASS,
+        )
+        for name, moment in (("create_time", self.created), ("start_time", self.started), ("end_time", self.ended)):
+            if moment is not None:
+                getattr(status, name).FromNanoseconds(int(moment * 1e9))
+        if self.exit_code is not None:
+            status.exit_code = self.exit_code
+        container = self.spec.containers[0]
+        status.effective_resources.CopyFrom(container.resources)
+        status.effective_resources.memory = str(self.plan.boot.memory_bytes)
+        status.effective_resource_requirements.CopyFrom(container.resource_requirements)
+        for service in self.spec.services:
+            status.services.add(
+                port=service.port, name=service.name, protocol=service.protocol, visibility=service.visibility
+            )
+        status.container_statuses.add(name=self.plan.container, state=self.state)
+        return pb.Sandbox(sandbox_id=self.sandbox_id, spec=self.spec, status=status)
+
+
+class Registry:
+    """Finds sandboxes by id, by tags and by the request that created them."""
+
+    def __init__(self) -> None:
+        self._records: OrderedDict[str, Record] = OrderedDict()
+        self._terminated: OrderedDict[str, None] = OrderedDict()
+
+    def add(self, record: Record) -> None:
+        """Know a sandbox."""
+        self._records[record.sandbox_id] = record
+
+    def remove(self, record: Record) -> None:
+        """Forget a sandbox that never came to be."""
+        self._records.pop(record.sandbox_id, None)
+
+    def retire(self, record: Record) -> None:
+        """A sandbox ended: keep it among the last few thousand ended ones."""
+        self._terminated[record.sandbox_id] = None
+        while len(self._terminated) > limits.TERMINATED_KEPT:
+            oldest, _ = self._terminated.popitem(last=False)
+            self._records.pop(oldest, None)
+
+    def get(self, sandbox_id: str) -> Record:
+        """The sandbox of that id.
+
+        Raises:
+            faults.Fault: If there is none.
+        """
+        record = self._records.get(sandbox_id)
+        if record is None:
+            raise faults.sandbox_not_found(sandbox_id)
+        return record
+
+    def living(self) -> list[Record]:
+        """Sandboxes that have not ended."""
+        return [record for record in self._records.values() if record.state not in TERMINAL_STATES]
+
+    def list(self, request: pb.ListSandboxesRequest, runner_id: str) -> tuple[list[Record], str]:
+        """One page of the sandboxes a request selects, and the token of the next page (empty at the end)."""
+        newest_first = request.sort_direction == pb.SORT_DIRECTION_DESCENDING
+        after = _parse_token(request.page_token)
+        size = min(request.page_size or _DEFAULT_PAGE, _MAX_PAGE)
+        page: list[Record] = []
+        records = self._records.values()
+        for record in _after(reversed(records) if newest_first else iter(records), after, newest_first):
+            if _selected(record, request, runner_id):
+                if len(page) == size:
+                    return page, str(page[-1].sequence)
+                page.append(record)
+        return page, ""
+
+
+def _parse_token(token: str) -> int | None:
+    if not token:
+        return None
+    if not token.isdigit():
+        raise faults.invalid(f"{token!r} is not a page token", "page_token")
+    return int(token)
+
+
+def _after(records: Iterator[Record], sequence: int | None, newest_first: bool) -> Iterator[Record]:
+    for record in records:
+        if sequence is None or (record.sequence < sequence if newest_first else record.sequence > sequence):
+            yield record
+
+
+def _selected(record: Record, request: pb.ListSandboxesRequest, runner_id: str) -> bool:
+    ended = record.state in TERMINAL_STATES
+    if request.state != pb.STATE_UNSPECIFIED:
+        if record.state != request.state:
+            return False
+    elif ended and not request.show_terminated:
+        return False
+    wanted: Sequence[str] = request.tags
+    if wanted and not set(wanted) <= set(record.spec.tags):
+        return False
+    return not request.volume_ids and (not request.runner_ids or runner_id in request.runner_ids)

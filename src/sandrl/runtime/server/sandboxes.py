@@ -1,0 +1,239 @@
+"""Creating and ending sandboxes: what stands between the protocol's calls and the host's processes.
+
+A create answers only once the sandbox runs, and a delete only once it is gone, so that the SDK never has to poll.
+A few default sandboxes are kept booted ahead of demand; whether a create gets one of those or boots its own, the
+sandbox is fresh: no program ever ran in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import signal
+import time
+import uuid
+from collections import OrderedDict, deque
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+import grpc
+from cwsandbox._proto import sandbox_pb2 as pb
+
+from sandrl.runtime.host.images import Image
+from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
+from sandrl.runtime.host.process import Exit, GuestProcess
+from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
+from sandrl.runtime.server import faults
+from sandrl.runtime.server.files import write_file
+from sandrl.runtime.server.plan import Plan, make_plan, same_spec
+from sandrl.runtime.server.records import TERMINAL_STATES, Record, Registry
+
+logger = logging.getLogger(__name__)
+
+_SPARES = 2
+_CONCURRENT_BOOTS = 16
+_REMEMBERED_REQUESTS = 16_384
+
+
+class SandboxManager:
+    """Owns every sandbox of the daemon.
+
+    Args:
+        launcher: How sandboxes are started.
+        images: What they may be started from; the first is the default.
+        runner_id: This machine, as the protocol names it.
+    """
+
+    def __init__(self, launcher: Launcher, images: Sequence[Image], runner_id: str) -> None:
+        self.registry = Registry()
+        self.runner_id = runner_id
+        self.images = images
+        self._launcher = launcher
+        self._sequence = itertools.count(1)
+        self._boots = asyncio.Semaphore(_CONCURRENT_BOOTS)
+        self._spares: deque[HostSandbox] = deque()
+        self._spare_request = BootRequest(images[0].name)
+        self._refill: asyncio.Task[None] | None = None
+        self._creations: OrderedDict[str, tuple[pb.SandboxSpec, asyncio.Future[Record]]] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    async def create(self, spec: pb.SandboxSpec, request_id: str) -> Record:
+        """Start a sandbox, or return the one this request started before.
+
+        Raises:
+            faults.Fault: If the spec cannot be served, the sandbox cannot be started, or the request id was used
+                for another spec.
+        """
+        if not request_id:
+            return await self._create(spec)
+        known = self._creations.get(request_id)
+        if known is not None:
+            if not same_spec(known[0], spec):
+                raise faults.Fault(
+                    grpc.StatusCode.INVALID_ARGUMENT,
+                    f"request id {request_id!r} was used for a different sandbox",
+                    reason="CWSANDBOX_REQUEST_ID_CONFLICT",
+                )
+            return await asyncio.shield(known[1])
+        creation = asyncio.ensure_future(self._create(spec))
+        self._creations[request_id] = (spec, creation)
+        creation.add_done_callback(lambda done: self._forget_failed(request_id, done))
+        if len(self._creations) > _REMEMBERED_REQUESTS:
+            self._creations.popitem(last=False)
+        # A client that gave up may ask again under the same id, and must find what it started.
+        return await asyncio.shield(creation)
+
+    def _forget_failed(self, request_id: str, done: asyncio.Future[Record]) -> None:
+        if done.cancelled() or done.exception() is not None:
+            self._creations.pop(request_id, None)
+
+    async def _create(self, spec: pb.SandboxSpec) -> Record:
+        plan = make_plan(spec, self.images)
+        record = Record(str(uuid.uuid4()), next(self._sequence), spec, plan)
+        self.registry.add(record)
+        try:
+            host = await self._booted(plan.boot)
+            try:
+                await self._prepare(host, plan)
+                await self._start_main(record, host)
+            except BaseException:
+                await host.destroy()
+                raise
+        except (LaunchError, SandboxGoneError) as error:
+            self.registry.remove(record)
+            logger.error("sandbox did not start: %s", error)
+            raise faults.Fault(
+                grpc.StatusCode.UNAVAILABLE,
+                f"the sandbox did not start: {error}",
+                reason="CWSANDBOX_RUNNER_UNAVAILABLE",
+            ) from error
+        except BaseException:
+            self.registry.remove(record)
+            raise
+        self._run(record, host)
+        logger.debug("sandbox %s created", record.sandbox_id)
+        return record
+
+    def _run(self, record: Record, host: HostSandbox) -> None:
+        loop = asyncio.get_running_loop()
+        record.started = time.time()
+        if record.state not in TERMINAL_STATES:
+            record.host = host
+            record.state = pb.STATE_RUNNING
+            host.on_limit = lambda limit: self._on_limit(record, limit)
+            record.lifetime = loop.call_later(record.plan.lifetime_seconds, self._expire, record)
+        self._spawn(self._watch(record, host))
+
+    async def _watch(self, record: Record, host: HostSandbox) -> None:
+        await host.ended.wait()
+        if record.state != pb.STATE_TERMINATING:
+            record.finish(pb.STATE_FAILED, "the sandbox's first process ended unexpectedly")
+        await record.terminal.wait()
+        self.registry.retire(record)
+
+    def _on_limit(self, record: Record, limit: str) -> None:
+        logger.info("sandbox %s went over its %s limit; everything in it was killed", record.sandbox_id, limit)
+        record.reason = f"{limit} limit exceeded; every process was killed"
+
+    def _expire(self, record: Record) -> None:
+        self._spawn(self.delete(record, 0.0, reason="max_lifetime_seconds reached"))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _booted(self, request: BootRequest) -> HostSandbox:
+        if request == self._spare_request:
+            while self._spares:
+                spare = self._spares.popleft()
+                self._refill_spares()
+                if spare.alive:
+                    return spare
+            self._refill_spares()
+        async with self._boots:
+            return await HostSandbox.boot(self._launcher, request)
+
+    def _refill_spares(self) -> None:
+        if not self._closing and (self._refill is None or self._refill.done()):
+            self._refill = asyncio.ensure_future(self._fill())
+
+    async def _fill(self) -> None:
+        while len(self._spares) < _SPARES and not self._closing:
+            try:
+                async with self._boots:
+                    self._spares.append(await HostSandbox.boot(self._launcher, self._spare_request))
+            except LaunchError as error:
+                logger.warning("spare sandbox did not start: %s", error)
+                return
+
+    async def _prepare(self, host: HostSandbox, plan: Plan) -> None:
+        parents = [path.rpartition("/")[0] or "/" for path, _ in plan.files]
+        directories = [*plan.directories, *parents]
+        if directories:
+            end = await run_to_end(host, ["mkdir", "-p", "--", *directories], plan.environment)
+            if end.code != 0:
+                raise faults.invalid(
+                    f"cannot make {' or '.join(directories)}: the file system is read-only there", "spec"
+                )
+        for path, content in plan.files:
+            await write_file(host, path, content)
+
+    async def _start_main(self, record: Record, host: HostSandbox) -> None:
+        plan = record.plan
+        if plan.main is None:
+            return
+        try:
+            record.main_exec, process = await host.start(
+                plan.main, plan.environment, directory=plan.directory, merge_output=True
+            )
+        except StartError as error:
+            await host.destroy()
+            record.finish(pb.STATE_FAILED, str(error), error.code)
+            return
+        process.close_stdin()
+        self._spawn(self._follow_main(record, host, process))
+
+    async def _follow_main(self, record: Record, host: HostSandbox, process: GuestProcess) -> None:
+        while not isinstance(output := await process.next_output(), Exit):
+            record.log.append(output[1])
+        record.main_exec = None
+        if host.alive and record.state != pb.STATE_TERMINATING:
+            record.finish(pb.STATE_COMPLETED, exit_code=output.code)
+        await host.destroy()
+
+    async def delete(self, record: Record, grace_seconds: float, *, reason: str = "stopped") -> None:
+        """End a sandbox and return once it is gone; its main program gets SIGTERM and `grace_seconds` first."""
+        host = record.host
+        if host is None or record.state in TERMINAL_STATES:
+            return
+        record.state = pb.STATE_TERMINATING
+        if record.main_exec is not None and grace_seconds > 0:
+            host.signal(record.main_exec, signal.SIGTERM)
+            try:
+                await asyncio.wait_for(asyncio.shield(host.ended.wait()), grace_seconds)
+            except TimeoutError:
+                logger.debug("sandbox %s outlived its grace period", record.sandbox_id)
+        await host.destroy()
+        record.finish(pb.STATE_TERMINATED, reason)
+        logger.debug("sandbox %s ended: %s", record.sandbox_id, reason)
+
+    async def close(self) -> None:
+        """End every sandbox."""
+        self._closing = True
+        if self._refill is not None:
+            self._refill.cancel()
+        for record in self.registry.living():
+            record.finish(pb.STATE_TERMINATED, "the runtime stopped")
+        await self._launcher.close()
+
+
+async def run_to_end(host: HostSandbox, argv: Sequence[str], environment: dict[str, str]) -> Exit:
+    """Run a program without input, ignoring its output."""
+    _, process = await host.start(argv, environment)
+    process.close_stdin()
+    while not isinstance(output := await process.next_output(), Exit):
+        pass
+    return output

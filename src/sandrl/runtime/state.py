@@ -1,0 +1,134 @@
+"""Where a daemon leaves what its clients need to find it, and how they know it is alive.
+
+A daemon holds a lock on a file for as long as it lives. That is the only sign of life that counts: a process id
+can be reused and a state file outlives `kill -9`, but the kernel always lets go of a lock. Each version of the
+runtime, by content, has a directory of its own, so an upgrade never talks to yesterday's daemon.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandrl import __version__
+from sandrl.errors import RuntimeUnavailableError
+
+_STATE, _TOKEN, _ALIVE, _START, _LOG = "daemon.json", "token", "alive.lock", "start.lock", "daemon.log"
+_SOURCES = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A running daemon.
+
+    Attributes:
+        base_url: `http://127.0.0.1:PORT`, for `CWSANDBOX_BASE_URL`.
+        token: The bearer token it demands, for `CWSANDBOX_API_KEY`.
+        pid: Its process id.
+        state_dir: The state directory it was looked up in.
+    """
+
+    base_url: str
+    token: str = field(repr=False)
+    pid: int = 0
+    state_dir: Path = Path()
+
+
+def fingerprint() -> str:
+    """Names this version of the runtime on this interpreter: eight hex digits."""
+    digest = hashlib.sha256(f"{__version__} {sys.base_prefix} {sys.version}".encode())
+    for path in sorted(_SOURCES.rglob("*.py")):
+        status = path.stat()
+        digest.update(f"{path} {status.st_size} {status.st_mtime_ns}".encode())
+    return digest.hexdigest()[:8]
+
+
+class RuntimeDirectory:
+    """The files of one version's daemon below a state directory.
+
+    Args:
+        state_dir: The user's state directory.
+
+    Raises:
+        RuntimeUnavailableError: If the directory cannot be made, or belongs to someone else.
+    """
+
+    def __init__(self, state_dir: Path) -> None:
+        self.state_dir = state_dir
+        self.path = state_dir / "runtime" / f"{__version__}-{fingerprint()}"
+        try:
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            status = self.path.stat()
+            if status.st_uid != os.geteuid():
+                raise PermissionError(f"it belongs to user {status.st_uid}")
+            self.path.chmod(0o700)
+        except OSError as error:
+            raise RuntimeUnavailableError(
+                f"cannot use {self.path} for the local runtime: {error.strerror or error}",
+                hint="set SANDRL_STATE_DIR to a directory of your own",
+            ) from error
+
+    @property
+    def log(self) -> Path:
+        """The daemon's log file."""
+        return self.path / _LOG
+
+    @property
+    def overlays(self) -> Path:
+        """Where package overlays are kept."""
+        return self.path / "overlays"
+
+    def hold(self, name: str, *, wait: bool) -> int | None:
+        """Take a lock; returns the descriptor that holds it, or None if another has it and `wait` is false."""
+        descriptor = os.open(self.path / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        return descriptor
+
+    def hold_start(self) -> int:
+        """Wait for the right to start a daemon."""
+        descriptor = self.hold(_START, wait=True)
+        assert descriptor is not None
+        return descriptor
+
+    def hold_alive(self) -> int | None:
+        """Become the daemon of this directory, or None if there is one."""
+        return self.hold(_ALIVE, wait=False)
+
+    def write(self, endpoint: Endpoint) -> None:
+        """Publish a daemon: the token for its user alone, then the address."""
+        self._replace(_TOKEN, endpoint.token)
+        self._replace(_STATE, json.dumps({"schema": 1, "base_url": endpoint.base_url, "pid": endpoint.pid}))
+
+    def _replace(self, name: str, text: str) -> None:
+        temporary = self.path / f".{name}.new"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        temporary.replace(self.path / name)
+
+    def clear(self) -> None:
+        """Take a daemon's address back."""
+        for name in (_STATE, _TOKEN):
+            (self.path / name).unlink(missing_ok=True)
+
+    def find(self) -> Endpoint | None:
+        """The daemon of this directory, if one is alive and has published its address."""
+        probe = self.hold(_ALIVE, wait=False)
+        if probe is not None:
+            os.close(probe)
+            return None
+        try:
+            state = json.loads((self.path / _STATE).read_text(encoding="utf-8"))
+            token = (self.path / _TOKEN).read_text(encoding="utf-8")
+            return Endpoint(str(state["base_url"]), token, int(state["pid"]), self.state_dir)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None  # it lives but is still starting, or is already leaving

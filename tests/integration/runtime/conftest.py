@@ -1,0 +1,58 @@
+"""One real daemon for these tests, and the unmodified SDK pointed at it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+os.environ["CWSANDBOX_DISABLE_SIGNAL_HANDLERS"] = "1"
+
+from cwsandbox import AuthHeaders, Sandbox, SandboxDefaults, Session
+
+from sandrl.runtime import daemon
+from sandrl.runtime.state import Endpoint
+
+CreateSandbox = Callable[..., Sandbox]
+
+
+@pytest.fixture(scope="session")
+def runtime_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    state = tmp_path_factory.mktemp("runtime-state")
+    yield state
+    daemon.stop(state)
+
+
+@pytest.fixture
+def endpoint(runtime_state: Path, monkeypatch: pytest.MonkeyPatch) -> Endpoint:
+    """The daemon, started again if a test before ended it."""
+    endpoint = daemon.ensure_running(runtime_state)
+    monkeypatch.setenv("CWSANDBOX_BASE_URL", endpoint.base_url)
+    monkeypatch.setenv("CWSANDBOX_API_KEY", endpoint.token)
+    return endpoint
+
+
+def defaults_for(endpoint: Endpoint, **changes: Any) -> SandboxDefaults:
+    auth = AuthHeaders(headers={"Authorization": f"Bearer {endpoint.token}"}, strategy="api_key")
+    return SandboxDefaults(base_url=endpoint.base_url, auth=auth, data_plane_mode="gateway", **changes)
+
+
+@pytest.fixture
+def defaults(endpoint: Endpoint) -> SandboxDefaults:
+    return defaults_for(endpoint)
+
+
+@pytest.fixture
+def session(defaults: SandboxDefaults) -> Iterator[Session]:
+    session = Session(defaults, report_to=[])
+    yield session
+    session.close().result()
+
+
+@pytest.fixture
+def sandbox(session: Session) -> Sandbox:
+    """A fresh sandbox, not yet started."""
+    return session.sandbox()

@@ -1,0 +1,170 @@
+"""The daemon comes when needed, is found again, shared, replaced when dead, and takes everything along when it goes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cwsandbox import Session
+
+from sandrl.errors import RuntimeUnavailableError
+from sandrl.runtime import daemon
+from sandrl.runtime.state import RuntimeDirectory
+from tests.integration.runtime.conftest import defaults_for
+
+SOURCE = Path(__file__).resolve().parents[3] / "src"
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path
+    daemon.stop(tmp_path)
+
+
+def descendants(root: int) -> set[int]:
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if fields[0] != "Z":
+            parents[int(path.parent.name)] = int(fields[1])
+    family = {root}
+    while grown := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= grown
+    return family & set(parents)
+
+
+def test_it_starts_on_first_use_and_is_found_again(state: Path) -> None:
+    assert daemon.find(state) is None
+    assert not daemon.status(state).running
+    started: list[str] = []
+    first = daemon.ensure_running(state, on_start=started.append)
+    assert daemon.ensure_running(state, on_start=started.append) == first
+    assert len(started) == 1
+    status = daemon.status(state)
+    assert status.running
+    assert status.isolation in ("native", "bubblewrap")
+    assert status.default_image == f"python:3.{sys.version_info[1]}"
+
+
+def test_its_token_is_for_its_user_alone(state: Path) -> None:
+    endpoint = daemon.ensure_running(state)
+    directory = RuntimeDirectory(state).path
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert stat.S_IMODE((directory / "token").stat().st_mode) == 0o600
+    assert endpoint.token not in repr(endpoint)
+    assert len(endpoint.token) >= 32
+    for name in ("environ", "cmdline"):
+        assert endpoint.token.encode() not in Path(f"/proc/{endpoint.pid}/{name}").read_bytes()
+
+
+def test_it_inherits_no_secret(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "a-secret-of-the-user")
+    endpoint = daemon.ensure_running(state)
+    assert b"a-secret-of-the-user" not in Path(f"/proc/{endpoint.pid}/environ").read_bytes()
+
+
+def test_two_commands_that_start_at_once_share_one(state: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from sandrl.runtime import daemon; "
+        "print(daemon.ensure_running(Path(sys.argv[1])).pid)"
+    )
+    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
+    starting = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(state)], env=environment, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(4)
+    ]
+    pids = {process.communicate(timeout=60)[0].strip() for process in starting}
+    assert len(pids) == 1
+    assert pids != {""}
+
+
+def test_stale_files_of_a_dead_one_do_not_block_a_start(state: Path) -> None:
+    first = daemon.ensure_running(state)
+    os.kill(first.pid, signal.SIGKILL)
+    _wait_until(lambda: daemon.find(state) is None)
+    assert (RuntimeDirectory(state).path / "daemon.json").exists()
+    second = daemon.ensure_running(state)
+    assert second.pid != first.pid
+    assert second.token != first.token
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"base_url": 1}', "\x00\xff"])
+def test_a_broken_state_file_does_not_block_a_start(state: Path, content: str) -> None:
+    (RuntimeDirectory(state).path / "daemon.json").write_text(content)
+    assert daemon.ensure_running(state).pid > 0
+
+
+def test_sigkill_leaves_no_process_within_two_seconds(state: Path) -> None:
+    endpoint = daemon.ensure_running(state)
+    session = Session(defaults_for(endpoint), report_to=[])
+    for _ in range(3):
+        session.sandbox().exec(["sh", "-c", "(setsid sleep 1234 >/dev/null 2>&1 &); true"]).result()
+    family = descendants(endpoint.pid) - {endpoint.pid}
+    assert len(family) >= 8
+    os.kill(endpoint.pid, signal.SIGKILL)
+    _wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in family), seconds=2)
+
+
+def test_stop_ends_every_sandbox_and_takes_the_files_along(state: Path) -> None:
+    endpoint = daemon.ensure_running(state)
+    session = Session(defaults_for(endpoint), report_to=[])
+    session.sandbox().exec(["sh", "-c", "sleep 1234 >/dev/null 2>&1 &"]).result()
+    family = descendants(endpoint.pid)
+    assert daemon.stop(state) is True
+    assert not [pid for pid in family if Path(f"/proc/{pid}").exists() and _alive(pid)]
+    assert not (RuntimeDirectory(state).path / "token").exists()
+    assert daemon.stop(state) is False
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_it_is_gone_after_its_idle_time(state: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from sandrl.runtime import daemon; "
+        "daemon.serve(Path(sys.argv[1]), idle_timeout_seconds=1.0, announce=lambda e: print('up', flush=True))"
+    )
+    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
+    command = [sys.executable, "-c", program, str(state)]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    assert result.stdout == "up\n"
+    assert daemon.find(state) is None
+
+
+def test_a_state_directory_that_cannot_be_used_is_one_clear_error(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(RuntimeUnavailableError, match="cannot use") as error:
+        daemon.ensure_running(blocked)
+    assert error.value.hint
+    assert error.value.exit_code == 3
+
+
+def test_where_nothing_isolates_code_is_not_run(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SANDRL_RUNTIME_ISOLATION", "none-of-them")
+    with pytest.raises(RuntimeUnavailableError, match="cannot isolate code") as error:
+        daemon.ensure_running(state)
+    assert "CWSANDBOX_API_KEY" in (error.value.hint or "")
+
+
+def _wait_until(condition: object, seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)

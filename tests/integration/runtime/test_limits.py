@@ -1,0 +1,190 @@
+"""Bombs, fills and floods: what they do stays inside, and the next sandbox does not notice."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from cwsandbox import ProcessResult, Sandbox, SandboxTimeoutError, Session
+
+from sandrl.runtime import daemon
+from sandrl.runtime.state import Endpoint
+
+MIB = 1 << 20
+
+
+def run(sandbox: Sandbox, program: str, *, timeout: float = 30) -> ProcessResult:
+    return sandbox.exec(["python", "-c", program], timeout_seconds=timeout).result()
+
+
+@pytest.fixture
+def neighbour(session: Session) -> Sandbox:
+    """An honest sandbox that lives through the attack."""
+    neighbour = session.sandbox()
+    assert run(neighbour, "open('/tmp/mine', 'w').write('kept')").returncode == 0
+    return neighbour
+
+
+def still_well(neighbour: Sandbox, session: Session) -> bool:
+    fresh = session.sandbox()
+    return (
+        run(neighbour, "print(open('/tmp/mine').read())").stdout == "kept\n"
+        and run(fresh, "print(6 * 7)").stdout == "42\n"
+    )
+
+
+def test_a_fork_bomb_is_stopped_at_256_processes(sandbox: Sandbox, neighbour: Sandbox, session: Session) -> None:
+    program = """
+import os, time
+read, write = os.pipe()
+children = 0
+try:
+    while True:
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+        children += 1
+except OSError as error:
+    print(children, error.errno)
+"""
+    children, error = run(sandbox, program).stdout.split()
+    assert 200 <= int(children) < 256
+    assert error == "11"
+    assert still_well(neighbour, session)
+
+
+def test_an_endless_fork_bomb_ends_with_its_timeout(sandbox: Sandbox, neighbour: Sandbox, session: Session) -> None:
+    with pytest.raises(SandboxTimeoutError):
+        run(sandbox, "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", timeout=3)
+    assert still_well(neighbour, session)
+
+
+def test_one_process_gets_no_more_memory_than_the_limit(sandbox: Sandbox, neighbour: Sandbox, session: Session) -> None:
+    result = run(sandbox, f"kept = []\nwhile True: kept.append(bytearray({16 * MIB}))")
+    assert result.returncode == 1
+    assert "MemoryError" in result.stderr
+    assert still_well(neighbour, session)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        f"""
+import mmap
+kept = []
+while True:
+    kept.append(mmap.mmap(-1, {16 * MIB}))
+    kept[-1].write(b"x" * {16 * MIB})
+""",
+        f"""
+import os, time
+for _ in range(16):
+    if os.fork() == 0:
+        kept = b"x" * {128 * MIB}
+        time.sleep(30)
+time.sleep(30)
+""",
+    ],
+    ids=["shared memory", "many processes"],
+)
+def test_all_processes_together_get_no_more_memory_than_the_limit(
+    sandbox: Sandbox, neighbour: Sandbox, session: Session, program: str
+) -> None:
+    assert run(sandbox, program).returncode == 137
+    assert still_well(neighbour, session)
+
+
+def test_the_memory_limit_follows_the_resources(session: Session) -> None:
+    allocate = f"kept = b'x' * {700 * MIB}; print(len(kept))"
+    with_more = session.sandbox(resources={"memory": "1Gi"})
+    assert run(with_more, allocate).stdout == f"{700 * MIB}\n"
+    assert "MemoryError" in run(session.sandbox(), allocate).stderr
+
+
+def test_the_disk_is_full_at_its_limit(sandbox: Sandbox, neighbour: Sandbox, session: Session) -> None:
+    program = """
+import os
+written = 0
+for place in ("/tmp", "/workspace", "/dev/shm", "/var/tmp"):
+    try:
+        with open(place + "/fill", "wb") as file:
+            while True:
+                written += file.write(b"x" * 1048576)
+                file.flush()
+    except OSError as error:
+        assert error.errno == 28, error
+print(written // 1048576)
+"""
+    assert 200 <= int(run(sandbox, program).stdout) <= 258
+    assert still_well(neighbour, session)
+
+
+def test_the_number_of_files_is_limited(sandbox: Sandbox, neighbour: Sandbox, session: Session) -> None:
+    program = """
+count = 0
+try:
+    while True:
+        open(f"/tmp/{count}", "w").close()
+        count += 1
+except OSError as error:
+    print(count, error.errno)
+"""
+    count, error = run(sandbox, program).stdout.split()
+    assert int(count) <= 32_768
+    assert error == "28"
+    assert still_well(neighbour, session)
+
+
+def test_a_flood_of_output_is_held_back_not_buffered(
+    sandbox: Sandbox, neighbour: Sandbox, session: Session, endpoint: Endpoint
+) -> None:
+    before = daemon.status(endpoint.state_dir).resident_bytes
+    process = sandbox.exec(["sh", "-c", "yes | head -c 200000000"], timeout_seconds=60)
+    assert process.result().returncode == 0
+    assert daemon.status(endpoint.state_dir).resident_bytes - before < 100 * MIB
+    assert still_well(neighbour, session)
+
+
+def test_killing_everything_inside_harms_only_the_sandbox(
+    sandbox: Sandbox, neighbour: Sandbox, session: Session
+) -> None:
+    victim = sandbox.exec(["sleep", "60"])
+    assert run(sandbox, "import os; os.kill(-1, 9); os.kill(1, 9); print('still here')").stdout == "still here\n"
+    assert victim.result().returncode == 137
+    assert still_well(neighbour, session)
+
+
+def test_a_timeout_kills_the_whole_tree(sandbox: Sandbox) -> None:
+    tree = "setsid sleep 1001 & (sleep 1002 &) ; sh -c 'sleep 1003' ; sleep 1004"
+    with pytest.raises(SandboxTimeoutError):
+        sandbox.exec(["sh", "-c", tree], timeout_seconds=1).result()
+    listing = "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"
+    deadline = time.monotonic() + 10
+    while "sleep 100" in (left := sandbox.exec(["sh", "-c", listing]).result().stdout):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+
+
+def test_nothing_is_left_on_the_host_when_a_sandbox_with_escapees_ends(session: Session, endpoint: Endpoint) -> None:
+    sandbox = session.sandbox()
+    marker = "3141.59"
+    sandbox.exec(["sh", "-c", f"(setsid setsid sleep {marker} >/dev/null 2>&1 &) ; true"]).result()
+    deadline = time.monotonic() + 10
+    while not _host_processes(marker):
+        assert time.monotonic() < deadline, "the escapee never appeared"
+        time.sleep(0.02)
+    sandbox.stop().result()
+    assert not _host_processes(marker)
+
+
+def _host_processes(marker: str) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes()
+        except OSError:
+            continue
+        if f"sleep\0{marker}".encode() in command:
+            found.append(path.parent.name)
+    return found
