@@ -1,0 +1,241 @@
+"""JSON lines, read and written in one way everywhere.
+
+A bad line is a value, not an exception: a reader yields it between the good ones, and whoever reads decides whether it
+ends the work (input files), is counted (`--skip-bad-rows`) or was to be expected (the last line of a file whose writer
+was killed). A line is never loaded beyond the limit, however long it is.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import sys
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, NoReturn, Self, cast
+
+from sandrl.errors import InputError, ServiceError
+
+MAX_LINE_BYTES = 8 * 1024 * 1024
+"""Longest line of an input file; a longer one is a bad row."""
+
+STANDARD_INPUT = "-"
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_EXCERPT_CHARACTERS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One JSON object of a file.
+
+    Attributes:
+        line: Its line number, from 1.
+        value: The object.
+    """
+
+    line: int
+    value: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A line that is no JSON object.
+
+    Attributes:
+        line: Its line number, from 1.
+        error: What is wrong with it, ready to be raised.
+        is_unfinished: It is the last line and has no line break: its writer was cut off, or is still writing.
+    """
+
+    line: int
+    error: InputError
+    is_unfinished: bool = False
+
+
+def read_rows(source: str | Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[Row | BadRow]:
+    """Reads a `.jsonl` or `.jsonl.gz` file line by line; blank lines are left out.
+
+    Args:
+        source: The file, or `-` for standard input.
+        max_line_bytes: Longest line, without its line break.
+
+    Yields:
+        Every line, as the object it holds or as what is wrong with it.
+
+    Raises:
+        InputError: If the file cannot be read at all.
+    """
+    name = str(source)
+    with _opened(name) as stream:
+        number = 0
+        while True:
+            number += 1
+            try:
+                data = stream.readline(max_line_bytes + 2)
+            except (OSError, EOFError, zlib.error) as error:
+                raise InputError(_read_failure(error), path=name, line=number) from error
+            if not data:
+                return
+            is_long = len(data.rstrip(b"\r\n")) > max_line_bytes
+            if is_long and not data.endswith(b"\n"):
+                data = _skip_line(stream)
+            text = data.strip()
+            if number == 1:
+                text = text.removeprefix(_BYTE_ORDER_MARK)
+            if is_long:
+                message = f"the line is longer than {max_line_bytes // (1024 * 1024)} MiB ({max_line_bytes} bytes)"
+                yield BadRow(number, InputError(message, path=name, line=number), is_unfinished=data[-1:] != b"\n")
+            elif text:
+                try:
+                    yield Row(number, parse_object(text))
+                except ValueError as error:
+                    place = InputError(str(error), path=name, line=number)
+                    yield BadRow(number, place, is_unfinished=data[-1:] != b"\n")
+
+
+def parse_object(text: bytes) -> dict[str, Any]:
+    """Parses one line.
+
+    Raises:
+        ValueError: If it is no JSON object in UTF-8; the message says why in a few words.
+    """
+    try:
+        value = json.loads(text.decode("utf-8"), parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"invalid UTF-8 at byte {error.start + 1} of the line") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"broken JSON: {error.msg} at character {error.pos + 1} ({_excerpt(text)})") from error
+    except RecursionError as error:
+        raise ValueError("broken JSON: nested too deeply") from error
+    except ValueError as error:
+        # The only one left: Python refuses to convert integers of more than some thousand digits.
+        raise ValueError(f"broken JSON: {str(error).partition(';')[0]}") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a JSON object, found {type_name(value)} ({_excerpt(text)})")
+    return value
+
+
+def type_name(value: object) -> str:
+    """Names the JSON type of a value, with its article, as messages use it."""
+    names = {
+        dict: "an object", list: "an array", str: "a string", bool: "a boolean", int: "an integer", float: "a number",
+        type(None): "null",
+    }  # fmt: skip
+    return names.get(type(value), type(value).__name__)
+
+
+class RowAppender:
+    """Appends rows to a file, each whole and handed to the kernel before the call returns.
+
+    What was appended survives the death of the process, `kill -9` included. It is not forced to the disk: a
+    sandbox's ledger line would then cost more than its sandbox, and a host that loses power is found by tags instead.
+    Threads may share one appender; processes may share a file, because every row is one `O_APPEND` write.
+
+    Args:
+        path: The file; made if it is missing. A last line that a killed writer left unfinished is ended first.
+
+    Raises:
+        ServiceError: If the file cannot be opened or written.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._lock = threading.Lock()
+        try:
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            if _ends_unfinished(self._descriptor):
+                os.write(self._descriptor, b"\n")
+        except OSError as error:
+            raise ServiceError(f"{self.path}: cannot be written: {error.strerror}") from error
+
+    def append(self, row: bytes) -> None:
+        """Appends one row.
+
+        Args:
+            row: JSON in UTF-8 without a line break.
+
+        Raises:
+            ServiceError: If the row could not be written, for example because the disk is full.
+        """
+        data = memoryview(row + b"\n")
+        with self._lock:
+            try:
+                while data:
+                    data = data[os.write(self._descriptor, data) :]
+            except OSError as error:
+                raise ServiceError(f"{self.path}: cannot be written: {error.strerror}") from error
+
+    def close(self) -> None:
+        """Closes the file; closing twice is fine."""
+        with self._lock:
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+                self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[IO[bytes]]:
+    if name == STANDARD_INPUT:
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = cast("IO[bytes]", gzip.open(name) if name.endswith(".gz") else Path(name).open("rb"))  # noqa: SIM115
+    except (OSError, ValueError) as error:
+        raise InputError(_open_failure(error), path=name) from error
+    with stream:
+        yield stream
+
+
+def _open_failure(error: OSError | ValueError) -> str:
+    match error:
+        case FileNotFoundError():
+            return "no such file"
+        case IsADirectoryError():
+            return "is a directory, not a file"
+        case OSError():
+            return f"cannot be read: {error.strerror or error}"
+    return f"cannot be read: {error}"
+
+
+def _read_failure(error: Exception) -> str:
+    if isinstance(error, gzip.BadGzipFile):
+        return "is no gzip file, whatever its name says"
+    if isinstance(error, EOFError | zlib.error):
+        return "the compressed file is cut off or damaged"
+    return _open_failure(error) if isinstance(error, OSError) else str(error)
+
+
+def _skip_line(stream: IO[bytes]) -> bytes:
+    """Reads past the rest of a line in small pieces; returns its last byte."""
+    last = b""
+    while piece := stream.readline(64 * 1024):
+        last = piece[-1:]
+        if last == b"\n":
+            break
+    return last
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _excerpt(text: bytes) -> str:
+    shown = text[: 4 * _EXCERPT_CHARACTERS].decode("utf-8", "replace")
+    return repr(shown if len(shown) <= _EXCERPT_CHARACTERS else shown[:_EXCERPT_CHARACTERS] + "…")
+
+
+def _ends_unfinished(descriptor: int) -> bool:
+    size = os.fstat(descriptor).st_size
+    return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"

@@ -1,0 +1,19 @@
+"""What to solve, and what models answered: problems and completions, from files in the formats people have."""
+
+from sandrl.problems.completions import Completion, LoadedCompletions, load_completions
+from sandrl.problems.demo import demo_completions, demo_problems
+from sandrl.problems.loading import LoadedProblems, load_problems
+from sandrl.problems.problem import EXIT_STATUS, Case, Problem
+
+__all__ = [
+    "EXIT_STATUS",
+    "Case",
+    "Completion",
+    "LoadedCompletions",
+    "LoadedProblems",
+    "Problem",
+    "demo_completions",
+    "demo_problems",
+    "load_completions",
+    "load_problems",
+]

@@ -1,0 +1,141 @@
+"""Completions from a file or standard input: several rows of one problem are its samples."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sandrl.errors import InputError
+from sandrl.jsonl import BadRow, Row, read_rows
+from sandrl.problems.fields import Identifier, InputRow, parse_row
+from sandrl.problems.loading import no_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a model produced for a problem: text in which the code must be found, or code as it is.
+
+    Attributes:
+        id: Unique among the completions scored together.
+        task_id: The problem it answers.
+        text: The model's text; None when `code` is given.
+        code: Code to be taken as it is; None when `text` is given.
+    """
+
+    id: str
+    task_id: str
+    text: str | None = None
+    code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedCompletions:
+    """Completions, and what could not be read as one.
+
+    Attributes:
+        completions: In the order of the file.
+        skipped: Why each bad row was left out; empty unless bad rows were to be skipped.
+    """
+
+    completions: tuple[Completion, ...]
+    skipped: tuple[InputError, ...] = ()
+
+
+class CompletionRow(InputRow):
+    """A row of a completions file."""
+
+    task_id: Identifier
+    completion: str | None = None
+    code: str | None = None
+    id: Identifier | None = None
+
+
+def load_completions(
+    source: str | Path, *, task_ids: Collection[str] | None = None, skip_bad_rows: bool = False
+) -> LoadedCompletions:
+    """Loads completions.
+
+    A row without an `id` gets its `task_id`, with the number of the sample (`task#2`) where the problem has several.
+
+    Args:
+        source: A `.jsonl` or `.jsonl.gz` file, or `-` for standard input.
+        task_ids: The problems there are; a completion of any other is a bad row. None accepts all.
+        skip_bad_rows: Leave bad rows out and report them, instead of refusing the file.
+
+    Raises:
+        InputError: If the source cannot be read, a row is bad, or no completion is left.
+    """
+    completions: list[Completion] = []
+    lines: dict[str, int] = {}
+    skipped: list[InputError] = []
+    for row in read_rows(source):
+        try:
+            if isinstance(row, BadRow):
+                raise row.error
+            completion = _parse(row, source)
+            if task_ids is not None and completion.task_id not in task_ids:
+                raise _unknown_task(completion.task_id, task_ids, source, row.line)
+            if completion.id and completion.id in lines:
+                message = f"{completion.id!r} is taken by line {lines[completion.id]}"
+                raise InputError(message, path=source, line=row.line, field="id")
+        except InputError as error:
+            if not skip_bad_rows:
+                raise
+            skipped.append(error)
+        else:
+            completions.append(completion)
+            lines[completion.id] = row.line
+    if not completions:
+        raise no_rows("completions", source, skipped)
+    return LoadedCompletions(_named(completions), tuple(skipped))
+
+
+def _parse(row: Row, source: str | Path) -> Completion:
+    parsed = parse_row(CompletionRow, row, source)
+    if parsed.completion is None and parsed.code is None:
+        message = "is missing (or `code`, for code to be taken as it is)"
+        raise InputError(message, path=source, line=row.line, field="completion")
+    if parsed.completion is not None and parsed.code is not None:
+        raise InputError(
+            "the row has both `completion` and `code`; only one can be judged",
+            path=source,
+            line=row.line,
+            hint="keep `completion` to have the code found in it, `code` to take it as it is",
+        )
+    return Completion(parsed.id or "", parsed.task_id, parsed.completion, parsed.code)
+
+
+def _unknown_task(task_id: str, known: Collection[str], source: str | Path, line: int) -> InputError:
+    close = difflib.get_close_matches(task_id, known, n=1)
+    return InputError(
+        f"no problem is called {task_id!r}" + (f"; is it {close[0]!r}?" if close else ""),
+        path=source,
+        line=line,
+        field="task_id",
+        hint="name the set it belongs to with --problems",
+    )
+
+
+def _named(completions: Iterable[Completion]) -> tuple[Completion, ...]:
+    """Gives every completion without an id one that no other has."""
+    completions = tuple(completions)
+    samples = Counter(completion.task_id for completion in completions)
+    taken = {completion.id for completion in completions if completion.id}
+    seen: Counter[str] = Counter()
+    named = []
+    for completion in completions:
+        task_id = completion.task_id
+        seen[task_id] += 1
+        identifier = completion.id
+        if not identifier:
+            number = seen[task_id]
+            identifier = task_id if samples[task_id] == 1 else f"{task_id}#{number}"
+            while identifier in taken:
+                number += 1
+                identifier = f"{task_id}#{number}"
+            taken.add(identifier)
+        named.append(replace(completion, id=identifier))
+    return tuple(named)

@@ -1,0 +1,21 @@
+"""The demo set: five problems with one completion each, made to arrive out of order and not all to pass.
+
+They are ordinary files in the documented formats, read by the ordinary loaders: what a newcomer sees first is the real
+thing, and an example of the format.
+"""
+
+from __future__ import annotations
+
+from sandrl.problems.completions import Completion, load_completions
+from sandrl.problems.loading import DATA, load_problems
+from sandrl.problems.problem import Problem
+
+
+def demo_problems() -> dict[str, Problem]:
+    """Returns slow-sum, string-ops, delayed-error, syntax-error and slow-list, by `task_id`."""
+    return load_problems(DATA / "demo_problems.jsonl").problems
+
+
+def demo_completions() -> tuple[Completion, ...]:
+    """Returns a completion of each; they sleep 2, 0, 1, 0 and 3 s, and pass, pass, fail, fail and pass."""
+    return load_completions(DATA / "demo_completions.jsonl").completions

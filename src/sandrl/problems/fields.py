@@ -1,0 +1,77 @@
+"""Reading typed rows: what pydantic finds wrong becomes one line that names the file, the line and the field."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError
+
+from sandrl.errors import InputError
+from sandrl.jsonl import Row, type_name
+
+RowModel = TypeVar("RowModel", bound="InputRow")
+
+
+class InputRow(BaseModel):
+    """A row of a user's file: its types are exact, and fields it does not know are left alone."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+
+
+def _identifier(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _positive(value: float) -> float:
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError("must be a number of seconds above 0")
+    return value
+
+
+# MBPP and many private sets number their rows.
+Identifier = Annotated[str, StringConstraints(min_length=1, max_length=1000), BeforeValidator(_identifier)]
+Seconds = Annotated[float, AfterValidator(_positive)]
+
+
+def parse_row(model: type[RowModel], row: Row, path: str | Path) -> RowModel:
+    """Checks the types of a row.
+
+    Args:
+        model: What the row must look like.
+        row: What was read.
+        path: Where from, for the message.
+
+    Raises:
+        InputError: Naming the first field that is missing or wrong.
+    """
+    try:
+        return model.model_validate(row.value)
+    except ValidationError as error:
+        first: dict[str, Any] = dict(error.errors(include_url=False)[0])
+        # A union reports each of its members; the path up to there is what the user wrote.
+        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
+        message = "is missing" if first["type"] == "missing" else _reason(first)
+        raise InputError(message, path=path, line=row.line, field=field or None) from error
+
+
+def _reason(error: dict[str, Any]) -> str:
+    expected = {
+        "string_type": "must be a string",
+        "list_type": "must be an array",
+        "float_type": "must be a number",
+        "model_type": "must be an object",
+        "dict_type": "must be an object",
+        "literal_error": f"must be {error.get('ctx', {}).get('expected')}",
+    }.get(error["type"])
+    if expected is not None and error["type"] != "literal_error":
+        return f"{expected}, not {type_name(error['input'])}"
+    if error["type"] == "string_unicode":
+        return "holds half of a surrogate pair, which is no text"
+    if error["type"] == "string_too_short":
+        return "must not be empty"
+    if error["type"] == "value_error":
+        return str(error["ctx"]["error"])
+    message = str(error["msg"])
+    return expected or message[:1].lower() + message[1:]

@@ -1,0 +1,53 @@
+"""The problem: one shape for every source.
+
+MBPP's assert lists, HumanEval's `check(candidate)` and stdin programs all become checks of one of three kinds here, so
+that nothing behind the loaders knows where a problem came from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+EXIT_STATUS: Literal["exit_status"] = "exit_status"
+"""The weakest check: the program runs and exits 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One run of a program.
+
+    Attributes:
+        stdin: What it reads.
+        stdout: What it must print.
+    """
+
+    stdin: str
+    stdout: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A task to solve, with checks of exactly one kind: `tests`, `cases`, or `check`.
+
+    Attributes:
+        task_id: Names the problem; completions refer to it.
+        prompt: The task, as a model is told.
+        tests: Python snippets that raise unless the code is right; each is one check.
+        cases: Runs of the code as a program; each is one check.
+        check: `exit_status` where running to the end is all that is asked.
+        setup: Python code that runs before the tests.
+        entry_point: Name of the function or class asked for, where one is.
+        reference: A solution known to be right.
+        timeout_seconds: Wall time for all checks, where the problem needs its own limit.
+    """
+
+    task_id: str
+    prompt: str
+    tests: tuple[str, ...] = ()
+    cases: tuple[Case, ...] = ()
+    check: Literal["exit_status"] | None = None
+    setup: str = ""
+    entry_point: str | None = None
+    reference: str | None = None
+    timeout_seconds: float | None = None

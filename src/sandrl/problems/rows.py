@@ -1,0 +1,139 @@
+"""The three row formats problems come in, told apart by their fields.
+
+A file says nothing about its format, so the fields do: `test_list` is MBPP, `test` with `entry_point` is HumanEval,
+anything else must be our own. Once its format is recognised, a row must be right in every field that format has.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from sandrl.errors import InputError
+from sandrl.jsonl import Row
+from sandrl.problems.fields import Identifier, InputRow, Seconds, parse_row
+from sandrl.problems.problem import Case, Problem
+
+
+class CaseRow(InputRow):
+    """One stdin/stdout case."""
+
+    stdin: str = ""
+    stdout: str
+
+
+class ProblemRow(InputRow):
+    """A row in sandrl's own format."""
+
+    task_id: Identifier
+    prompt: str
+    tests: list[str] | None = None
+    cases: list[CaseRow] | None = None
+    check: Literal["exit_status"] | None = None
+    setup: str | None = None
+    entry_point: str | None = None
+    reference: str | None = None
+    timeout_seconds: Seconds | None = None
+
+    def to_problem(self) -> Problem:
+        """Returns the problem of the row."""
+        return Problem(
+            task_id=self.task_id,
+            prompt=self.prompt,
+            tests=tuple(self.tests or ()),
+            cases=tuple(Case(case.stdin, case.stdout) for case in self.cases or ()),
+            check=self.check,
+            setup=self.setup or "",
+            entry_point=self.entry_point,
+            reference=self.reference,
+            timeout_seconds=self.timeout_seconds,
+        )
+
+
+class MbppRow(InputRow):
+    """A row of MBPP; the sanitized release calls two fields otherwise (arXiv:2108.07732)."""
+
+    task_id: Identifier
+    text: str | None = None
+    prompt: str | None = None
+    test_list: list[str]
+    test_setup_code: str | None = None
+    test_imports: list[str] = Field(default_factory=list)
+    code: str | None = None
+
+    def to_problem(self) -> Problem:
+        """Returns the problem of the row."""
+        return Problem(
+            task_id=self.task_id,
+            prompt=self.text if self.text is not None else self.prompt or "",
+            tests=tuple(self.test_list),
+            setup="\n".join(filter(None, [*self.test_imports, self.test_setup_code])),
+            reference=self.code,
+        )
+
+
+class HumanEvalRow(InputRow):
+    """A row of HumanEval: one `check(candidate)` function, a prompt that the solution continues (arXiv:2107.03374)."""
+
+    task_id: Identifier
+    prompt: str
+    test: str
+    entry_point: Identifier
+    canonical_solution: str | None = None
+
+    def to_problem(self) -> Problem:
+        """Returns the problem of the row."""
+        return Problem(
+            task_id=self.task_id,
+            prompt=self.prompt,
+            tests=(f"{self.test.rstrip()}\n\ncheck({self.entry_point})\n",),
+            entry_point=self.entry_point,
+            reference=None if self.canonical_solution is None else self.prompt + self.canonical_solution,
+        )
+
+
+def parse_problem(row: Row, path: str | Path) -> Problem:
+    """Makes a problem of a row in any of the formats.
+
+    Raises:
+        InputError: If a field is missing or wrong, or the row has no check, or checks of more than one kind.
+    """
+    parsed = parse_row(_format_of(row), row, path)
+    if isinstance(parsed, MbppRow) and parsed.text is None and parsed.prompt is None:
+        raise InputError("is missing", path=path, line=row.line, field="text")
+    problem = parsed.to_problem()
+    _require_checks(problem, row, path)
+    return problem
+
+
+def _format_of(row: Row) -> type[ProblemRow] | type[MbppRow] | type[HumanEvalRow]:
+    if "test_list" in row.value:
+        return MbppRow
+    if "test" in row.value and "entry_point" in row.value:
+        return HumanEvalRow
+    return ProblemRow
+
+
+def _require_checks(problem: Problem, row: Row, path: str | Path) -> None:
+    kinds = [name for name in ("tests", "cases", "check") if getattr(problem, name)]
+    if not kinds:
+        raise InputError(
+            f"the problem {problem.task_id!r} has no check",
+            path=path,
+            line=row.line,
+            hint='give it `tests` (asserts), `cases` (stdin and stdout), or `check`: "exit_status"',
+        )
+    if len(kinds) > 1:
+        raise InputError(
+            f"the problem {problem.task_id!r} has checks of several kinds ({', '.join(kinds)}); only one would count",
+            path=path,
+            line=row.line,
+            hint="make it several problems",
+        )
+    for position, test in enumerate(problem.tests):
+        # An empty test passes whatever the code does.
+        if not test.strip():
+            field = "test_list" if "test_list" in row.value else "tests"
+            raise InputError("checks nothing", path=path, line=row.line, field=f"{field}[{position}]")

@@ -1,0 +1,96 @@
+"""`config.json`: what a run was asked to do, and by which jobs it was done.
+
+It is the one file of a run that is rewritten, always whole: a reader sees the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sandrl.errors import InputError
+from sandrl.runs.rows import Json, Stored, Text, now
+
+CONFIG_FILE = "config.json"
+
+
+class Outcome(StrEnum):
+    """How a job ended; one that has none is running, or was killed."""
+
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+class JobRecord(BaseModel):
+    """A job that worked on the run.
+
+    Attributes:
+        job_id: The job, which is also the tag of its sandboxes.
+        started_at: UTC.
+        finished_at: UTC; None while it runs, and for ever if it was killed.
+        outcome: How it ended.
+        versions: Versions of what it ran with, by name.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    job_id: str
+    started_at: datetime = Field(default_factory=now)
+    finished_at: datetime | None = None
+    outcome: Outcome | None = None
+    versions: dict[str, str] = Field(default_factory=dict)
+
+
+class RunConfig(Stored):
+    """The resolved configuration of a run.
+
+    Attributes:
+        run_id: Name of the run and of its directory.
+        command: The subcommand, for example `reward`.
+        created_at: UTC.
+        options: Every option with the value it had, defaults included.
+        jobs: The jobs that worked on it, oldest first.
+    """
+
+    run_id: str
+    command: str
+    created_at: datetime = Field(default_factory=now)
+    options: dict[Text, Json] = Field(default_factory=dict)
+    jobs: tuple[JobRecord, ...] = ()
+
+
+def read_config(directory: Path) -> RunConfig:
+    """Reads a run's configuration.
+
+    Raises:
+        InputError: If the directory is no run, or the file is damaged.
+    """
+    path = directory / CONFIG_FILE
+    try:
+        return RunConfig.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InputError(f"is not a run directory: it has no {CONFIG_FILE}", path=directory) from error
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=path) from error
+    except ValidationError as error:
+        raise InputError("is damaged, or of another version of sandrl", path=path) from error
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Writes a file so that no reader ever sees a part of it.
+
+    Raises:
+        OSError: If it cannot be written; the old file is then untouched.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,110 @@
+"""Names, makes and guards run directories.
+
+Whoever writes a run holds a lock on its directory for as long as it lives. The kernel lets go of a lock however a
+process ends, so "is it running?" never depends on a process id that may be someone else's by now.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+from pathlib import Path
+
+from sandrl.errors import UsageError
+from sandrl.runs.config import CONFIG_FILE
+from sandrl.runs.rows import now
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
+_RESERVED = frozenset({"latest"})
+
+
+def new_run_id(command: str) -> str:
+    """Returns a fresh run id such as `reward-20261121-093000-ab12`: sorts by time (UTC) within a command."""
+    return f"{command}-{now():%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def checked_run_name(name: str) -> str:
+    """Returns a name the user gave.
+
+    Raises:
+        UsageError: If it cannot name a directory everywhere, or means something else.
+    """
+    if name in _RESERVED or not _NAME.fullmatch(name):
+        raise UsageError(
+            f"--run-name {name!r} cannot name a run",
+            hint="use up to 100 letters, digits, '.', '_' and '-', a letter or digit first; `latest` is taken",
+        )
+    return name
+
+
+def make_run_directory(runs_dir: Path, command: str, name: str | None, *, resume: bool) -> Path:
+    """Makes the directory of a run, or finds the one to resume.
+
+    Args:
+        runs_dir: Where runs are.
+        command: Begins a generated name.
+        name: The user's name for the run; None generates one.
+        resume: Go on with an existing run.
+
+    Raises:
+        UsageError: If the name is taken and `resume` is false, there is nothing to resume, or nothing can be written.
+    """
+    if resume:
+        if name is None:
+            raise UsageError("--resume needs --run-name: the run to go on with")
+        path = runs_dir / name
+        if not (path / CONFIG_FILE).is_file():
+            raise UsageError(f"there is no run {name!r} in {runs_dir} to resume", hint="sandrl runs ls")
+        return path
+    try:
+        runs_dir.mkdir(parents=True, exist_ok=True)
+        while True:
+            path = runs_dir / (checked_run_name(name) if name else new_run_id(command))
+            try:
+                path.mkdir()
+            except FileExistsError as error:
+                if name:
+                    hint = "choose another --run-name, or add --resume to go on with it"
+                    raise UsageError(f"the run {name!r} exists already in {runs_dir}", hint=hint) from error
+            else:
+                return path
+    except OSError as error:
+        hint = "choose a directory that can be written with --runs-dir"
+        raise UsageError(f"{runs_dir}: runs cannot be saved there: {error.strerror}", hint=hint) from error
+
+
+def lock(directory: Path) -> int:
+    """Locks a run for writing; returns the descriptor whose closing unlocks it.
+
+    Raises:
+        UsageError: If another process is writing the run.
+    """
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise UsageError(f"the run {directory.name!r} is being written by another process") from error
+    except OSError:
+        # Some network file systems have no locks; a run without one is better than none.
+        pass
+    return descriptor
+
+
+def is_running(directory: Path) -> bool:
+    """Tells whether some process is writing the run now."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,135 @@
+"""Where a user's runs are, whatever directory they were started in.
+
+One symbolic link per run. Making a link is one atomic step: two jobs that start at once cannot disturb each other, and
+`kill -9` leaves a whole entry or none, never half a line. The names alone answer shell completion; an entry whose run
+was deleted points nowhere and is passed over.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sandrl.errors import InputError, SandrlError
+from sandrl.runs.config import CONFIG_FILE
+from sandrl.settings import private_directory
+
+LATEST = "latest"
+"""Finds the run that was started or resumed last."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """A run that can be found.
+
+    Attributes:
+        run_id: Its name.
+        path: Its directory.
+        started_at: When it was started or resumed last, UTC.
+    """
+
+    run_id: str
+    path: Path
+    started_at: datetime
+
+
+def register_run(directory: Path, state_dir: Path) -> bool:
+    """Enters a run into the user's index, or renews its entry.
+
+    Returns:
+        Whether it is in the index now; without a usable state directory a run works all the same, found by its path.
+    """
+    directory = directory.absolute()
+    try:
+        folder = private_directory(state_dir) / "runs"
+        folder.mkdir(exist_ok=True)
+        digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:8]
+        temporary = folder / f".{secrets.token_hex(8)}"
+        temporary.symlink_to(directory)
+        temporary.replace(folder / f"{directory.name}@{digest}")
+    except (OSError, SandrlError):
+        return False
+    return True
+
+
+def list_runs(state_dir: Path, runs_dir: Path | None = None) -> list[RunEntry]:
+    """Lists the runs in the index, and those below a directory that are not in it.
+
+    Returns:
+        Newest first; entries whose run is gone are left out.
+    """
+    entries: dict[Path, RunEntry] = {}
+    for entry in (*_indexed(state_dir / "runs"), *_found(runs_dir)):
+        key = Path(os.path.realpath(entry.path))
+        if key not in entries and (key / CONFIG_FILE).is_file():
+            entries[key] = entry
+    return sorted(entries.values(), key=lambda entry: (entry.started_at, entry.run_id), reverse=True)
+
+
+def find_run(name: str, state_dir: Path, runs_dir: Path | None = None) -> Path:
+    """Finds a run's directory.
+
+    Args:
+        name: The run's name, a path to its directory, or `latest`.
+        state_dir: Holds the index.
+        runs_dir: Looked through, too, and preferred when a name is taken twice.
+
+    Raises:
+        InputError: If there is no such run, or several and none of them in `runs_dir`.
+    """
+    if os.sep in name or name in (".", ".."):
+        path = Path(name)
+        if (path / CONFIG_FILE).is_file():
+            return path.absolute()
+        raise InputError(f"is not a run directory: it has no {CONFIG_FILE}", path=name)
+    runs = list_runs(state_dir, runs_dir)
+    if not runs:
+        raise InputError("there are no runs yet", hint="sandrl reward leaves one")
+    if name == LATEST:
+        return runs[0].path
+    named = [run for run in runs if run.run_id == name]
+    if not named:
+        close = difflib.get_close_matches(name, [run.run_id for run in runs], n=1, cutoff=0.5)
+        suggestion = f"; is it {close[0]!r}?" if close else ""
+        raise InputError(f"no run is called {name!r}{suggestion}", hint="sandrl runs ls")
+    near = [run for run in named if runs_dir is not None and run.path.parent == runs_dir.absolute()]
+    if len(named) > 1 and len(near) != 1:
+        places = ", ".join(str(run.path) for run in named)
+        raise InputError(f"several runs are called {name!r}: {places}", hint="give the path of one")
+    return (near or named)[0].path
+
+
+def _indexed(folder: Path) -> Iterator[RunEntry]:
+    try:
+        links = list(os.scandir(folder))
+    except OSError:
+        return
+    for link in links:
+        run_id, separator, _ = link.name.rpartition("@")
+        if separator and not link.name.startswith("."):
+            try:
+                target = Path(os.readlink(link.path))
+                seconds = link.stat(follow_symlinks=False).st_mtime
+            except OSError:
+                continue
+            yield RunEntry(run_id, target, datetime.fromtimestamp(seconds, UTC))
+
+
+def _found(runs_dir: Path | None) -> Iterator[RunEntry]:
+    try:
+        directories = [] if runs_dir is None else list(os.scandir(runs_dir.absolute()))
+    except OSError:
+        return
+    for directory in directories:
+        config = Path(directory.path, CONFIG_FILE)
+        try:
+            seconds = config.stat().st_mtime
+        except OSError:
+            continue
+        yield RunEntry(directory.name, Path(directory.path), datetime.fromtimestamp(seconds, UTC))

@@ -1,0 +1,173 @@
+"""The rows of a run directory.
+
+Rows are written for readers of other versions: each carries its `schema` number, a reader ignores fields it does not
+know, and a row never refuses text, because losing a result over a stray byte would be worse than showing it escaped.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+
+SCHEMA = 1
+"""Raised when a field changes its meaning or goes away; new fields do not raise it."""
+
+
+def now() -> datetime:
+    """Returns the time that rows carry: UTC."""
+    return datetime.now(UTC)
+
+
+def storable(value: object) -> object:
+    """Escapes what UTF-8 cannot hold (halves of surrogate pairs) in text, however deep it lies."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, list | tuple):
+        return [storable(each) for each in value]
+    if isinstance(value, dict):
+        return {storable(key): storable(each) for key, each in value.items()}
+    return value
+
+
+Text = Annotated[str, BeforeValidator(storable)]
+Json = Annotated[JsonValue, BeforeValidator(storable)]
+
+
+class Stored(BaseModel):
+    """What all files of a run have in common."""
+
+    # A loss that is not a number is a result like any other; JSON has no number for it.
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", validate_by_name=True, serialize_by_alias=True, ser_json_inf_nan="strings"
+    )
+
+    schema_version: int = Field(default=SCHEMA, alias="schema")
+
+    def to_json(self) -> bytes:
+        """Returns the row as one line of JSON, without its line break."""
+        return self.model_dump_json().encode("utf-8")
+
+
+class JobRow(Stored):
+    """What all rows have in common.
+
+    Attributes:
+        time: When the row was written, UTC.
+        job_id: The job that wrote it.
+        rank: The process of a distributed job that wrote it.
+    """
+
+    time: datetime = Field(default_factory=now)
+    job_id: str
+    rank: int = 0
+
+
+class MetricsRow(JobRow):
+    """The metrics of one step.
+
+    Attributes:
+        step: The step, from 0; scoring without training is step 0.
+        attempt: 1, or more where a resumed run did the step again.
+        metrics: Values by name; None where there is nothing to measure.
+    """
+
+    step: int
+    attempt: int = 1
+    metrics: dict[Text, float | None]
+
+
+class TrajectoryRow(JobRow):
+    """One completion and what became of it.
+
+    Attributes:
+        step: The training step; None outside of training.
+        attempt: 1, or more where a resumed run did the step again.
+        index: Position in the input, from 0.
+        id: The completion's own id.
+        task_id: The problem it answers.
+        reward: From 0.0 to 1.0; None where nothing can be said about the code.
+        status: What happened, a word of `sandrl.rewards.Status`.
+        trust: How far that can be believed; None if nothing ran.
+        passed: Checks passed.
+        total: Checks there are.
+        duration_seconds: From handing it over to its verdict, the start of the sandbox included.
+        timing: Seconds by part, such as `cpu`.
+        sandbox_id: Where it ran last; None if nothing ran.
+        sandboxes: How many sandboxes it took.
+        detail: Why, in one line; partly the model's words.
+        completion: The model's text; None where code was given.
+        code: What was run; None if there was none.
+        stdout: What it printed, as much as was kept.
+        stderr: What it printed as errors, as much as was kept.
+        truncated: Whether it printed more than was kept.
+    """
+
+    step: int | None = None
+    attempt: int = 1
+    index: int
+    id: Text
+    task_id: Text
+    reward: float | None
+    status: str
+    trust: str | None = None
+    passed: int = 0
+    total: int = 0
+    duration_seconds: float
+    timing: dict[str, float] = Field(default_factory=dict)
+    sandbox_id: str | None = None
+    sandboxes: int = 0
+    detail: Text = ""
+    completion: Text | None = None
+    code: Text | None = None
+    stdout: Text = ""
+    stderr: Text = ""
+    truncated: bool = False
+
+
+class SandboxEvent(StrEnum):
+    """The three lines a sandbox leaves in the ledger."""
+
+    INTENT = "intent"
+    CREATED = "created"
+    STOPPED = "stopped"
+
+
+class OwnerRow(BaseModel):
+    """The process that owns a job's sandboxes, in the parts a later cleanup can check one by one.
+
+    Attributes:
+        host: The host's name.
+        boot_id: Changes with every boot of the host; empty where the kernel has none.
+        pid_namespace: The kernel's name of the pid namespace; empty where it has none.
+        pid: The process id in that namespace.
+        started_ticks: When the process started, in clock ticks since boot.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True)
+
+    host: str
+    boot_id: str = ""
+    pid_namespace: str = ""
+    pid: int
+    started_ticks: int = 0
+
+
+class SandboxRow(JobRow):
+    """One line of the write-ahead ledger.
+
+    Attributes:
+        event: What happened, or is about to.
+        key: Names the sandbox within its job, also before it has an id.
+        sandbox_id: Its id; None in the line written before it is created.
+        tags: Its tags as they are sent; in the intent only.
+        owner: Who owns it; in the intent only.
+    """
+
+    event: SandboxEvent
+    key: str
+    sandbox_id: str | None = None
+    tags: tuple[str, ...] = ()
+    owner: OwnerRow | None = None

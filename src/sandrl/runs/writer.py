@@ -1,0 +1,220 @@
+"""Writes a run directory.
+
+Every row is in the kernel's hands before the call that wrote it returns, so the death of the process loses nothing that
+was reported. Several processes of one job write files of their own (`metrics.rank-1.jsonl`), never each other's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from pydantic import JsonValue
+
+from sandrl.errors import ServiceError
+from sandrl.jsonl import RowAppender
+from sandrl.runs.config import CONFIG_FILE, JobRecord, Outcome, RunConfig, read_config, write_whole
+from sandrl.runs.directory import checked_run_name, lock, make_run_directory
+from sandrl.runs.index import register_run
+from sandrl.runs.rows import MetricsRow, OwnerRow, SandboxEvent, SandboxRow, Stored, TrajectoryRow, now
+
+METRICS, TRAJECTORIES, SANDBOXES = "metrics", "trajectories", "sandboxes"
+
+# Shorter values occur by chance in honest text.
+_SHORTEST_SECRET = 8
+_MASK = b"[secret]"
+
+
+class RunWriter:
+    """One process's hand on a run directory; threads may share it.
+
+    Make one with `create`. Closing it without `finish` leaves the job without an outcome, as a killed one is.
+
+    Attributes:
+        path: The run directory.
+        run_id: Its name.
+        is_indexed: Whether the run was entered into the user's index; without, it is found by its path only.
+    """
+
+    def __init__(
+        self, path: Path, *, job_id: str, rank: int = 0, secrets: Collection[str] = (), is_indexed: bool = False
+    ) -> None:
+        self.path = path
+        self.run_id = path.name
+        self.job_id = job_id
+        self.rank = rank
+        self.is_indexed = is_indexed
+        self._secrets = tuple(_as_in_json(secret) for secret in secrets if len(secret) >= _SHORTEST_SECRET)
+        self._mutex = threading.Lock()
+        self._appenders: dict[str, RowAppender] = {}
+        self._lock = lock(path) if rank == 0 else -1
+
+    @classmethod
+    def create(
+        cls,
+        runs_dir: Path,
+        *,
+        command: str,
+        job_id: str,
+        state_dir: Path | None = None,
+        name: str | None = None,
+        resume: bool = False,
+        options: Mapping[str, JsonValue] | None = None,
+        versions: Mapping[str, str] | None = None,
+        secrets: Collection[str] = (),
+    ) -> Self:
+        """Makes the run directory, writes its configuration and enters it into the index.
+
+        Args:
+            runs_dir: Where runs are.
+            command: The subcommand, which also begins a generated name.
+            job_id: The job that writes.
+            state_dir: Holds the user's index; None keeps the run out of it.
+            name: The user's name for the run; None generates one.
+            resume: Go on with an existing run: its configuration stays, the job is added.
+            options: The resolved options.
+            versions: Versions of what the job runs with.
+            secrets: Values to be masked wherever they occur in what is written.
+
+        Raises:
+            UsageError: If the name is taken and `resume` is false, there is nothing to resume, another process is
+                writing the run, or the directory cannot be made.
+            ServiceError: If the configuration cannot be written.
+        """
+        path = make_run_directory(runs_dir, command, checked_run_name(name) if name else None, resume=resume)
+        writer = cls(path.absolute(), job_id=job_id, secrets=secrets)
+        try:
+            job = JobRecord(job_id=job_id, versions=dict(versions or {}))
+            if resume:
+                config = read_config(path)
+                config = config.model_copy(update={"jobs": (*config.jobs, job)})
+            else:
+                config = RunConfig(run_id=path.name, command=command, options=dict(options or {}), jobs=(job,))
+            writer._write_config(config)
+        except BaseException:
+            writer.close()
+            raise
+        writer.is_indexed = state_dir is not None and register_run(writer.path, state_dir)
+        return writer
+
+    def write_metrics(self, row: MetricsRow) -> None:
+        """Appends the metrics of a step.
+
+        Raises:
+            ServiceError: If the row could not be written.
+        """
+        self._append(METRICS, row)
+
+    def write_trajectory(self, row: TrajectoryRow) -> None:
+        """Appends a completion.
+
+        Raises:
+            ServiceError: If the row could not be written.
+        """
+        self._append(TRAJECTORIES, row)
+
+    def write_sandbox(self, row: SandboxRow) -> None:
+        """Appends a line of the ledger.
+
+        Raises:
+            ServiceError: If the row could not be written.
+        """
+        self._append(SANDBOXES, row)
+
+    def ledger(self, owner: OwnerRow | None = None) -> RunLedger:
+        """Returns the job's ledger, which writes into this run."""
+        return RunLedger(self, owner)
+
+    def finish(self, outcome: Outcome) -> None:
+        """Says in the configuration how the job ended; rank 0 only.
+
+        Raises:
+            ServiceError: If the configuration cannot be written.
+        """
+        config = read_config(self.path)
+        ended = {"finished_at": now(), "outcome": outcome}
+        jobs = tuple(job.model_copy(update=ended) if job.job_id == self.job_id else job for job in config.jobs)
+        self._write_config(config.model_copy(update={"jobs": jobs}))
+
+    def close(self) -> None:
+        """Closes all files and unlocks the run; closing twice is fine."""
+        with self._mutex:
+            for appender in self._appenders.values():
+                appender.close()
+            self._appenders.clear()
+            if self._lock >= 0:
+                os.close(self._lock)
+                self._lock = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _append(self, kind: str, row: Stored) -> None:
+        with self._mutex:
+            appender = self._appenders.get(kind)
+            if appender is None:
+                suffix = f".rank-{self.rank}" if self.rank else ""
+                appender = self._appenders[kind] = RowAppender(self.path / f"{kind}{suffix}.jsonl")
+        appender.append(self._masked(row.to_json()))
+
+    def _write_config(self, config: RunConfig) -> None:
+        content = config.model_dump_json(indent=2).encode("utf-8") + b"\n"
+        try:
+            write_whole(self.path / CONFIG_FILE, self._masked(content))
+        except OSError as error:
+            raise ServiceError(f"{self.path / CONFIG_FILE}: cannot be written: {error.strerror}") from error
+
+    def _masked(self, content: bytes) -> bytes:
+        for secret in self._secrets:
+            content = content.replace(secret, _MASK)
+        return content
+
+
+def _as_in_json(text: str) -> bytes:
+    return json.dumps(text, ensure_ascii=False)[1:-1].encode("utf-8", "backslashreplace")
+
+
+class RunLedger:
+    """The write-ahead ledger of a job: each line is in the kernel's hands before the call returns.
+
+    Args:
+        writer: The run it is part of.
+        owner: Who owns the sandboxes.
+    """
+
+    def __init__(self, writer: RunWriter, owner: OwnerRow | None = None) -> None:
+        self._writer = writer
+        self._owner = owner
+
+    def intend(self, key: str, tags: Sequence[str]) -> None:
+        """Says that a sandbox is about to be created."""
+        self._write(SandboxEvent.INTENT, key, tags=tuple(tags), owner=self._owner)
+
+    def created(self, key: str, sandbox_id: str) -> None:
+        """Says that the sandbox exists and has this id."""
+        self._write(SandboxEvent.CREATED, key, sandbox_id)
+
+    def stopped(self, key: str, sandbox_id: str) -> None:
+        """Says that the sandbox is gone."""
+        self._write(SandboxEvent.STOPPED, key, sandbox_id)
+
+    def _write(
+        self,
+        event: SandboxEvent,
+        key: str,
+        sandbox_id: str | None = None,
+        tags: tuple[str, ...] = (),
+        owner: OwnerRow | None = None,
+    ) -> None:
+        writer = self._writer
+        row = SandboxRow(
+            job_id=writer.job_id, rank=writer.rank, event=event, key=key, sandbox_id=sandbox_id, tags=tags, owner=owner
+        )
+        writer.write_sandbox(row)

@@ -1,0 +1,174 @@
+"""The environment, read once into typed settings.
+
+Nothing else reads environment variables: what a command will do follows from this one record, which can be shown (its
+representation holds no secret) and made by hand in a test. Reading it only asks the file system, and makes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Self
+
+from sandrl.errors import AuthenticationError, SandrlError
+
+_CREDENTIALS_HINT = "set CWSANDBOX_API_KEY (or WANDB_API_KEY and WANDB_ENTITY_NAME), or use --runtime local"
+
+
+class RuntimeKind(StrEnum):
+    """What runs sandboxes; `auto` decides by the credentials that are present."""
+
+    AUTO = "auto"
+    LOCAL = "local"
+    REMOTE = "remote"
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeChoice:
+    """The runtime that will be used.
+
+    Attributes:
+        kind: `LOCAL` or `REMOTE`.
+        reason: Why, as a sentence without its full stop.
+    """
+
+    kind: RuntimeKind
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the environment says.
+
+    Attributes:
+        state_dir: The user's own directory for the local runtime and the index of runs.
+        cache_dir: For what can be made again.
+        runs_dir: Where new run directories are made; relative to the current directory by default.
+        api_key: The key of the sandbox service.
+        api_key_source: The variable it came from.
+        base_url: Address of the sandbox service, where it is not the usual one.
+        base_url_source: The variable it came from.
+        wandb_api_key: The key of Weights & Biases.
+        wandb_entity: The entity it is used with; both together are credentials for the sandbox service, too.
+    """
+
+    state_dir: Path
+    cache_dir: Path
+    runs_dir: Path = Path("runs")
+    api_key: str | None = field(default=None, repr=False)
+    api_key_source: str | None = None
+    base_url: str | None = None
+    base_url_source: str | None = None
+    wandb_api_key: str | None = field(default=None, repr=False)
+    wandb_entity: str | None = None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
+        """Reads the settings; a variable that is empty counts as not set."""
+        values = {name: value for name, value in environment.items() if value.strip()}
+        api_key_source = _first_set(values, "CWSANDBOX_API_KEY", "AVIATO_API_KEY")
+        base_url_source = _first_set(values, "CWSANDBOX_BASE_URL", "AVIATO_BASE_URL")
+        return cls(
+            state_dir=_directory(values, "SANDRL_STATE_DIR", "XDG_STATE_HOME", ".local/state"),
+            cache_dir=_directory(values, "SANDRL_CACHE_DIR", "XDG_CACHE_HOME", ".cache"),
+            runs_dir=Path(values.get("SANDRL_RUNS_DIR", "runs")),
+            api_key=values[api_key_source] if api_key_source else None,
+            api_key_source=api_key_source,
+            base_url=values[base_url_source] if base_url_source else None,
+            base_url_source=base_url_source,
+            wandb_api_key=values.get("WANDB_API_KEY"),
+            wandb_entity=values.get("WANDB_ENTITY_NAME"),
+        )
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values that must never be written or shown."""
+        return tuple(secret for secret in (self.api_key, self.wandb_api_key) if secret)
+
+    @property
+    def credentials(self) -> str | None:
+        """Names what authenticates with the sandbox service, never its value; None if nothing does."""
+        if self.api_key_source:
+            return self.api_key_source
+        if self.wandb_api_key and self.wandb_entity:
+            return "WANDB_API_KEY with WANDB_ENTITY_NAME"
+        return None
+
+    def choose_runtime(self, requested: RuntimeKind = RuntimeKind.AUTO) -> RuntimeChoice:
+        """Decides what runs sandboxes.
+
+        Args:
+            requested: What the user asked for.
+
+        Raises:
+            AuthenticationError: If the remote service was asked for, by option or by address, without credentials.
+        """
+        if requested is RuntimeKind.LOCAL:
+            return RuntimeChoice(RuntimeKind.LOCAL, "--runtime local was given")
+        if self.credentials is not None:
+            if requested is RuntimeKind.REMOTE:
+                return RuntimeChoice(RuntimeKind.REMOTE, f"--runtime remote was given, with {self.credentials}")
+            return RuntimeChoice(RuntimeKind.REMOTE, f"{self.credentials} is set")
+        if requested is RuntimeKind.REMOTE:
+            raise AuthenticationError("--runtime remote needs credentials, and none are set", hint=_CREDENTIALS_HINT)
+        if self.base_url_source is not None:
+            raise AuthenticationError(f"{self.base_url_source} is set, but no credentials are", hint=_CREDENTIALS_HINT)
+        return RuntimeChoice(RuntimeKind.LOCAL, "no sandbox credentials are set")
+
+
+def load_settings() -> Settings:
+    """Reads the settings from this process's environment."""
+    return Settings.from_environment(os.environ)
+
+
+def private_directory(path: Path) -> Path:
+    """Makes a directory that nobody else can enter, or checks one that is there.
+
+    Raises:
+        SandrlError: If it cannot be made, is a link, belongs to someone else, or others may write to it.
+    """
+    hint = "set SANDRL_STATE_DIR to a directory of your own"
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.lstat()
+    except OSError as error:
+        raise SandrlError(f"{path}: cannot be made: {error.strerror}", hint=hint) from error
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        raise SandrlError(f"{path}: is not a directory of this user", hint=hint)
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise SandrlError(f"{path}: other users can write to it", hint=hint)
+    return path
+
+
+def _first_set(values: Mapping[str, str], *names: str) -> str | None:
+    return next((name for name in names if name in values), None)
+
+
+def _directory(values: Mapping[str, str], own: str, xdg: str, below_home: str) -> Path:
+    """Chooses a directory: the user's word, else the desktop convention, else one in the temporary directory.
+
+    Service accounts have no usable home (unset, empty, `/nonexistent`, read-only); the temporary directory serves them,
+    under a name that carries the user id because others share it. Whoever makes the directory must do so with
+    `private_directory`.
+    """
+    if own in values:
+        return Path(values[own]).absolute()
+    bases = [Path(values[xdg])] if xdg in values else []
+    if Path(values.get("HOME", "")).is_absolute() and Path(values["HOME"]).is_dir():
+        bases.append(Path(values["HOME"], below_home))
+    for base in bases:
+        # The XDG specification says to ignore relative paths.
+        if base.is_absolute() and _can_be_made(base / "sandrl"):
+            return base / "sandrl"
+    return Path(tempfile.gettempdir(), f"sandrl-{os.geteuid()}-{Path(below_home).name.lstrip('.')}")
+
+
+def _can_be_made(path: Path) -> bool:
+    while not path.exists():
+        path = path.parent
+    return path.is_dir() and os.access(path, os.W_OK | os.X_OK)
