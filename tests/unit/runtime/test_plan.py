@@ -1,0 +1,108 @@
+"""What a request's spec becomes, and what of it is refused."""
+
+from __future__ import annotations
+
+import grpc
+import pytest
+from cwsandbox._defaults import DEFAULT_ARGS, DEFAULT_COMMAND
+from cwsandbox._proto import sandbox_pb2 as pb
+
+from sandrl.runtime import limits
+from sandrl.runtime.host.images import Image, parse_reference
+from sandrl.runtime.server.faults import Fault
+from sandrl.runtime.server.plan import make_plan, parse_quantity
+
+IMAGES = [Image("3.11", "/opt/python", "/opt/python/bin/python3.11"), Image("3.12", "/usr", "/usr/bin/python3.12")]
+
+
+def spec(**container: object) -> pb.SandboxSpec:
+    return pb.SandboxSpec(containers=[pb.Container(**{"name": "main", "image": "python:3.11", **container})])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("512Mi", 512 << 20), ("1Gi", 1 << 30), ("500m", 0.5), ("2", 2), ("1.5", 1.5), ("1k", 1000), ("64K", 64_000)],
+)
+def test_quantities_are_those_of_kubernetes(text: str, value: float) -> None:
+    assert parse_quantity(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1", "1 Gi", "1Xi", "1e9Gi"])
+def test_other_quantities_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a quantity"):
+        parse_quantity(text)
+
+
+@pytest.mark.parametrize(
+    ("reference", "version"),
+    [
+        ("python:3.11", "3.11"),
+        ("python:3.11-slim", "3.11"),
+        ("python:3.11.7", "3.11"),
+        ("docker.io/library/python:3.12-slim-bookworm", "3.12"),
+        ("python", None),
+        ("python:latest", None),
+        ("evil/python:3.11", None),
+        ("ubuntu:24.04", None),
+    ],
+)
+def test_image_references_name_a_version(reference: str, version: str | None) -> None:
+    assert parse_reference(reference) == version
+
+
+def test_a_plain_request_gets_the_default_limits() -> None:
+    plan = make_plan(spec(), IMAGES)
+    assert plan.boot.memory_bytes == limits.MEMORY_BYTES
+    assert plan.boot.disk_bytes == limits.DISK_BYTES
+    assert plan.boot.image == "3.11"
+    assert plan.lifetime_seconds == limits.MAX_LIFETIME_SECONDS
+
+
+def test_the_sdks_keep_alive_command_is_not_started() -> None:
+    assert make_plan(spec(command=DEFAULT_COMMAND, args=list(DEFAULT_ARGS)), IMAGES).main is None
+    assert make_plan(spec(command="sleep", args=["5"]), IMAGES).main == ("sleep", "5")
+
+
+def test_memory_comes_from_the_limits_first() -> None:
+    requirements = pb.ResourceRequirements(
+        requests=pb.Resources(memory="128Mi"), limits=pb.Resources(memory="1Gi", cpu="2")
+    )
+    assert make_plan(spec(resource_requirements=requirements), IMAGES).boot.memory_bytes == 1 << 30
+    assert make_plan(spec(resources=pb.Resources(memory="256Mi")), IMAGES).boot.memory_bytes == 256 << 20
+
+
+def test_a_scratch_volume_is_a_directory_that_adds_its_size() -> None:
+    wanted = spec(volume_mounts=[pb.VolumeMount(volume="v", mount_path="/data")])
+    wanted.volumes.add(name="v").scratch.size = "1Gi"
+    plan = make_plan(wanted, IMAGES)
+    assert plan.boot.disk_bytes == limits.DISK_BYTES + (1 << 30)
+    assert plan.directories == ("/data",)
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "reason"),
+    [
+        ({"image": "ubuntu:24.04"}, grpc.StatusCode.INVALID_ARGUMENT, None),
+        ({"resources": pb.Resources(memory="lots")}, grpc.StatusCode.INVALID_ARGUMENT, None),
+        ({"resources": pb.Resources(memory="0")}, grpc.StatusCode.INVALID_ARGUMENT, None),
+        (
+            {"resources": pb.Resources(gpu=pb.Gpu(count=1))},
+            grpc.StatusCode.FAILED_PRECONDITION,
+            "CWSANDBOX_NO_SUITABLE_RUNNER",
+        ),
+    ],
+)
+def test_what_cannot_be_given_is_refused(change: dict[str, object], code: grpc.StatusCode, reason: str | None) -> None:
+    with pytest.raises(Fault) as fault:
+        make_plan(spec(**change), IMAGES)
+    assert fault.value.code is code
+    assert fault.value.reason == reason
+
+
+def test_an_overlay_is_named_by_digits_only() -> None:
+    wanted = spec()
+    wanted.annotations["sandrl.dev/packages"] = "../../etc"
+    with pytest.raises(Fault):
+        make_plan(wanted, IMAGES)
+    wanted.annotations["sandrl.dev/packages"] = "0123456789abcdef"
+    assert make_plan(wanted, IMAGES).boot.overlay == "0123456789abcdef"

@@ -1,0 +1,70 @@
+"""Frames arrive whole and with their own descriptors, however the kernel cuts the stream."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sandrl.runtime.guest import wire
+
+MESSAGES = st.lists(st.dictionaries(st.text(), st.integers() | st.text() | st.lists(st.text())), max_size=5)
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    with left, right:
+        yield left, right
+
+
+@given(messages=MESSAGES, cut=st.integers(1, 7))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_frames_survive_being_cut_anywhere(messages: list[wire.Message], cut: int) -> None:
+    left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    with left, right:
+        reader = wire.FrameReader(right)
+        received: list[wire.Message] = []
+        data = b"".join(wire.encode(message) for message in messages)
+        for start in range(0, len(data), cut):
+            left.sendall(data[start : start + cut])
+            received += [message for message, _ in reader.receive()]
+        assert received == messages
+
+
+def test_descriptors_come_with_their_own_frame(pair: tuple[socket.socket, socket.socket]) -> None:
+    left, right = pair
+    read, write = os.pipe()
+    wire.send(left, {"number": 1})
+    wire.send(left, {"number": 2}, [write])
+    wire.send(left, {"number": 3})
+    os.close(write)
+    reader = wire.FrameReader(right)
+    received: list[tuple[wire.Message, list[int]]] = []
+    while len(received) < 3:
+        received += list(reader.receive())
+    assert [message["number"] for message, _ in received] == [1, 2, 3]
+    assert [len(descriptors) for _, descriptors in received] == [0, 1, 0]
+    os.write(received[1][1][0], b"through")
+    assert os.read(read, 100) == b"through"
+    os.close(received[1][1][0])
+    os.close(read)
+
+
+def test_the_end_is_seen(pair: tuple[socket.socket, socket.socket]) -> None:
+    left, right = pair
+    left.close()
+    reader = wire.FrameReader(right)
+    assert list(reader.receive()) == []
+    assert reader.closed
+
+
+def test_a_frame_longer_than_any_real_one_is_refused(pair: tuple[socket.socket, socket.socket]) -> None:
+    left, right = pair
+    left.sendall(b"\xff\xff\xff\xff\x00")
+    with pytest.raises(wire.ProtocolError):
+        list(wire.FrameReader(right).receive())
