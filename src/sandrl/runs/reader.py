@@ -17,11 +17,11 @@ from sandrl.errors import InputError
 from sandrl.jsonl import BadRow, read_rows
 from sandrl.runs.config import RunConfig, read_config
 from sandrl.runs.directory import is_running
-from sandrl.runs.rows import MetricsRow, SandboxRow, Stored, TrajectoryRow
+from sandrl.runs.rows import MetricsRow, SandboxRow, StepRow, Stored, TrajectoryRow
 from sandrl.runs.writer import METRICS, SANDBOXES, TRAJECTORIES
 
 RowT = TypeVar("RowT", bound=Stored)
-StepRowT = TypeVar("StepRowT", MetricsRow, TrajectoryRow)
+StepRowT = TypeVar("StepRowT", bound=StepRow)
 
 # A trajectory holds a completion and the output of its code; input files have a smaller limit.
 _MAX_LINE_BYTES = 64 * 1024 * 1024

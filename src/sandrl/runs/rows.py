@@ -65,26 +65,34 @@ class JobRow(Stored):
     rank: int = 0
 
 
-class MetricsRow(JobRow):
+class StepRow(JobRow):
+    """What rows that belong to a step have in common.
+
+    Attributes:
+        step: The training step, from 0; None outside of training.
+        attempt: 1, or more where a resumed run did the step again.
+    """
+
+    step: int | None = None
+    attempt: int = 1
+
+
+class MetricsRow(StepRow):
     """The metrics of one step.
 
     Attributes:
         step: The step, from 0; scoring without training is step 0.
-        attempt: 1, or more where a resumed run did the step again.
         metrics: Values by name; None where there is nothing to measure.
     """
 
     step: int
-    attempt: int = 1
     metrics: dict[Text, float | None]
 
 
-class TrajectoryRow(JobRow):
+class TrajectoryRow(StepRow):
     """One completion and what became of it.
 
     Attributes:
-        step: The training step; None outside of training.
-        attempt: 1, or more where a resumed run did the step again.
         index: Position in the input, from 0.
         id: The completion's own id.
         task_id: The problem it answers.
@@ -105,8 +113,6 @@ class TrajectoryRow(JobRow):
         truncated: Whether it printed more than was kept.
     """
 
-    step: int | None = None
-    attempt: int = 1
     index: int
     id: Text
     task_id: Text

@@ -85,7 +85,7 @@ class RunWriter:
                 writing the run, or the directory cannot be made.
             ServiceError: If the configuration cannot be written.
         """
-        path = make_run_directory(runs_dir, command, checked_run_name(name) if name else None, resume=resume)
+        path = make_run_directory(runs_dir, command, None if name is None else checked_run_name(name), resume=resume)
         writer = cls(path.absolute(), job_id=job_id, secrets=secrets)
         try:
             job = JobRecord(job_id=job_id, versions=dict(versions or {}))

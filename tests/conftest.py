@@ -1,0 +1,34 @@
+"""Every test session starts from a known environment: no credentials of the developer, directories of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+_SCRUBBED = ("CWSANDBOX_", "AVIATO_", "WANDB_", "HF_", "HUGGING_FACE_", "OPENAI_", "TINKER_", "SANDRL_", "XDG_")
+_KEPT = ("SANDRL_REQUIRE_PROGRAMS", "SANDRL_RUNTIME_ISOLATION", "SANDRL_TEST_")
+_DISPLAY = ("FORCE_COLOR", "NO_COLOR", "COLUMNS", "LINES")
+
+_directory = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Changes the process's own environment, so that daemons and commands the tests start inherit it."""
+    for name in list(os.environ):
+        if name in _DISPLAY or (name.startswith(_SCRUBBED) and not name.startswith(_KEPT)):
+            del os.environ[name]
+    directory = Path(tempfile.mkdtemp(prefix="sandrl-tests-"))
+    config.stash[_directory] = directory
+    for name in ("state", "cache", "runs"):
+        path = directory / name
+        path.mkdir(mode=0o700)
+        os.environ[f"SANDRL_{name.upper()}_DIR"] = str(path)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Removes what the session left."""
+    shutil.rmtree(config.stash[_directory], ignore_errors=True)

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandrl.errors import InputError
+from sandrl.problems import Case, Problem, load_problems
+
+GOOD: dict[str, Any] = {"task_id": "double", "prompt": "Double it.", "tests": ["assert double(2) == 4"]}
+
+
+def written(path: Path, *rows: dict[str, Any] | bytes) -> Path:
+    lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows]
+    path.write_bytes(b"".join(line + b"\n" for line in lines))
+    return path
+
+
+def only_problem(path: Path) -> Problem:
+    [problem] = load_problems(path).problems.values()
+    return problem
+
+
+def refusal(path: Path) -> InputError:
+    with pytest.raises(InputError) as caught:
+        load_problems(path)
+    assert "\n" not in str(caught.value)
+    return caught.value
+
+
+def test_the_own_format_has_every_documented_field(tmp_path: Path) -> None:
+    row = {
+        **GOOD, "setup": "import math", "entry_point": "double", "reference": "def double(n): return 2 * n",
+        "timeout_seconds": 3, "comment": "unknown fields are left alone",
+    }  # fmt: skip
+    assert only_problem(written(tmp_path / "p.jsonl", row)) == Problem(
+        task_id="double",
+        prompt="Double it.",
+        tests=("assert double(2) == 4",),
+        setup="import math",
+        entry_point="double",
+        reference="def double(n): return 2 * n",
+        timeout_seconds=3.0,
+    )
+
+
+def test_cases_and_the_exit_status_are_checks_too(tmp_path: Path) -> None:
+    cases = {"task_id": "echo", "prompt": "Echo.", "cases": [{"stdin": "a", "stdout": "a"}, {"stdout": ""}]}
+    script = {"task_id": "run", "prompt": "Run.", "check": "exit_status", "tests": [], "cases": None}
+    problems = load_problems(written(tmp_path / "p.jsonl", cases, script)).problems
+    assert list(problems) == ["echo", "run"]
+    assert problems["echo"].cases == (Case("a", "a"), Case("", ""))
+    assert problems["run"].check == "exit_status"
+
+
+def test_an_mbpp_row_is_recognised_in_its_full_and_its_sanitized_form(tmp_path: Path) -> None:
+    full = {
+        "task_id": 11, "text": "Double it.", "code": "def double(n): return 2 * n", "test_setup_code": "import math",
+        "test_list": ["assert double(2) == 4", "assert double(0) == 0"], "challenge_test_list": [],
+    }  # fmt: skip
+    sanitized = {
+        "task_id": 12, "prompt": "Double it.", "code": "def double(n): return 2 * n", "source_file": "x",
+        "test_imports": ["import math", "import re"], "test_list": ["assert double(2) == 4"],
+    }  # fmt: skip
+    problems = load_problems(written(tmp_path / "p.jsonl", full, sanitized)).problems
+    assert problems["11"] == Problem(
+        "11", "Double it.", tests=("assert double(2) == 4", "assert double(0) == 0"), setup="import math",
+        reference="def double(n): return 2 * n",
+    )  # fmt: skip
+    assert problems["12"].prompt == "Double it."
+    assert problems["12"].setup == "import math\nimport re"
+
+
+def test_a_humaneval_row_becomes_one_test_that_really_checks(tmp_path: Path) -> None:
+    row = {
+        "task_id": "HumanEval/0", "prompt": 'def double(n):\n    """Double it."""\n', "entry_point": "double",
+        "canonical_solution": "    return 2 * n\n", "test": "def check(candidate):\n    assert candidate(2) == 4\n",
+    }  # fmt: skip
+    problem = only_problem(written(tmp_path / "p.jsonl", row))
+    [test] = problem.tests
+    namespace: dict[str, Any] = {}
+    exec(str(problem.reference), namespace)
+    exec(test, namespace)
+    with pytest.raises(AssertionError):
+        exec(test, {"double": lambda n: n})
+
+
+@pytest.mark.parametrize(
+    ("change", "place", "reason"),
+    [
+        ({"task_id": None}, "field 'task_id'", "must be a string, not null"),
+        ({"task_id": ""}, "field 'task_id'", "must not be empty"),
+        ({"task_id": 1.5}, "field 'task_id'", "must be a string, not a number"),
+        ({"prompt": 3}, "field 'prompt'", "must be a string, not an integer"),
+        ({"tests": "assert True"}, "field 'tests'", "must be an array, not a string"),
+        ({"tests": ["assert f()", 3]}, "field 'tests[1]'", "must be a string, not an integer"),
+        ({"tests": ["assert f()", " \n"]}, "field 'tests[1]'", "checks nothing"),
+        ({"cases": [{"stdin": "1"}]}, "field 'cases[0].stdout'", "is missing"),
+        ({"cases": ["1"]}, "field 'cases[0]'", "must be an object, not a string"),
+        ({"check": "exit"}, "field 'check'", "must be 'exit_status'"),
+        ({"timeout_seconds": 0}, "field 'timeout_seconds'", "must be a number of seconds above 0"),
+        ({"timeout_seconds": True}, "field 'timeout_seconds'", "must be a number, not a boolean"),
+        ({"timeout_seconds": "3"}, "field 'timeout_seconds'", "must be a number, not a string"),
+        ({"tests": []}, "", "the problem 'double' has no check"),
+        ({"check": "exit_status"}, "", "has checks of several kinds (tests, check)"),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_line(tmp_path: Path, change: dict[str, Any], place: str, reason: str) -> None:
+    path = written(tmp_path / "p.jsonl", {**GOOD, "task_id": "first"}, {**GOOD, **change})
+    message = str(refusal(path))
+    assert message.startswith(f"{path}:2: {place}")
+    assert reason in message
+
+
+@pytest.mark.parametrize("field", ["task_id", "prompt"])
+def test_a_missing_field_is_named(tmp_path: Path, field: str) -> None:
+    row = {name: value for name, value in GOOD.items() if name != field}
+    path = written(tmp_path / "p.jsonl", row)
+    assert str(refusal(path)) == f"{path}:1: field {field!r}: is missing"
+
+
+def test_an_mbpp_row_without_its_text_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "p.jsonl", {"task_id": 1, "test_list": ["assert f()"]})
+    assert str(refusal(path)) == f"{path}:1: field 'text': is missing"
+
+
+def test_a_problem_without_a_check_is_told_what_would_be_one(tmp_path: Path) -> None:
+    hint = refusal(written(tmp_path / "p.jsonl", {"task_id": "a", "prompt": "b"})).hint
+    assert hint is not None
+    assert all(word in hint for word in ("tests", "cases", "exit_status"))
+
+
+def test_a_duplicate_names_the_line_that_has_the_id(tmp_path: Path) -> None:
+    path = written(tmp_path / "p.jsonl", GOOD, {**GOOD, "task_id": "other"}, GOOD)
+    assert str(refusal(path)) == f"{path}:3: field 'task_id': 'double' is taken by line 1"
+
+
+def test_an_empty_file_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "p.jsonl")
+    assert str(refusal(path)) == f"{path}: the file is empty: it has no problems"
+
+
+def test_bad_rows_can_be_skipped_and_are_counted(tmp_path: Path) -> None:
+    bad = (b"{", b'{"task_id": "\xff"}', b"x" * 9_000_000, {"task_id": "no-check", "prompt": ""}, GOOD)
+    path = written(tmp_path / "p.jsonl", GOOD, *bad, {**GOOD, "task_id": "last"})
+    loaded = load_problems(path, skip_bad_rows=True)
+    assert list(loaded.problems) == ["double", "last"]
+    assert [error.line for error in loaded.skipped] == [2, 3, 4, 5, 6]
+
+
+def test_a_file_of_nothing_but_bad_rows_is_refused_even_when_they_may_be_skipped(tmp_path: Path) -> None:
+    path = written(tmp_path / "p.jsonl", b"{", b"[")
+    with pytest.raises(InputError, match=r"no problems are left: all 2 rows are bad, the first is: .*p.jsonl:1"):
+        load_problems(path, skip_bad_rows=True)
+
+
+def test_a_compressed_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl.gz"
+    path.write_bytes(gzip.compress(json.dumps(GOOD).encode()))
+    assert list(load_problems(path).problems) == ["double"]
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("nowhere/p.jsonl", "nowhere/p.jsonl: no such file"),
+        ("mbpp", "no problem set or file is called 'mbpp'"),
+        ("owner/dataset", "no problem set or file is called 'owner/dataset'"),
+        ("/", "/: is a directory, not a file"),
+    ],
+)
+def test_a_source_that_cannot_be_used_says_so(source: str, reason: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_problems(source)
+    assert str(caught.value) == reason
+
+
+def test_parquet_is_refused_with_what_works(tmp_path: Path) -> None:
+    path = tmp_path / "p.parquet"
+    path.write_bytes(b"PAR1")
+    error = refusal(path)
+    assert "parquet files cannot be read yet" in str(error)
+    assert ".jsonl" in str(error.hint)

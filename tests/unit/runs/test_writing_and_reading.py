@@ -1,0 +1,319 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandrl.errors import InputError, ServiceError, UsageError
+from sandrl.runs import (
+    SCHEMA,
+    MetricsRow,
+    Outcome,
+    OwnerRow,
+    RunReader,
+    RunWriter,
+    SandboxEvent,
+    TrajectoryRow,
+)  # fmt: skip
+
+JOB = "job-0123abcd"
+
+
+def create(runs_dir: Path, **options: Any) -> RunWriter:
+    return RunWriter.create(runs_dir, **{"command": "reward", "job_id": JOB, **options})
+
+
+def trajectory(index: int = 0, **fields: Any) -> TrajectoryRow:
+    defaults = {
+        "job_id": JOB,
+        "id": f"t{index}",
+        "task_id": "t",
+        "reward": 1.0,
+        "status": "passed",
+        "duration_seconds": 0.5,
+    }
+    return TrajectoryRow(**{**defaults, "index": index, **fields})
+
+
+def test_what_was_written_is_read_back(tmp_path: Path) -> None:
+    row = trajectory(
+        3, trust="in_process", passed=2, total=2, timing={"cpu": 0.1}, sandbox_id="s-1", sandboxes=1,
+        completion="text", code="pass", stdout="out\n", stderr="err", truncated=True, detail="why",
+    )  # fmt: skip
+    metrics = MetricsRow(job_id=JOB, step=0, metrics={"reward/mean": 0.5, "held_out": None})
+    with create(tmp_path, options={"timeout": 10.0}, versions={"sandrl": "1"}) as writer:
+        writer.write_trajectory(row)
+        writer.write_metrics(metrics)
+        writer.finish(Outcome.FINISHED)
+    reader = RunReader(writer.path)
+    assert reader.trajectories().rows == (row,)
+    assert reader.metrics().rows == (metrics,)
+    assert reader.config.options == {"timeout": 10.0}
+    [job] = reader.config.jobs
+    assert (job.job_id, job.outcome, job.versions) == (JOB, Outcome.FINISHED, {"sandrl": "1"})
+    assert job.finished_at is not None
+
+
+def test_every_file_carries_the_schema_number(tmp_path: Path) -> None:
+    with create(tmp_path) as writer:
+        writer.write_trajectory(trajectory())
+        writer.ledger().intend("1", ())
+    files = [writer.path / name for name in ("config.json", "trajectories.jsonl", "sandboxes.jsonl")]
+    assert [json.loads(file.read_text())["schema"] for file in files] == [SCHEMA] * 3
+
+
+def test_a_row_is_on_disk_before_the_call_returns(tmp_path: Path) -> None:
+    with create(tmp_path) as writer:
+        for index in range(3):
+            writer.write_trajectory(trajectory(index))
+            assert len(RunReader(writer.path).trajectories().rows) == index + 1
+
+
+def test_the_ledger_tells_of_a_sandbox_before_it_exists_and_who_owns_it(tmp_path: Path) -> None:
+    owner = OwnerRow(host="node-1", boot_id="b", pid_namespace="pid:[1]", pid=42, started_ticks=7)
+    with create(tmp_path) as writer:
+        ledger = writer.ledger(owner)
+        ledger.intend("000001", ["rl-training", JOB])
+        ledger.created("000001", "sandbox-9")
+        ledger.stopped("000001", "sandbox-9")
+    intent, created, stopped = RunReader(writer.path).sandboxes().rows
+    assert (intent.event, intent.sandbox_id, intent.tags, intent.owner) == (
+        SandboxEvent.INTENT, None, ("rl-training", JOB), owner,
+    )  # fmt: skip
+    assert (created.event, created.sandbox_id, created.owner) == (SandboxEvent.CREATED, "sandbox-9", None)
+    assert (stopped.event, stopped.key) == (SandboxEvent.STOPPED, "000001")
+
+
+def test_text_that_utf8_cannot_hold_is_escaped_not_refused(tmp_path: Path) -> None:
+    with create(tmp_path, options={"argument": "x\udcff"}) as writer:
+        writer.write_trajectory(trajectory(stdout="half \ud83d", code="é\x00\x1b[31m\u2028", detail="x" * 100_000))
+    reader = RunReader(writer.path)
+    [row] = reader.trajectories().rows
+    assert (row.stdout, row.code) == ("half \\ud83d", "é\x00\x1b[31m\u2028")
+    assert reader.config.options == {"argument": "x\\udcff"}
+
+
+def test_values_that_are_no_numbers_survive(tmp_path: Path) -> None:
+    with create(tmp_path) as writer:
+        writer.write_metrics(MetricsRow(job_id=JOB, step=0, metrics={"loss": math.nan, "norm": math.inf}))
+    json.loads((writer.path / "metrics.jsonl").read_text(), parse_constant=lambda name: pytest.fail(name))
+    [row] = RunReader(writer.path).metrics().rows
+    assert math.isnan(row.metrics["loss"] or 0)
+    assert row.metrics["norm"] == math.inf
+
+
+@pytest.mark.parametrize("secret", ["sk-0123456789", 'quo"ted\\sécret'])
+def test_a_secret_is_masked_wherever_it_occurs(tmp_path: Path, secret: str) -> None:
+    with create(tmp_path, secrets=[secret], options={"header": f"Bearer {secret}"}) as writer:
+        writer.write_trajectory(trajectory(stdout=f"key={secret}"))
+    reader = RunReader(writer.path)
+    assert reader.config.options == {"header": "Bearer [secret]"}
+    assert reader.trajectories().rows[0].stdout == "key=[secret]"
+
+
+def test_an_existing_name_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
+    with create(tmp_path, name="mine") as writer:
+        writer.write_trajectory(trajectory())
+    with pytest.raises(UsageError, match="'mine' exists already") as caught:
+        create(tmp_path, name="mine")
+    assert "--resume" in str(caught.value.hint)
+    assert len(RunReader(writer.path).trajectories().rows) == 1
+
+
+def test_resuming_keeps_the_configuration_and_adds_the_job(tmp_path: Path) -> None:
+    with create(tmp_path, name="mine", options={"timeout": 10}) as writer:
+        writer.write_trajectory(trajectory(0))
+        writer.finish(Outcome.INTERRUPTED)
+    with create(tmp_path, name="mine", resume=True, job_id="job-2", options={"timeout": 99}) as writer:
+        writer.write_trajectory(trajectory(1))
+        writer.finish(Outcome.FINISHED)
+    reader = RunReader(writer.path)
+    assert reader.config.options == {"timeout": 10}
+    assert [(job.job_id, job.outcome) for job in reader.config.jobs] == [(JOB, "interrupted"), ("job-2", "finished")]
+    assert [row.index for row in reader.trajectories().rows] == [0, 1]
+
+
+def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no run 'mine'"):
+        create(tmp_path, name="mine", resume=True)
+    with pytest.raises(UsageError, match="--resume needs --run-name"):
+        create(tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("name", ["latest", "", "../up", "a/b", ".hidden", "-x", "x" * 101, "ü", "a b"])
+def test_a_name_that_cannot_name_a_run_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="cannot name a run"):
+        create(tmp_path, name=name)
+
+
+def test_runs_started_in_the_same_second_get_different_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = iter(["same", "same", "other"])
+    monkeypatch.setattr("sandrl.runs.directory.new_run_id", lambda command: next(names))
+    with create(tmp_path) as first, create(tmp_path) as second:
+        assert (first.run_id, second.run_id) == ("same", "other")
+
+
+def test_a_directory_that_cannot_be_written_names_the_way_out(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="runs cannot be saved there") as caught:
+        create(tmp_path / "file")
+    assert "--runs-dir" in str(caught.value.hint)
+
+
+def test_a_run_that_is_being_written_is_running_and_cannot_be_resumed(tmp_path: Path) -> None:
+    with create(tmp_path, name="mine") as writer:
+        assert RunReader(writer.path).is_running
+        with pytest.raises(UsageError, match="is being written by another process"):
+            create(tmp_path, name="mine", resume=True)
+    assert not RunReader(writer.path).is_running
+
+
+def test_a_full_disk_is_a_service_error_that_names_the_file(tmp_path: Path) -> None:
+    with create(tmp_path) as writer:
+        (writer.path / "trajectories.jsonl").symlink_to("/dev/full")
+        with pytest.raises(ServiceError, match=r"trajectories\.jsonl: .*No space left"):
+            writer.write_trajectory(trajectory())
+
+
+def test_a_truncated_last_line_is_passed_over_and_said(tmp_path: Path) -> None:
+    with create(tmp_path) as writer:
+        writer.write_trajectory(trajectory(0))
+        writer.write_trajectory(trajectory(1))
+    file = writer.path / "trajectories.jsonl"
+    file.write_bytes(file.read_bytes()[:-20])
+    read = RunReader(writer.path).trajectories()
+    assert [row.index for row in read.rows] == [0]
+    assert read.is_truncated
+    assert read.damaged == ()
+
+
+def test_damage_in_the_middle_is_reported_with_its_line(tmp_path: Path) -> None:
+    with create(tmp_path) as writer:
+        writer.write_trajectory(trajectory(0))
+    file = writer.path / "trajectories.jsonl"
+    file.write_bytes(b'garbage\n{"schema": 1}\n' + file.read_bytes())
+    read = RunReader(writer.path).trajectories()
+    assert [row.index for row in read.rows] == [0]
+    assert [error.line for error in read.damaged] == [1, 2]
+    assert not read.is_truncated
+
+
+def test_a_run_of_which_nothing_was_written_yet_reads_as_empty(tmp_path: Path) -> None:
+    with create(tmp_path) as writer:
+        reader = RunReader(writer.path)
+        assert reader.metrics().rows == reader.trajectories().rows == reader.sandboxes().rows == ()
+
+
+def test_a_directory_that_is_no_run_and_a_damaged_configuration_are_input_errors(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"is not a run directory: it has no config\.json"):
+        RunReader(tmp_path)
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(InputError, match="is damaged"):
+        RunReader(tmp_path)
+
+
+def test_of_a_step_done_twice_the_later_attempt_counts(tmp_path: Path) -> None:
+    with create(tmp_path) as writer:
+        for step, attempt, value in ((0, 1, 0.0), (1, 1, 0.1), (1, 2, 0.2), (2, 2, 0.3)):
+            writer.write_metrics(MetricsRow(job_id=JOB, step=step, attempt=attempt, metrics={"reward/mean": value}))
+            writer.write_trajectory(trajectory(step, step=step, attempt=attempt))
+    reader = RunReader(writer.path)
+    assert [row.metrics["reward/mean"] for row in reader.metrics().rows] == [0.0, 0.2, 0.3]
+    assert [(row.step, row.attempt) for row in reader.trajectories().rows] == [(0, 1), (1, 2), (2, 2)]
+
+
+def test_each_rank_writes_its_own_files_and_a_reader_sees_all(tmp_path: Path) -> None:
+    with create(tmp_path) as first:
+        for rank in (10, 2):
+            with RunWriter(first.path, job_id=JOB, rank=rank) as other:
+                other.write_trajectory(trajectory(rank, rank=rank))
+        first.write_trajectory(trajectory(0))
+        assert [row.index for row in RunReader(first.path).trajectories().rows] == [0, 2, 10]
+
+
+def test_rows_of_another_version_lose_only_what_is_not_understood(tmp_path: Path) -> None:
+    with create(tmp_path) as writer:
+        writer.write_trajectory(trajectory())
+    file = writer.path / "trajectories.jsonl"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "schema": 2, "new_field": [1]}) + "\n")
+    [row] = RunReader(writer.path).trajectories().rows
+    assert row.schema_version == 2
+
+
+def test_threads_can_share_a_writer(tmp_path: Path) -> None:
+    with create(tmp_path) as writer:
+        threads = [
+            threading.Thread(target=lambda n=n: [writer.write_trajectory(trajectory(n)) for _ in range(50)])
+            for n in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    read = RunReader(writer.path).trajectories()
+    assert (len(read.rows), read.is_truncated, read.damaged) == (200, False, ())
+
+
+def test_a_reader_never_fails_while_a_writer_appends(tmp_path: Path) -> None:
+    with create(tmp_path) as writer:
+        done = threading.Event()
+
+        def write() -> None:
+            for index in range(300):
+                writer.write_trajectory(trajectory(index, stdout="x" * 5000))
+            done.set()
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        seen = 0
+        while not done.is_set():
+            read = RunReader(writer.path).trajectories()
+            assert read.damaged == ()
+            assert len(read.rows) >= seen
+            seen = len(read.rows)
+        thread.join()
+    assert len(RunReader(writer.path).trajectories().rows) == 300
+
+
+def test_a_killed_writer_loses_nothing_it_had_reported_and_leaves_the_run_unlocked(tmp_path: Path) -> None:
+    program = f"""
+import sys
+from pathlib import Path
+from sandrl.runs import RunWriter, TrajectoryRow
+writer = RunWriter.create(Path({str(tmp_path)!r}), command="reward", job_id="job-1", name="mine")
+for index in range(100_000):
+    writer.write_trajectory(TrajectoryRow(job_id="job-1", index=index, id=str(index), task_id="t", reward=1.0,
+                                          status="passed", duration_seconds=0.0))
+    print(index, flush=True)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        for _ in range(50):
+            process.stdout.readline()
+        os.kill(process.pid, signal.SIGKILL)
+        reported = 49 + process.stdout.read().count(b"\n")
+    reader = RunReader(tmp_path / "mine")
+    assert len(reader.trajectories().rows) >= reported
+    assert reader.config.jobs[0].outcome is None
+    assert not reader.is_running
+    with create(tmp_path, name="mine", resume=True, job_id="job-2") as writer:
+        writer.write_trajectory(trajectory(-1))
+    assert RunReader(tmp_path / "mine").trajectories().rows[-1].index == -1
+
+
+def test_a_program_started_meanwhile_does_not_keep_a_closed_run_locked(tmp_path: Path) -> None:
+    writer = create(tmp_path)
+    with subprocess.Popen(["sleep", "60"], close_fds=False) as child:
+        writer.close()
+        try:
+            assert not RunReader(writer.path).is_running
+        finally:
+            child.kill()

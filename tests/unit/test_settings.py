@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from sandrl.errors import AuthenticationError, SandrlError
+from sandrl.settings import RuntimeKind, Settings, private_directory
+
+
+def test_without_credentials_the_runtime_is_local_and_says_why() -> None:
+    choice = Settings.from_environment({}).choose_runtime()
+    assert choice.kind is RuntimeKind.LOCAL
+    assert choice.reason == "no sandbox credentials are set"
+
+
+@pytest.mark.parametrize(
+    ("environment", "source"),
+    [
+        ({"CWSANDBOX_API_KEY": "key-new", "AVIATO_API_KEY": "key-old"}, "CWSANDBOX_API_KEY"),
+        ({"AVIATO_API_KEY": "key-old"}, "AVIATO_API_KEY"),
+        ({"WANDB_API_KEY": "key-wandb", "WANDB_ENTITY_NAME": "team"}, "WANDB_API_KEY with WANDB_ENTITY_NAME"),
+    ],
+)
+def test_credentials_choose_the_remote_runtime(environment: dict[str, str], source: str) -> None:
+    settings = Settings.from_environment(environment)
+    assert settings.credentials == source
+    assert settings.choose_runtime().kind is RuntimeKind.REMOTE
+    assert source in settings.choose_runtime().reason
+    assert settings.choose_runtime(RuntimeKind.LOCAL).kind is RuntimeKind.LOCAL
+
+
+@pytest.mark.parametrize("environment", [{"WANDB_API_KEY": "key-wandb"}, {"CWSANDBOX_API_KEY": " "}])
+def test_half_of_the_credentials_are_none(environment: dict[str, str]) -> None:
+    assert Settings.from_environment(environment).choose_runtime().kind is RuntimeKind.LOCAL
+
+
+def test_asking_for_the_remote_runtime_without_credentials_names_the_variables() -> None:
+    with pytest.raises(AuthenticationError) as caught:
+        Settings.from_environment({}).choose_runtime(RuntimeKind.REMOTE)
+    assert "CWSANDBOX_API_KEY" in str(caught.value.hint)
+
+
+def test_an_address_without_credentials_is_not_silently_ignored() -> None:
+    with pytest.raises(AuthenticationError, match="AVIATO_BASE_URL is set"):
+        Settings.from_environment({"AVIATO_BASE_URL": "http://127.0.0.1:1"}).choose_runtime()
+
+
+def test_the_representation_shows_no_secret() -> None:
+    settings = Settings.from_environment({"CWSANDBOX_API_KEY": "key-one", "WANDB_API_KEY": "key-two"})
+    assert settings.secrets == ("key-one", "key-two")
+    assert "key-one" not in repr(settings)
+    assert "key-two" not in repr(settings)
+
+
+def test_directories_follow_the_users_word_then_the_convention_then_home(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path)}
+    xdg = {**home, "XDG_STATE_HOME": str(tmp_path / "xdg")}
+    own = {**xdg, "SANDRL_STATE_DIR": str(tmp_path / "own")}
+    found = [Settings.from_environment(environment).state_dir for environment in (home, xdg, own)]
+    assert found == [tmp_path / ".local/state/sandrl", tmp_path / "xdg/sandrl", tmp_path / "own"]
+    assert Settings.from_environment(home).cache_dir == tmp_path / ".cache/sandrl"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("home", [None, "", "/nonexistent", "relative", "/dev/null"])
+def test_without_a_usable_home_the_temporary_directory_serves(home: str | None) -> None:
+    settings = Settings.from_environment({} if home is None else {"HOME": home})
+    assert settings.state_dir == Path(tempfile.gettempdir(), f"sandrl-{os.geteuid()}-state")
+    assert settings.cache_dir == Path(tempfile.gettempdir(), f"sandrl-{os.geteuid()}-cache")
+
+
+def test_runs_are_below_the_current_directory_unless_told_otherwise() -> None:
+    assert Settings.from_environment({}).runs_dir == Path("runs")
+    assert Settings.from_environment({"SANDRL_RUNS_DIR": "/data/runs"}).runs_dir == Path("/data/runs")
+
+
+def test_a_private_directory_is_made_for_its_owner_only(tmp_path: Path) -> None:
+    path = private_directory(tmp_path / "deep" / "state")
+    assert path.stat().st_mode & 0o777 == 0o700
+    assert private_directory(path) == path
+
+
+def test_a_directory_that_others_prepared_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "link").symlink_to(tmp_path)
+    (tmp_path / "file").write_text("")
+    for name in ("open", "link", "file"):
+        with pytest.raises(SandrlError, match=name) as caught:
+            private_directory(tmp_path / name)
+        assert "SANDRL_STATE_DIR" in str(caught.value.hint)
