@@ -66,7 +66,7 @@ def make_run_directory(runs_dir: Path, command: str, name: str | None, *, resume
                 path.mkdir()
             except FileExistsError as error:
                 if name:
-                    hint = "choose another --run-name, or add --resume to go on with it"
+                    hint = "choose another --run-name"
                     raise UsageError(f"the run {name!r} exists already in {runs_dir}", hint=hint) from error
             else:
                 return path

@@ -124,7 +124,7 @@ def test_an_existing_name_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
         writer.write_trajectory(trajectory())
     with pytest.raises(UsageError, match="'mine' exists already") as caught:
         create(tmp_path, name="mine")
-    assert "--resume" in str(caught.value.hint)
+    assert "--run-name" in str(caught.value.hint)
     assert len(RunReader(writer.path).trajectories().rows) == 1
 
 

@@ -1,0 +1,76 @@
+"""The pages that describe formats and errors are held against the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from sandrl import errors
+from sandrl.problems import load_completions, load_problems
+from sandrl.problems.completions import CompletionRow
+from sandrl.problems.rows import ProblemRow
+from sandrl.runs.rows import JobRow, SandboxRow, TrajectoryRow
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def page(name: str) -> str:
+    return (DOCS / name).read_text(encoding="utf-8")
+
+
+def section(text: str, title: str) -> str:
+    return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def fields_of_table(text: str) -> set[str]:
+    cells = re.findall(r"^\| (`[^|]+`) \|", text, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "model", "described_elsewhere"),
+    [
+        ("problems.md", "Problems", ProblemRow, set()),
+        ("problems.md", "Completions", CompletionRow, set()),
+        ("runs.md", "trajectories.jsonl", TrajectoryRow, set(JobRow.model_fields)),
+    ],
+)
+def test_a_table_has_every_field_and_no_other(
+    name: str, title: str, model: type[BaseModel], described_elsewhere: set[str]
+) -> None:
+    assert fields_of_table(section(page(name), title)) == set(model.model_fields) - described_elsewhere
+
+
+def test_the_ledger_s_fields_are_all_named() -> None:
+    named = set(re.findall(r"`(\w+)`", section(page("runs.md"), "sandboxes.jsonl")))
+    assert set(SandboxRow.model_fields) - set(JobRow.model_fields) <= named
+
+
+def test_the_examples_of_problems_and_completions_load(tmp_path: Path) -> None:
+    examples = re.findall(r"```json\n(.*?)```", page("problems.md"), re.DOTALL)
+    problems, completions = tmp_path / "problems.jsonl", tmp_path / "completions.jsonl"
+    problems.write_text(examples[0], encoding="utf-8")
+    completions.write_text(examples[1], encoding="utf-8")
+    loaded = load_problems(problems).problems
+    assert list(loaded) == ["double", "squares"]
+    assert [each.id for each in load_completions(completions, task_ids=loaded).completions] == ["double#1", "double#2"]
+
+
+def test_the_error_tree_is_the_one_in_the_code() -> None:
+    def drawn(text: str) -> list[tuple[str, str]]:
+        return re.findall(r"([A-Za-z]+Error) +(\d+) ", text + " ")
+
+    assert drawn(page("errors.md")) == drawn(errors.__doc__ or "")
+
+
+def test_the_exit_codes_in_the_table_are_those_of_the_errors() -> None:
+    listed = {
+        int(code)
+        for cell in re.findall(r"^\| ([\d, ]+) \|", page("errors.md"), re.MULTILINE)
+        for code in cell.split(",")
+    }
+    raised = {value.exit_code for value in vars(errors).values() if isinstance(value, type)}
+    assert listed == raised | {0, 143}
