@@ -110,7 +110,9 @@ def parse_object(text: bytes) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise ValueError(f"invalid UTF-8 at byte {error.start + 1} of the line") from error
     except json.JSONDecodeError as error:
-        raise ValueError(f"broken JSON: {error.msg} at character {error.pos + 1} ({_excerpt(text)})") from error
+        raise ValueError(
+            f"broken JSON: {error.msg.removesuffix(' at')} at character {error.pos + 1} ({_excerpt(text)})"
+        ) from error
     except RecursionError as error:
         raise ValueError("broken JSON: nested too deeply") from error
     except ValueError as error:

@@ -50,7 +50,7 @@ def test_the_ledger_s_fields_are_all_named() -> None:
 
 
 def test_the_examples_of_problems_and_completions_load(tmp_path: Path) -> None:
-    examples = re.findall(r"```json\n(.*?)```", page("problems.md"), re.DOTALL)
+    examples = re.findall(r"^```json\n(.*?)^```$", page("problems.md"), re.DOTALL | re.MULTILINE)
     problems, completions = tmp_path / "problems.jsonl", tmp_path / "completions.jsonl"
     problems.write_text(examples[0], encoding="utf-8")
     completions.write_text(examples[1], encoding="utf-8")
@@ -72,5 +72,5 @@ def test_the_exit_codes_in_the_table_are_those_of_the_errors() -> None:
         for cell in re.findall(r"^\| ([\d, ]+) \|", page("errors.md"), re.MULTILINE)
         for code in cell.split(",")
     }
-    raised = {value.exit_code for value in vars(errors).values() if isinstance(value, type)}
+    raised = {each.exit_code for each in vars(errors).values() if hasattr(each, "exit_code")}
     assert listed == raised | {0, 143}
