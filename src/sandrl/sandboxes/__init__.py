@@ -1,0 +1,26 @@
+"""The one door to sandboxes: choosing a runtime, owning sandboxes as a job, and what is run in them."""
+
+from __future__ import annotations
+
+from sandrl.sandboxes.commands import Command, Outcome
+from sandrl.sandboxes.connection import Connection, connect
+from sandrl.sandboxes.interrupt import Interrupt, Level
+from sandrl.sandboxes.job import Job, Ledger, checked_job_id, new_job_id
+from sandrl.sandboxes.owner import Owner, current_owner
+from sandrl.sandboxes.sdk import Launch
+
+__all__ = [
+    "Command",
+    "Connection",
+    "Interrupt",
+    "Job",
+    "Launch",
+    "Ledger",
+    "Level",
+    "Outcome",
+    "Owner",
+    "checked_job_id",
+    "connect",
+    "current_owner",
+    "new_job_id",
+]

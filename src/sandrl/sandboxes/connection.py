@@ -1,0 +1,136 @@
+"""Which runtime sandboxes come from, and how it is reached.
+
+The design decision: the choice is made once, from settings, with its reason in words; what comes out is a plain
+record that every later step takes as it is. One code path serves both runtimes: they differ in address, credentials
+and image only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sandrl.errors import UsageError
+from sandrl.events import Emit, RuntimeChosen, RuntimeStarting, ignore
+from sandrl.settings import RuntimeKind, Settings
+
+REMOTE_BASE_URL = "https://api.cwsandbox.com"
+REMOTE_IMAGE = "python:3.11"
+REMOTE_CONCURRENCY = 32
+PACKAGES_ANNOTATION = "sandrl.dev/packages"
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A runtime, ready to be asked for sandboxes.
+
+    Attributes:
+        kind: Local or remote.
+        reason: Why this one, in a few words.
+        base_url: Its address.
+        token: The bearer token; None for W&B credentials.
+        wandb_entity: The W&B entity, where W&B credentials are used.
+        image: The container image of sandboxes.
+        annotations: Annotations of every sandbox.
+        suggested_concurrency: How many sandboxes at once suit it.
+        isolation: How the local runtime isolates; empty for the remote one.
+        has_site_packages: Whether sandboxes have installed packages that code may import.
+    """
+
+    kind: RuntimeKind
+    reason: str
+    base_url: str
+    image: str
+    token: str | None = field(default=None, repr=False)
+    wandb_entity: str | None = None
+    annotations: tuple[tuple[str, str], ...] = ()
+    suggested_concurrency: int = 8
+    isolation: str = ""
+    has_site_packages: bool = False
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is the embedded local runtime."""
+        return self.kind is RuntimeKind.LOCAL
+
+
+def connect(
+    settings: Settings,
+    *,
+    runtime: RuntimeKind = RuntimeKind.AUTO,
+    image: str | None = None,
+    packages: Sequence[str] = (),
+    emit: Emit = ignore,
+) -> Connection:
+    """Chooses the runtime and makes sure the local one is there.
+
+    Args:
+        settings: What the environment says.
+        runtime: What the user asked for.
+        image: The image of sandboxes; the runtime's own default unless given.
+        packages: Installed packages that code in local sandboxes may import.
+        emit: Told what is chosen.
+
+    Raises:
+        AuthenticationError: If the remote service was asked for without credentials.
+        RuntimeUnavailableError: If the local runtime cannot start or isolate on this machine.
+        UsageError: If packages are asked for that cannot be given.
+    """
+    choice = settings.choose_runtime(runtime)
+    if choice.kind is RuntimeKind.LOCAL:
+        connection = _connect_local(settings, choice.reason, image, packages, emit)
+    else:
+        connection = _connect_remote(settings, choice.reason, image, packages)
+    emit(
+        RuntimeChosen(
+            kind=connection.kind,
+            reason=connection.reason,
+            address=connection.base_url,
+            image=connection.image,
+            isolation=connection.isolation,
+        )
+    )
+    return connection
+
+
+def _connect_local(
+    settings: Settings, reason: str, image: str | None, packages: Sequence[str], emit: Emit
+) -> Connection:
+    from sandrl.runtime import daemon
+    from sandrl.runtime import packages as overlays
+
+    endpoint = daemon.ensure_running(settings.state_dir, on_start=lambda message: emit(RuntimeStarting(message)))
+    status = daemon.status(settings.state_dir)
+    image = image or status.default_image
+    annotations: tuple[tuple[str, str], ...] = ()
+    if packages:
+        annotations = ((PACKAGES_ANNOTATION, overlays.build_overlay(packages, settings.state_dir, image=image)),)
+    return Connection(
+        kind=RuntimeKind.LOCAL,
+        reason=reason,
+        base_url=endpoint.base_url,
+        image=image,
+        token=endpoint.token,
+        annotations=annotations,
+        suggested_concurrency=status.suggested_concurrency,
+        isolation=status.isolation,
+        has_site_packages=bool(packages),
+    )
+
+
+def _connect_remote(settings: Settings, reason: str, image: str | None, packages: Sequence[str]) -> Connection:
+    if packages:
+        raise UsageError(
+            "--packages is for the local runtime; remotely the image decides what is installed",
+            hint="use --image with an image that has them, or --runtime local",
+        )
+    return Connection(
+        kind=RuntimeKind.REMOTE,
+        reason=reason,
+        base_url=settings.base_url or REMOTE_BASE_URL,
+        image=image or REMOTE_IMAGE,
+        token=settings.api_key,
+        wandb_entity=settings.wandb_entity,
+        suggested_concurrency=REMOTE_CONCURRENCY,
+        has_site_packages=True,
+    )

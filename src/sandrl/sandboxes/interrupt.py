@@ -1,0 +1,68 @@
+"""What the user asked of a running job: nothing, to finish, or to cancel.
+
+The design decision: a signal handler only raises a level and completes a future. Work is never torn open in the
+middle of a line; it looks at the level where it is safe to act, and waits for the future next to its sandboxes, so
+that it wakes at once and polls nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, InvalidStateError
+from contextlib import contextmanager, suppress
+from enum import IntEnum
+
+
+class Level(IntEnum):
+    """How urgently the user wants to stop."""
+
+    NONE = 0
+    FINISH = 1
+    CANCEL = 2
+
+
+class Interrupt:
+    """The user's wish to stop, raised by a signal handler and read by the work it is passed to.
+
+    Attributes:
+        level: What is asked for.
+        signal_number: The signal that asked first; 0 if none has.
+        is_heard: Whether anybody looks at the level.
+    """
+
+    def __init__(self) -> None:
+        self.level = Level.NONE
+        self.signal_number = 0
+        self.is_heard = False
+        self._waker: Future[None] = Future()
+
+    def request(self, signal_number: int) -> bool:
+        """Asks once more.
+
+        Args:
+            signal_number: The signal behind it.
+
+        Returns:
+            Whether that changed anything; after the second time it does not.
+        """
+        if self.level is Level.CANCEL:
+            return False
+        self.signal_number = self.signal_number or signal_number
+        self.level = Level(self.level + 1)
+        with suppress(InvalidStateError):
+            self._waker.set_result(None)
+        return True
+
+    @contextmanager
+    def heard(self) -> Iterator[None]:
+        """Says that someone looks at the level for the length of a `with` block; outside of it a signal just ends."""
+        self.is_heard = True
+        try:
+            yield
+        finally:
+            self.is_heard = False
+
+    def waker(self) -> Future[None]:
+        """A fresh future that the next request completes; whoever waits may complete it for reasons of their own."""
+        self._waker = Future()
+        return self._waker

@@ -1,0 +1,221 @@
+"""A job: one process that owns sandboxes, and leaves none behind.
+
+The design decision: the ledger is written ahead. What a job is about to create is on disk before the request
+leaves, so a job that is killed at any moment has told where to look. Stopping sandboxes is off the critical path,
+but it is awaited before the job ends, in whatever way it ends.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import secrets
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from sandrl.errors import CleanupError, SandrlError, UsageError
+from sandrl.events import CleaningUp, Emit, SandboxCreated, SandboxStopped, Warned, ignore
+from sandrl.sandboxes.commands import Command, Outcome
+from sandrl.sandboxes.connection import Connection
+from sandrl.sandboxes.interrupt import Interrupt, Level
+from sandrl.sandboxes.owner import Owner, current_owner
+from sandrl.sandboxes.sdk import Launch, SdkSession, Stop
+from sandrl.sandboxes.tags import encode_tag, job_tag, job_tags
+
+CLEANUP_TIMEOUT_SECONDS = 25.0
+"""How long the end of a job waits for its sandboxes; a second Ctrl-C promises 30 s in all."""
+
+_JOB_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
+# With this many stops in flight half are waited for: stopping thousands at once chokes a runtime.
+_MAX_STOPS_IN_FLIGHT = 64
+
+
+class Ledger(Protocol):
+    """Where a job writes down what it does with sandboxes, each line on disk before the call returns."""
+
+    def intend(self, key: str, tags: Sequence[str]) -> None:
+        """A sandbox is about to be created."""
+
+    def created(self, key: str, sandbox_id: str) -> None:
+        """The sandbox exists and has this id."""
+
+    def stopped(self, key: str, sandbox_id: str) -> None:
+        """The sandbox is gone."""
+
+
+class NoLedger:
+    """The ledger of a job that leaves no run directory."""
+
+    def intend(self, key: str, tags: Sequence[str]) -> None:
+        """Writes nothing."""
+
+    def created(self, key: str, sandbox_id: str) -> None:
+        """Writes nothing."""
+
+    def stopped(self, key: str, sandbox_id: str) -> None:
+        """Writes nothing."""
+
+
+def new_job_id() -> str:
+    """A fresh job id: `job-` and eight hex digits."""
+    return f"job-{secrets.token_hex(4)}"
+
+
+def checked_job_id(text: str) -> str:
+    """A job id the user gave.
+
+    Raises:
+        UsageError: If it cannot be a tag as it is.
+    """
+    if not _JOB_ID.fullmatch(text):
+        raise UsageError(
+            f"--job-id {text!r} cannot be a tag",
+            hint="use up to 63 letters, digits, '.', '_' and '-', a letter or digit first and last",
+        )
+    return text
+
+
+class Job:
+    """Owns sandboxes from here to the end of the `with` block.
+
+    Args:
+        connection: Where sandboxes come from.
+        job_id: Tag of all sandboxes of the job.
+        tags: The user's and the workflow's tags, as text.
+        ledger: Where to write down what happens.
+        max_lifetime_seconds: After this the service ends a sandbox, whatever happened to the job.
+        emit: Told what happens.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        job_id: str,
+        max_lifetime_seconds: float,
+        tags: Sequence[str] = (),
+        ledger: Ledger | None = None,
+        emit: Emit = ignore,
+    ) -> None:
+        self.id = job_id
+        self.connection = connection
+        self.owner: Owner = current_owner()
+        self.tags = job_tags(job_id, self.owner.hash, tags)
+        self.unstopped: tuple[str, ...] = ()
+        self._ledger: Ledger = ledger or NoLedger()
+        self._emit = emit
+        self._keys = itertools.count(1)
+        self._in_flight: dict[str, Launch] = {}
+        self._stops: list[Stop] = []
+        self._lost_track = False
+        self._session = SdkSession(connection, tags=self.tags, max_lifetime_seconds=max_lifetime_seconds)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def in_flight(self) -> int:
+        """How many commands are on their way."""
+        return len(self._in_flight)
+
+    def launch(self, command: Command, *, tags: Sequence[str] = ()) -> Launch:
+        """Runs a command in a fresh sandbox, without waiting.
+
+        Args:
+            command: What to run.
+            tags: Tags of this sandbox beyond the job's, as text.
+        """
+        key = f"{next(self._keys):06d}"
+        encoded = tuple(encode_tag(tag) for tag in tags)
+        self._ledger.intend(key, (*self.tags, *encoded))
+        launch = self._session.launch(key, command, encoded)
+        self._in_flight[key] = launch
+        return launch
+
+    def wait_any(self, interrupt: Interrupt | None = None, seen: Level = Level.NONE) -> list[Launch]:
+        """Waits until at least one launch has ended, or the user asks to stop.
+
+        Args:
+            interrupt: The user's wish to stop.
+            seen: How far the caller has obeyed it already; only more than that ends the wait.
+
+        Returns:
+            Those that have ended, each once; none if nothing is in flight, or the user's wish came first.
+        """
+        return self._session.wait_any(interrupt or Interrupt(), seen) if self._in_flight else []
+
+    def collect(self, launch: Launch) -> Outcome:
+        """How an ended launch ended; its sandbox begins to stop.
+
+        Raises:
+            InfrastructureError: If the sandbox failed, not the command.
+            AuthenticationError: If the service refuses the credentials.
+            UsageError: If the service refuses the request itself.
+        """
+        self._in_flight.pop(launch.key, None)
+        if launch.sandbox_id is None:
+            # The request may have reached the service although its answer did not reach us.
+            self._lost_track = True
+        else:
+            self._ledger.created(launch.key, launch.sandbox_id)
+            self._emit(SandboxCreated(launch.sandbox_id))
+            self._stops.append(self._session.stop(launch))
+        if len(self._stops) >= _MAX_STOPS_IN_FLIGHT:
+            self._collect_stops(at_least=_MAX_STOPS_IN_FLIGHT // 2)
+        return self._session.collect(launch)
+
+    def cancel(self) -> None:
+        """Cancels everything in flight; the sandboxes are gone when the job is closed."""
+        for launch in self._in_flight.values():
+            launch.process.cancel()
+
+    def close(self, timeout_seconds: float = CLEANUP_TIMEOUT_SECONDS) -> None:
+        """Stops every sandbox of the job and waits until they are gone.
+
+        What could not be stopped in time is in `unstopped`; it ends at the latest when its lifetime is over.
+        """
+        self.cancel()
+        for launch in self._in_flight.values():
+            self._lost_track = self._lost_track or launch.sandbox_id is None
+            self._stops.append(self._session.stop(launch))
+        self._in_flight.clear()
+        if self._stops:
+            self._emit(CleaningUp(len(self._stops)))
+        self._collect_stops(at_least=len(self._stops), timeout_seconds=timeout_seconds)
+        left = [stop.sandbox_id or stop.key for stop in self._stops]
+        self._stops.clear()
+        try:
+            if self._lost_track:
+                self._session.stop_tagged([job_tag(self.id)], timeout_seconds)
+            self._session.close(timeout_seconds)
+        except SandrlError as error:
+            left.append(f"tag {self.id}")
+            self._emit(Warned(f"cleaning up after the job failed: {error.message}"))
+        self.unstopped = (*self.unstopped, *left)
+
+    def cleanup_error(self) -> CleanupError | None:
+        """The error to end with if the closed job left sandboxes behind."""
+        if not self.unstopped:
+            return None
+        return CleanupError(
+            f"{len(self.unstopped)} sandboxes of {self.id} could not be stopped",
+            hint=f"sandrl sandboxes cleanup --tag {self.id}",
+        )
+
+    def _collect_stops(self, *, at_least: int, timeout_seconds: float | None = None) -> None:
+        """Waits for some of the stops in flight, and writes down those that have ended."""
+        for stop in self._session.wait_stops(self._stops, at_least=at_least, timeout_seconds=timeout_seconds):
+            self._stops.remove(stop)
+            error = self._session.stop_error(stop)
+            if error is not None:
+                self.unstopped = (*self.unstopped, stop.sandbox_id or stop.key)
+                self._emit(Warned(f"sandbox {stop.sandbox_id} could not be stopped: {error.message}"))
+            elif stop.sandbox_id:
+                self._ledger.stopped(stop.key, stop.sandbox_id)
+                self._emit(SandboxStopped(stop.sandbox_id))

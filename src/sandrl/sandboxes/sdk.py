@@ -1,0 +1,267 @@
+"""The adapter of the `cwsandbox` SDK: the only module that imports it.
+
+The design decision: one sandbox per command, with as few round trips as the SDK allows. Nothing is created, started
+or waited for one by one: `exec` on a lazy sandbox creates it, waits for it and runs the command, all on the SDK's
+own event loop, while the calling thread hands over the next one. Stops run there too and are collected in batches.
+
+What ends first is learned from the SDK's `wait`, but not by giving it every process in flight: each call leaves a
+task per process behind, and every channel that is closed walks all tasks, so its cost grows with the square of the
+concurrency (measured at 128: 16 ms of processor time per completion, against 5). It is given one operation that any
+end completes.
+
+The SDK's errors become sandrl's here, once, each with its cause.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError, Future, InvalidStateError
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from sandrl.errors import AuthenticationError, InfrastructureError, SandrlError, UsageError
+from sandrl.sandboxes.commands import Command, Outcome
+from sandrl.sandboxes.connection import Connection
+from sandrl.sandboxes.interrupt import Interrupt, Level
+
+if TYPE_CHECKING:
+    from cwsandbox import OperationRef, Process, Sandbox
+
+_BASE_URL_VARIABLE = "CWSANDBOX_BASE_URL"
+_NO_PROXY_VARIABLE = "no_grpc_proxy"
+
+
+class _LeftoverTasks(logging.Filter):
+    """Drops complaints about tasks that the SDK's `wait` leaves behind; their errors are met in `collect`."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return "_wait_async.<locals>._wrap_future" not in record.getMessage()
+
+
+def load_sdk() -> ModuleType:
+    """Imports the SDK; sandrl handles signals itself, so the SDK's handlers stay out."""
+    os.environ["CWSANDBOX_DISABLE_SIGNAL_HANDLERS"] = "1"
+    import cwsandbox
+
+    logger = logging.getLogger("asyncio")
+    if not any(isinstance(present, _LeftoverTasks) for present in logger.filters):
+        logger.addFilter(_LeftoverTasks())
+    return cwsandbox
+
+
+@dataclass(slots=True, eq=False)
+class Launch:
+    """A command on its way: a sandbox of its own, and the process in it.
+
+    Attributes:
+        key: Names the launch in the ledger.
+        sandbox_id: Known once the sandbox exists and the launch was looked at.
+    """
+
+    key: str
+    command: Command
+    sandbox: Sandbox = field(repr=False)
+    process: Process = field(repr=False)
+    launched_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def sandbox_id(self) -> str | None:
+        """The sandbox's id, once it exists."""
+        return self.sandbox.sandbox_id
+
+
+@dataclass(slots=True, eq=False)
+class Stop:
+    """A sandbox on its way out."""
+
+    key: str
+    sandbox_id: str
+    operation: OperationRef[None] = field(repr=False)
+
+
+class SdkSession:
+    """One session of the SDK on one runtime.
+
+    Args:
+        connection: Where sandboxes come from.
+        tags: The tags of every sandbox, encoded.
+        max_lifetime_seconds: After this the service ends a sandbox whatever happens here.
+    """
+
+    def __init__(self, connection: Connection, *, tags: Sequence[str], max_lifetime_seconds: float) -> None:
+        self._sdk = load_sdk()
+        if connection.is_local:
+            _go_round_proxies()
+        self._base_url = connection.base_url
+        self._defaults = self._sdk.SandboxDefaults(
+            container_image=connection.image,
+            base_url=connection.base_url,
+            auth=_auth(self._sdk, connection),
+            data_plane_mode="gateway" if connection.is_local else "auto",
+            max_lifetime_seconds=max_lifetime_seconds,
+            tags=tuple(tags),
+            annotations=dict(connection.annotations),
+        )
+        self._ended: deque[Launch] = deque()
+        self._bell: Future[None] = Future()
+        # Metrics are sandrl's own; the SDK's reporter would look for W&B on every exec.
+        self._session = self._sdk.Session(self._defaults, report_to=[])
+
+    def launch(self, key: str, command: Command, tags: Sequence[str]) -> Launch:
+        """Starts a fresh sandbox and the command in it, without waiting for either.
+
+        Args:
+            key: Names the launch in the ledger.
+            command: What to run.
+            tags: Tags of this sandbox beyond those of the session, encoded.
+        """
+        with _addressed_to(self._base_url):
+            sandbox = self._session.sandbox(tags=list(tags))
+        process = sandbox.exec(command.argv, stdin=True, timeout_seconds=command.timeout_seconds)
+        if command.stdin:
+            process.stdin.write(command.stdin)
+        process.stdin.close()
+        launch = Launch(key, command, sandbox, process)
+        process._future.add_done_callback(lambda _: self._note_end(launch))
+        return launch
+
+    def _note_end(self, launch: Launch) -> None:
+        self._ended.append(launch)
+        with suppress(InvalidStateError):
+            self._bell.set_result(None)
+
+    def wait_any(self, interrupt: Interrupt, seen: Level) -> list[Launch]:
+        """Waits until at least one launch has ended or the user asks to stop.
+
+        Args:
+            interrupt: The user's wish to stop.
+            seen: How far the caller has obeyed it already; only more than that ends the wait.
+
+        Returns:
+            Those that have ended since the last call; none if the user's wish came first.
+        """
+        self._bell = interrupt.waker()
+        # In this order: what happens from here on rings the new bell, what happened before shows here.
+        if not self._ended and interrupt.level is seen:
+            self._sdk.wait([self._sdk.OperationRef(self._bell)], num_returns=1)
+        return [self._ended.popleft() for _ in range(len(self._ended))]
+
+    def collect(self, launch: Launch) -> Outcome:
+        """How an ended launch ended.
+
+        Raises:
+            InfrastructureError: If the sandbox failed, not the command.
+            AuthenticationError: If the service refuses the credentials.
+            UsageError: If the service refuses the request itself (an unknown image, impossible resources).
+        """
+        try:
+            result = launch.process.result()
+        except (self._sdk.CWSandboxError, CancelledError) as error:
+            if self._is_command_timeout(error):
+                return Outcome(launch.sandbox_id or "", None, seconds=time.monotonic() - launch.launched_at)
+            raise self.translate(error) from error
+        seconds = time.monotonic() - launch.launched_at
+        return Outcome(
+            launch.sandbox_id or "", result.returncode, result.stdout_bytes, result.stderr_bytes, seconds=seconds
+        )
+
+    def stop(self, launch: Launch) -> Stop:
+        """Begins to stop a launch's sandbox; a command still running in it is killed."""
+        operation = launch.sandbox.stop(graceful_shutdown_seconds=0, missing_ok=True)
+        return Stop(launch.key, launch.sandbox_id or "", operation)
+
+    def wait_stops(self, stops: Sequence[Stop], *, at_least: int, timeout_seconds: float | None) -> list[Stop]:
+        """Waits until some stops have ended, however they did; returns those that have."""
+        if not stops:
+            return []
+        operations = [stop.operation for stop in stops]
+        done, _ = self._sdk.wait(operations, num_returns=at_least, timeout=timeout_seconds)
+        ended = {id(operation) for operation in done}
+        return [stop for stop in stops if id(stop.operation) in ended]
+
+    def stop_error(self, stop: Stop) -> SandrlError | None:
+        """Why an ended stop failed, or None if the sandbox is gone."""
+        try:
+            stop.operation.result()
+        except (self._sdk.CWSandboxError, CancelledError) as error:
+            return self.translate(error)
+        return None
+
+    def stop_tagged(self, tags: Sequence[str], timeout_seconds: float) -> int:
+        """Stops every sandbox with all these tags; returns how many there were."""
+        try:
+            found = self._session.list(tags=list(tags)).result(timeout_seconds)
+            operations = [sandbox.stop(graceful_shutdown_seconds=0, missing_ok=True) for sandbox in found]
+            self._sdk.wait(operations, timeout=timeout_seconds)
+            self._sdk.results(operations)
+        except (self._sdk.CWSandboxError, TimeoutError) as error:
+            raise self.translate(error) from error
+        return len(found)
+
+    def close(self, timeout_seconds: float) -> None:
+        """Ends the session; sandboxes it still holds are stopped."""
+        try:
+            self._session.close().result(timeout_seconds)
+        except (self._sdk.CWSandboxError, TimeoutError) as error:
+            raise self.translate(error) from error
+
+    def _is_command_timeout(self, error: BaseException) -> bool:
+        if isinstance(error, self._sdk.SandboxCommandTimeoutError):
+            return True
+        # The SDK has one class for a command that ran too long and for a transport that did; only the first says so.
+        return (
+            isinstance(error, self._sdk.SandboxTimeoutError)
+            and not isinstance(error, self._sdk.SandboxRequestTimeoutError)
+            and str(error).startswith("Command ")
+            and " timed out after " in str(error)
+        )
+
+    def translate(self, error: BaseException) -> SandrlError:
+        """The error of sandrl that stands for one of the SDK."""
+        sdk: Any = self._sdk
+        message = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, sdk.CWSandboxAuthenticationError):
+            return AuthenticationError(message, hint="check the credentials, or use --runtime local")
+        if isinstance(error, sdk.CWSandboxValidationError):
+            reasons = [violation.description for violation in error.field_violations if violation.description]
+            return UsageError(f"the sandbox service refuses the request: {reasons[0] if reasons else message}")
+        if isinstance(error, CancelledError):
+            return InfrastructureError("the execution was cancelled")
+        if isinstance(error, TimeoutError):
+            return InfrastructureError("the sandbox service did not answer in time")
+        return InfrastructureError(message)
+
+
+@contextmanager
+def _addressed_to(base_url: str) -> Iterator[None]:
+    """Makes a sandbox go where its session says; without this the variable would beat it (`--runtime local`)."""
+    other = os.environ.get(_BASE_URL_VARIABLE)
+    if other is None or other == base_url:
+        yield
+        return
+    os.environ[_BASE_URL_VARIABLE] = base_url
+    try:
+        yield
+    finally:
+        os.environ[_BASE_URL_VARIABLE] = other
+
+
+def _go_round_proxies() -> None:
+    """Keeps gRPC from asking a proxy for 127.0.0.1; it reads only the first of these that is set."""
+    skipped = os.environ.get(_NO_PROXY_VARIABLE) or os.environ.get("no_proxy") or ""
+    hosts = [host for host in skipped.split(",") if host]
+    if "127.0.0.1" not in hosts:
+        os.environ[_NO_PROXY_VARIABLE] = ",".join([*hosts, "127.0.0.1"])
+
+
+def _auth(sdk: ModuleType, connection: Connection) -> object:
+    if connection.token is not None:
+        strategy = "sandrl-local" if connection.is_local else "api_key"
+        return sdk.AuthHeaders(headers={"Authorization": f"Bearer {connection.token}"}, strategy=strategy)
+    return sdk.WandbAuth(entity=connection.wandb_entity)

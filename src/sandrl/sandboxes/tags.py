@@ -1,0 +1,60 @@
+"""The tags of a sandbox, and the one encoding that makes any text a tag.
+
+The design decision: encoding is a pure function of the text, used when a sandbox is created and when one is looked for.
+So `--tag model:Qwen/Qwen2.5-0.5B` finds what was created with that text, although the service stores something else.
+
+A tag must be acceptable as a Kubernetes label value: at most 63 characters of `[A-Za-z0-9._-]`, the first and last
+of them a letter or digit. Text that already is stays as it is. In any other text each run of other characters
+becomes one `-`, and eight hex digits of its SHA-256 are appended, so that two texts never share a tag by accident.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Mapping
+
+MAX_TAG_CHARACTERS = 63
+TRAINING_TAG = "rl-training"
+
+_VALID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
+_DIGEST_CHARACTERS = 8
+# What is worth knowing of the environment a job runs in, and how its tag begins.
+_ENVIRONMENT = {"WANDB_RUN_ID": "wandb-run:", "SLURM_JOB_ID": "slurm-job:"}
+
+
+def encode_tag(text: str) -> str:
+    """The tag that stands for a text; text that is a valid tag stands for itself."""
+    if _VALID.fullmatch(text):
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARACTERS]
+    head = re.sub(r"[^A-Za-z0-9._-]+", "-", text)[: MAX_TAG_CHARACTERS - _DIGEST_CHARACTERS - 1].strip("._-")
+    return f"{head}-{digest}" if head else digest
+
+
+def job_tag(job_id: str) -> str:
+    """The tag of all sandboxes of a job; a job id carries its prefix already."""
+    return encode_tag(job_id)
+
+
+def problem_tag(task_id: str) -> str:
+    """The tag of all sandboxes that judge completions of a problem."""
+    return encode_tag(f"problem-{task_id}")
+
+
+def job_tags(
+    job_id: str, owner_hash: str, extra: Iterable[str] = (), environment: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """The tags every sandbox of a job carries, in order and each once.
+
+    Args:
+        job_id: The job's id.
+        owner_hash: The owning process (see `sandrl.sandboxes.owner`).
+        extra: The user's own and the workflow's tags, as text.
+        environment: Where to look for W&B and Slurm ids; the process's environment unless given.
+    """
+    environment = os.environ if environment is None else environment
+    found = [prefix + environment[name] for name, prefix in _ENVIRONMENT.items() if environment.get(name)]
+    texts = [TRAINING_TAG, job_id, f"owner-{owner_hash}", *found, *extra]
+    return tuple(dict.fromkeys(encode_tag(text) for text in texts))
