@@ -1,0 +1,68 @@
+"""From a completion to a verdict to a reward: extract, judge, score, summarise.
+
+The public names below are loaded on first use, because the command line needs some of the light modules of this
+package to show its help, and the heavy ones (pydantic, the SDK) only to work.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sandrl.rewards.document import report_document, result_document
+    from sandrl.rewards.extract import Extraction, extract
+    from sandrl.rewards.judge import Execution, InProcessJudge, Judge, Limits
+    from sandrl.rewards.policies import RewardPolicy, binary, reward_of
+    from sandrl.rewards.run import RewardRequest, RewardRun, run_reward
+    from sandrl.rewards.score import ScoreOptions, ScoreReport, extract_code, score
+    from sandrl.rewards.summary import ScoredCompletion, Summary, pass_at_k, summarise
+    from sandrl.rewards.verdict import Status, Trust, Verdict
+
+__all__ = [
+    "Execution",
+    "Extraction",
+    "InProcessJudge",
+    "Judge",
+    "Limits",
+    "RewardPolicy",
+    "RewardRequest",
+    "RewardRun",
+    "ScoreOptions",
+    "ScoreReport",
+    "ScoredCompletion",
+    "Status",
+    "Summary",
+    "Trust",
+    "Verdict",
+    "binary",
+    "extract",
+    "extract_code",
+    "pass_at_k",
+    "report_document",
+    "result_document",
+    "reward_of",
+    "run_reward",
+    "score",
+    "summarise",
+]
+
+_MODULES = {
+    "document": ("report_document", "result_document"),
+    "extract": ("Extraction", "extract"),
+    "judge": ("Execution", "InProcessJudge", "Judge", "Limits"),
+    "policies": ("RewardPolicy", "binary", "reward_of"),
+    "run": ("RewardRequest", "RewardRun", "run_reward"),
+    "score": ("ScoreOptions", "ScoreReport", "extract_code", "score"),
+    "summary": ("ScoredCompletion", "Summary", "pass_at_k", "summarise"),
+    "verdict": ("Status", "Trust", "Verdict"),
+}
+_MODULE_OF = {name: f"sandrl.rewards.{module}" for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Loads a public name from the module that defines it."""
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(module), name)

@@ -1,0 +1,52 @@
+"""Scores as JSON, in the words of the documented contract.
+
+The design decision: the contract is written out here, field by field, instead of being whatever the dataclasses
+happen to hold; those may change, this may not.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sandrl.rewards.score import ScoreReport
+from sandrl.rewards.summary import ScoredCompletion
+
+
+def result_document(result: ScoredCompletion) -> dict[str, Any]:
+    """One result."""
+    return {
+        "id": result.id,
+        "task_id": result.task_id,
+        "reward": result.reward,
+        "status": result.status.value,
+        "trust": None if result.trust is None else result.trust.value,
+        "passed": result.passed,
+        "total": result.total,
+        "duration_seconds": round(result.duration_seconds, 4),
+        "sandbox_id": result.sandbox_id,
+        "detail": result.detail,
+    }
+
+
+def report_document(report: ScoreReport) -> dict[str, Any]:
+    """A whole report, results in input order."""
+    summary = report.summary
+    return {
+        "job_id": report.job_id,
+        "results": [result_document(result) for result in report.results],
+        "summary": {
+            "n": summary.n,
+            "scored": summary.scored,
+            "unscorable": summary.unscorable,
+            "total_reward": summary.total_reward,
+            "pass_rate": summary.pass_rate,
+            "pass_at_k": {str(k): estimate for k, estimate in summary.pass_at_k.items()},
+        },
+    }
+
+
+def to_line(document: dict[str, Any]) -> bytes:
+    """A document as one line of a JSONL file, without its line break."""
+    # ASCII, because what a model wrote may hold lone surrogates, which UTF-8 cannot carry.
+    return json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")

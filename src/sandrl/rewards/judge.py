@@ -1,0 +1,215 @@
+"""What a judge is, and the one that runs completion and checks in one process.
+
+The design decision: a judge never touches a sandbox. It turns a problem and a completion's code into a command, and
+the command's outcome into a verdict; whoever owns sandboxes runs what is in between. So judges need no runtime to
+be tested, and several of them share one path to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import marshal
+import secrets
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, Protocol
+
+from sandrl.problems import Problem
+from sandrl.rewards.verdict import Status, Trust, Verdict
+from sandrl.sandboxes import Command, Outcome
+
+# How long after the judge's own clock the SDK's goes off: only for a judge that was stopped or starved.
+_GRACE_SECONDS = 10.0
+_HEADER_BYTES = 64
+_KEY_BYTES = 32
+
+# Runs in the sandbox. `-S` skips `site`, a third of the start of an interpreter; the compiled form of the judge serves
+# where the image's interpreter has the same bytecode as this one.
+_BOOTSTRAP = """\
+import marshal, posix, _frozen_importlib_external
+def take(size):
+    data = b""
+    while len(data) < size:
+        block = posix.read(0, size - len(data))
+        if not block: raise EOFError
+        data += block
+    return data
+magic, compiled, source, request = take(64).split()
+compiled, source = take(int(compiled)), take(int(source))
+same = magic.decode() == _frozen_importlib_external.MAGIC_NUMBER.hex()
+code = marshal.loads(compiled) if same else compile(source, "<judge>", "exec")
+exec(code, {"__name__": "judge", "request_size": int(request)})
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a completion may use.
+
+    Attributes:
+        timeout_seconds: By the clock, for the completion with all of its checks.
+        max_output_bytes: How much of each of stdout and stderr is kept.
+        max_file_bytes: Size of the largest file it may write, its output included.
+    """
+
+    timeout_seconds: float = 10.0
+    max_output_bytes: int = 1 << 20
+    max_file_bytes: int = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """One completion, ready to be run.
+
+    Attributes:
+        command: What to run in a fresh sandbox.
+        trust: The trust its verdict will have.
+        checks: How many checks there are.
+        key: The random word that marks the verdict's line as the judge's own.
+    """
+
+    command: Command
+    trust: Trust
+    checks: int
+    key: str = field(repr=False)
+
+
+class Judge(Protocol):
+    """Decides what a completion did.
+
+    Attributes:
+        version: Changes whenever the same completion might be judged differently.
+    """
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the same completion might be judged differently."""
+        ...
+
+    def prepare(self, problem: Problem, code: str, limits: Limits) -> Execution:
+        """The command that judges `code` as an answer to `problem`."""
+        ...
+
+    def interpret(self, execution: Execution, outcome: Outcome) -> Verdict:
+        """The verdict that an execution's outcome stands for."""
+        ...
+
+
+def _mode(problem: Problem) -> str:
+    if problem.check == "exit_status":
+        return "exit_status"
+    return "cases" if problem.cases else "tests"
+
+
+def check_count(problem: Problem) -> int:
+    """How many checks a problem has."""
+    return {"exit_status": 1, "cases": len(problem.cases), "tests": len(problem.tests)}[_mode(problem)]
+
+
+def time_limit(problem: Problem, limits: Limits) -> float:
+    """Seconds a completion of a problem may take; the problem's own word counts more."""
+    return problem.timeout_seconds or limits.timeout_seconds
+
+
+class InProcessJudge:
+    """Runs checks in the process of the completion, or checks its exit status or what it prints.
+
+    Args:
+        with_site_packages: Whether completions can import what is installed in the image; costs the start of `site`.
+    """
+
+    def __init__(self, *, with_site_packages: bool = False) -> None:
+        self._flags = ("-I",) if with_site_packages else ("-I", "-S")
+
+    @property
+    def version(self) -> str:
+        """A digest of the guest's source."""
+        return "in-process-" + hashlib.sha256(_guest_source()).hexdigest()[:12]
+
+    def prepare(self, problem: Problem, code: str, limits: Limits) -> Execution:
+        """The command that judges `code`; code and checks travel on standard input, never in its arguments."""
+        timeout_seconds = time_limit(problem, limits)
+        mode = _mode(problem)
+        request: dict[str, Any] = {
+            "mode": mode,
+            "setup": problem.setup,
+            "code": code,
+            "tests": list(problem.tests),
+            "cases": [(case.stdin.encode("utf-8", "surrogatepass"), case.stdout) for case in problem.cases],
+            "timeout_seconds": float(timeout_seconds),
+            "max_output_bytes": limits.max_output_bytes,
+            "max_file_bytes": limits.max_file_bytes,
+        }
+        key = secrets.token_hex(_KEY_BYTES // 2)
+        # Version 2 of the format is the one every Python 3 reads.
+        body = marshal.dumps(request, 2)
+        source, compiled = _guest_source(), _guest_compiled()
+        magic = importlib.util.MAGIC_NUMBER.hex()
+        header = f"{magic} {len(compiled)} {len(source)} {len(body)}".encode().ljust(_HEADER_BYTES)
+        command = Command(
+            argv=("python", *self._flags, "-X", "utf8", "-c", _BOOTSTRAP),
+            stdin=b"".join((header, compiled, source, body, key.encode())),
+            timeout_seconds=timeout_seconds + _GRACE_SECONDS,
+        )
+        trust = Trust.EXIT_STATUS if mode == "exit_status" else Trust.IN_PROCESS
+        return Execution(command, trust, check_count(problem), key)
+
+    def interpret(self, execution: Execution, outcome: Outcome) -> Verdict:
+        """Reads the judge's line; without one, the completion took the judge down with it."""
+        if outcome.timed_out:
+            return Verdict(Status.TIMEOUT, execution.trust, 0, execution.checks, "it stopped the judge's clock")
+        printed, _, last = outcome.stdout.removesuffix(b"\n").rpartition(b"\n")
+        verdict = _read_line(last, execution, printed, outcome.stderr)
+        if verdict is None or (verdict.is_pass != (outcome.exit_code == 0)):
+            detail = f"the judge ended with exit status {outcome.exit_code} and without a verdict"
+            return Verdict(Status.CRASHED, execution.trust, 0, execution.checks, detail)
+        return verdict
+
+
+def _read_line(line: bytes, execution: Execution, stdout: bytes, stderr: bytes) -> Verdict | None:
+    fields = line.decode("ascii", "replace").split(" ")
+    if len(fields) != 10 or not secrets.compare_digest(fields[0].encode(), execution.key.encode()):
+        return None
+    _, status, passed, total, wall, cpu, starved, stdout_bytes, stderr_bytes, detail = fields
+    return Verdict(
+        status=Status(status) if status in _GUEST_STATUSES else Status.CRASHED,
+        trust=execution.trust,
+        passed=min(int(passed), execution.checks),
+        total=int(total),
+        detail="" if detail == "-" else bytes.fromhex(detail).decode("utf-8", "replace"),
+        wall_seconds=float(wall),
+        cpu_seconds=float(cpu),
+        starved_seconds=float(starved),
+        stdout=stdout.decode("utf-8", "replace"),
+        stderr=stderr.decode("utf-8", "replace"),
+        stdout_bytes=int(stdout_bytes),
+        stderr_bytes=int(stderr_bytes),
+        truncated=int(stdout_bytes) > len(stdout) or int(stderr_bytes) > len(stderr),
+    )
+
+
+# What the guest can say. The child speaks through it, so nothing here may excuse the code, except that a problem's own
+# setup failed, which is said before the code has run.
+_GUEST_STATUSES = frozenset(
+    {
+        Status.PASSED,
+        Status.FAILED,
+        Status.TIMEOUT,
+        Status.SYNTAX_ERROR,
+        Status.CRASHED,
+        Status.RESOURCE_LIMIT,
+        Status.INVALID_PROBLEM,
+    }
+)
+
+
+@cache
+def _guest_source() -> bytes:
+    return files("sandrl.rewards.guest").joinpath("in_process.py").read_bytes()
+
+
+@cache
+def _guest_compiled() -> bytes:
+    return marshal.dumps(compile(_guest_source(), "<judge>", "exec", optimize=2, dont_inherit=True))

@@ -1,0 +1,137 @@
+"""What a set of scored completions amounts to.
+
+The design decision: rates divide by what could be scored. A completion whose sandbox failed is neither right nor wrong;
+counting it either way would make a bad day of the infrastructure look like a change of the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from sandrl.rewards.verdict import Status, Trust
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredCompletion:
+    """A completion, what happened to it, and what it earned.
+
+    Attributes:
+        index: Position in the input, from 0.
+        id: The completion's own id.
+        task_id: The problem it answers.
+        reward: From 0.0 to 1.0; None where nothing can be said about the code.
+        status: What happened.
+        trust: How far that can be believed; None if nothing ran.
+        passed: Checks passed.
+        total: Checks there are.
+        duration_seconds: From handing it over to its verdict, the start of the sandbox included.
+        sandbox_id: Where it ran; None if nothing ran.
+        detail: Why, in one line; partly the model's words.
+        sandboxes: How many it took; 0 for a completion without code.
+        cpu_seconds: How long it was on a processor.
+        code: What was extracted and run; None if there was none.
+        stdout: What it printed, as much as was kept.
+        stderr: What it printed as errors, as much as was kept.
+        truncated: Whether it printed more than was kept.
+    """
+
+    index: int
+    id: str
+    task_id: str
+    reward: float | None
+    status: Status
+    trust: Trust | None
+    passed: int
+    total: int
+    duration_seconds: float
+    sandbox_id: str | None
+    detail: str
+    sandboxes: int = 0
+    cpu_seconds: float = 0.0
+    code: str | None = field(default=None, repr=False)
+    stdout: str = field(default="", repr=False)
+    stderr: str = field(default="", repr=False)
+    truncated: bool = False
+
+    @property
+    def is_pass(self) -> bool:
+        """Whether every check passed, and there was one."""
+        return self.status is Status.PASSED and self.passed == self.total > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The totals of a set of scored completions.
+
+    Attributes:
+        n: How many completions.
+        scored: How many of them have a reward.
+        unscorable: How many have none.
+        total_reward: Sum of the rewards.
+        passed: How many passed every check.
+        pass_rate: Passed by scored; None if none was scored.
+        pass_at_k: k to the estimate of pass@k over problems with at least k scored completions.
+        truncated: How many printed more than was kept.
+    """
+
+    n: int
+    scored: int
+    unscorable: int
+    total_reward: float
+    passed: int
+    pass_rate: float | None
+    pass_at_k: dict[int, float]
+    truncated: int = 0
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """The unbiased estimate of pass@k for one problem (arXiv:2107.03374, equation 1).
+
+    Args:
+        n: Samples of the problem.
+        c: How many of them passed.
+        k: How many tries are asked about; at most `n`.
+
+    Returns:
+        1 - C(n - c, k) / C(n, k): the chance that of k samples drawn from the n at least one passes.
+
+    Raises:
+        ValueError: If the numbers do not fit together.
+    """
+    if not 0 <= c <= n or not 1 <= k <= n:
+        raise ValueError(f"pass@{k} of {c} passes in {n} samples is not defined")
+    if n - c < k:
+        return 1.0
+    return 1.0 - math.prod((n - c - i) / (n - i) for i in range(k))
+
+
+def summarise(results: Sequence[ScoredCompletion], *, ks: Iterable[int] = (1, 5, 10, 100)) -> Summary:
+    """The totals of some scored completions.
+
+    Args:
+        results: The completions.
+        ks: The k to estimate pass@k for, as far as some problem has that many scored completions.
+    """
+    scored = [result for result in results if result.reward is not None]
+    passes: defaultdict[str, list[bool]] = defaultdict(list)
+    for result in scored:
+        passes[result.task_id].append(result.is_pass)
+    estimates: dict[int, float] = {}
+    for k in ks:
+        enough = [pass_at_k(len(tries), sum(tries), k) for tries in passes.values() if len(tries) >= k]
+        if enough:
+            estimates[k] = math.fsum(enough) / len(enough)
+    passed = sum(result.is_pass for result in scored)
+    return Summary(
+        n=len(results),
+        scored=len(scored),
+        unscorable=len(results) - len(scored),
+        total_reward=math.fsum(result.reward for result in scored if result.reward is not None),
+        passed=passed,
+        pass_rate=passed / len(scored) if scored else None,
+        pass_at_k=estimates,
+        truncated=sum(result.truncated for result in results),
+    )

@@ -1,0 +1,87 @@
+"""What happened to a completion, in a closed set of words.
+
+The design decision: what the code did and what it earns are two things. A `Verdict` says what happened; a reward policy
+(`sandrl.rewards.policies`) turns it into a number, or into None where the code cannot be blamed or praised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """What happened to a completion."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    NO_CODE = "no_code"
+    SYNTAX_ERROR = "syntax_error"
+    CRASHED = "crashed"
+    RESOURCE_LIMIT = "resource_limit"
+    INVALID_PROBLEM = "invalid_problem"
+    NOT_ISOLATED = "not_isolated"
+    INFRASTRUCTURE = "infrastructure"
+
+    @property
+    def scorable(self) -> bool:
+        """Whether the status says something about the code; if not, the reward is None, never 0.0."""
+        return self not in _UNSCORABLE
+
+
+_UNSCORABLE = frozenset({Status.INVALID_PROBLEM, Status.NOT_ISOLATED, Status.INFRASTRUCTURE})
+
+
+class Trust(StrEnum):
+    """How far a passing verdict can be believed.
+
+    Attributes:
+        ISOLATED: The expected values were never in the process that ran the completion.
+        IN_PROCESS: They were, because the checks could not be split from it.
+        EXIT_STATUS: Nothing but the exit status was checked.
+    """
+
+    ISOLATED = "isolated"
+    IN_PROCESS = "in_process"
+    EXIT_STATUS = "exit_status"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What happened to one completion.
+
+    Attributes:
+        status: The outcome.
+        trust: How far it can be believed; None if nothing ran.
+        passed: Checks passed.
+        total: Checks there are.
+        detail: Why, in one line; partly the model's words, so never to be trusted or printed as it is.
+        wall_seconds: How long the code ran, by the clock inside the sandbox.
+        cpu_seconds: How long it was on a processor.
+        starved_seconds: How long it waited for one; negative where the kernel does not tell.
+        stdout: What it printed, as much as was kept.
+        stderr: What it printed as errors, as much as was kept.
+        stdout_bytes: How much it printed in all.
+        stderr_bytes: How much it printed as errors in all.
+        truncated: Whether it printed more than was kept.
+    """
+
+    status: Status
+    trust: Trust | None
+    passed: int = 0
+    total: int = 0
+    detail: str = ""
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    starved_seconds: float = 0.0
+    stdout: str = ""
+    stderr: str = ""
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+    truncated: bool = False
+
+    @property
+    def is_pass(self) -> bool:
+        """Whether every check passed, and there was one: the only way to a full reward."""
+        return self.status is Status.PASSED and self.passed == self.total > 0
