@@ -1,0 +1,129 @@
+"""The `sandrl` command: its tree of commands, and the one place where errors become messages and exit codes.
+
+The design decision: commands raise, this module answers. A `SandrlError` is shown as what happened and what to do
+about it, in two lines, and its class decides the exit code; anything else is a bug of sandrl and says so. To start
+fast, nothing is imported here but the command files, and they import what they need when they run.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from sandrl import __version__
+from sandrl.cli import reward, runtime
+from sandrl.cli.text import visible
+from sandrl.errors import InterruptedRunError, SandrlError
+
+
+class _ReaderGone(Exception):
+    """Nobody reads our output any more (`| head`)."""
+
+
+class _Commands(TyperGroup):
+    """Tells a closed pipe apart before Typer makes exit code 1 of it, which means something else here."""
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _ReaderGone from error
+
+
+app = typer.Typer(
+    name="sandrl",
+    cls=_Commands,
+    help="Reinforcement learning with code-execution rewards, in isolated sandboxes.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("reward")(reward.reward)
+app.add_typer(runtime.app)
+
+# Typer carries its own copy of click in some releases; this is the class of all its complaints about a command line.
+_ClickException: type[Exception] = typer.BadParameter.__mro__[2]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sandrl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback with errors.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Reinforcement learning with code-execution rewards, in isolated sandboxes."""
+    if debug:
+        os.environ["SANDRL_DEBUG"] = "1"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line.
+
+    Args:
+        arguments: The words after `sandrl`; those of this process unless given.
+
+    Returns:
+        The exit code.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character is no reason to lose a result.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        code = app(args=None if arguments is None else list(arguments), prog_name="sandrl", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except SandrlError as error:
+        _complain(error, error.message, error.hint)
+        if isinstance(error, InterruptedRunError):
+            return 128 + error.signal_number
+        return error.exit_code
+    except _ClickException as error:
+        return _complain_of_usage(error)
+    except (KeyboardInterrupt, typer.Abort):
+        typer.echo("sandrl: interrupted", err=True)
+        return 130
+    except (_ReaderGone, BrokenPipeError):
+        return _end_quietly()
+    except Exception as error:  # noqa: BLE001 - the last resort: a bug is reported in words, not as a traceback
+        _complain(error, f"internal error: {type(error).__name__}: {error}", "sandrl --debug … shows where")
+        return 70
+
+
+def _complain(error: Exception, message: str, hint: str | None) -> None:
+    if os.environ.get("SANDRL_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    typer.echo(f"sandrl: error: {visible(message)}", err=True)
+    if hint:
+        typer.echo(f"  hint: {visible(hint)}", err=True)
+
+
+def _complain_of_usage(error: Exception) -> int:
+    context = getattr(error, "ctx", None)
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    # Called without a command: click shows the help and raises an error without words.
+    if message:
+        command = context.command_path if context is not None else "sandrl"
+        _complain(error, message, f"{command} --help")
+    return int(getattr(error, "exit_code", 2))
+
+
+def _end_quietly() -> int:
+    """Keeps the interpreter from complaining about the closed pipe when it ends; returns what a shell calls SIGPIPE."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + signal.SIGPIPE

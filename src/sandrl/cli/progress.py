@@ -1,0 +1,227 @@
+"""What a user sees while completions are scored: plain lines, or a table that fills on a terminal.
+
+The design decision: results and remarks go different ways. Lines about results belong to standard output, where a pipe
+wants them; remarks (which runtime, what is retried, what is being cleaned up) belong to standard error. The live table
+replaces the lines of results on a terminal, and is gone when the final table is printed.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self, TextIO
+
+import typer
+
+from sandrl import events
+from sandrl.cli.text import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+_REFRESHES_PER_SECOND = 6
+_LONGEST_ID = 40
+_COLOURS = {"passed": "green", "running": "cyan", "queued": "dim", "no_code": "yellow", "infrastructure": "magenta"}
+
+
+class Progress(Protocol):
+    """Shows events as they come, between the two ends of a `with` block."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+    def __call__(self, event: events.Event) -> None:
+        """Shows an event."""
+
+
+def word_for(status: str, reward: float | None) -> str:
+    """PASS, FAIL, or ERROR where there is no reward."""
+    if reward is None:
+        return "ERROR"
+    return "PASS" if status == "passed" else "FAIL"
+
+
+def remark(event: events.Event) -> str | None:
+    """What an event means in words, for the events that are no results."""
+    match event:
+        case events.RuntimeStarting(message):
+            return f"{message} …"
+        case events.RuntimeChosen(kind, reason, _, image, isolation):
+            return f"Runtime: {kind} ({reason}), image {image}" + (f", isolation {isolation}" if isolation else "")
+        case events.JobStarted(job_id, total, concurrency):
+            return f"Job: {job_id}, {total} completions, up to {concurrency} at once"
+        case events.RetryScheduled(index, attempt, _, reason):
+            return f"Problem {index} runs again in a fresh sandbox (number {attempt}): {reason}"
+        case events.StopRequested(cancel=False, in_flight=count):
+            return f"stopping: finishing {count} in flight, starting no more; Ctrl-C again cancels them"
+        case events.StopRequested(cancel=True, in_flight=count):
+            return f"cancelling {count} in flight and cleaning up"
+        case events.Warned(message, hint):
+            return f"warning: {message}" + (f"\n  hint: {hint}" if hint else "")
+        case _:
+            return None
+
+
+class Remarks:
+    """Shows remarks on standard error and no results: for `--json`."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Has nothing to take down."""
+
+    def __call__(self, event: events.Event) -> None:
+        """Shows the event, if it is a remark."""
+        text = remark(event)
+        if text is not None:
+            for line in text.split("\n"):
+                typer.echo(line[: len(line) - len(line.lstrip())] + visible(line), err=True)
+
+
+class Lines(Remarks):
+    """One line for each result, in the order in which they arrive.
+
+    Args:
+        stream: Where the lines of results go.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+
+    def __call__(self, event: events.Event) -> None:
+        """Shows the event as a line."""
+        if not isinstance(event, events.CompletionFinished):
+            super().__call__(event)
+            return
+        word = word_for(event.status, event.reward)
+        line = f"  [{event.finished}/{event.of}] Problem {event.index} ({visible(event.task_id)}): {word}"
+        typer.echo(line, file=self._stream)
+        self._stream.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the live table."""
+
+    index: int
+    id: str
+    status: str
+    reward: float | None = None
+    seconds: float | None = None
+    began: float = 0.0
+
+
+class LiveTable(Remarks):
+    """A table that fills as results arrive: row, id, status, reward, time.
+
+    Args:
+        console: The terminal.
+    """
+
+    def __init__(self, console: Console) -> None:
+        from rich.live import Live
+
+        self._console = console
+        self._lock = threading.Lock()
+        self._running: OrderedDict[int, Row] = OrderedDict()
+        self._finished: OrderedDict[int, Row] = OrderedDict()
+        self._of = self._scored = self._passed = 0
+        self._live = Live(
+            get_renderable=self._render,
+            console=console,
+            refresh_per_second=_REFRESHES_PER_SECOND,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def __call__(self, event: events.Event) -> None:
+        """Changes the table."""
+        match event:
+            case events.JobStarted(total=total):
+                self._of = total
+            case events.CompletionStarted(index, id_, _, attempt):
+                status = "running" if attempt == 1 else f"try {attempt}"
+                with self._lock:
+                    self._running[index] = Row(index, id_, status, began=time.monotonic())
+            case events.CompletionFinished():
+                row = Row(event.index, event.id, event.status, event.reward, event.duration_seconds)
+                with self._lock:
+                    self._running.pop(event.index, None)
+                    self._finished[event.index] = row
+                    self._scored += event.reward is not None
+                    self._passed += event.status == "passed"
+        text = remark(event)
+        if text is not None:
+            from rich.text import Text
+
+            self._live.console.print(Text("\n".join(visible(line) for line in text.split("\n"))), style="dim")
+
+    def _render(self) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        room = max(self._console.size.height - 6, 3)
+        now = time.monotonic()
+        with self._lock:
+            running = [replace(row, seconds=now - row.began) for row in list(self._running.values())[:room]]
+            newest = list(self._finished.values())[-max(room - len(running), 0) :] if len(running) < room else []
+            done = len(self._finished)
+        rate = f", pass rate {self._passed / self._scored:.0%}" if self._scored else ""
+        table = results_table(sorted([*newest, *running], key=lambda row: row.index))
+        return Group(table, Text(f"{done}/{self._of} done{rate}"))
+
+
+def results_table(rows: list[Row]) -> Table:
+    """The table of results, as wide as its content and never wider than the terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("row", justify="right", no_wrap=True)
+    # On a narrow terminal the columns that may wrap give way first, and their cells are cut instead of wrapped.
+    table.add_column("id", overflow="ellipsis", min_width=4, max_width=_LONGEST_ID)
+    table.add_column("status", overflow="ellipsis", min_width=6)
+    table.add_column("reward", justify="right", no_wrap=True)
+    table.add_column("time", justify="right", no_wrap=True)
+    for row in rows:
+        finished = row.status not in ("queued", "running") and not row.status.startswith("try ")
+        reward = "" if not finished else "null" if row.reward is None else f"{row.reward:.1f}"
+        seconds = "" if row.seconds is None else f"{row.seconds:.1f} s"
+        colour = _COLOURS.get(row.status, "red" if finished else "cyan")
+        identifier = Text(visible(row.id), no_wrap=True, overflow="ellipsis")
+        status = Text(row.status, style=colour, no_wrap=True, overflow="ellipsis")
+        table.add_row(str(row.index), identifier, status, reward, seconds)
+    return table
+
+
+def choose(*, json_output: bool) -> Progress:
+    """The progress that suits where the output goes."""
+    results = sys.stderr if json_output else sys.stdout
+    if results.isatty():
+        from rich.console import Console
+
+        console = Console(file=results, highlight=False)
+        if not console.is_dumb_terminal:
+            return LiveTable(console)
+    return Remarks() if json_output else Lines()

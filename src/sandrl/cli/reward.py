@@ -1,0 +1,111 @@
+"""`sandrl reward`: execute completions in sandboxes and print their rewards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sandrl.rewards.extract import Extraction
+from sandrl.settings import RuntimeKind
+
+_WHAT = "What to score"
+_SANDBOXES = "Sandboxes"
+_OUTPUT = "Output"
+
+
+def reward(
+    completions: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="COMPLETIONS",
+            help="JSONL file with `task_id` and `completion` (or `code`) in each row; `-` for standard input. "
+            "Without it: the five completions of the bundled demo.",
+        ),
+    ] = None,
+    problems: Annotated[
+        str,
+        typer.Option(metavar="SET|FILE", help="`bundled`, or a JSONL file of problems.", rich_help_panel=_WHAT),
+    ] = "bundled",
+    extract: Annotated[
+        Extraction, typer.Option(help="Where in a completion its code is.", rich_help_panel=_WHAT)
+    ] = Extraction.AUTO,
+    skip_bad_rows: Annotated[
+        bool, typer.Option("--skip-bad-rows", help="Skip and count rows that cannot be used.", rich_help_panel=_WHAT)
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Time for one completion with its checks.", rich_help_panel=_WHAT)
+    ] = 10.0,
+    concurrency: Annotated[
+        int | None,
+        typer.Option("--concurrency", "-c", min=1, help="Sandboxes at once.", rich_help_panel=_SANDBOXES),
+    ] = None,
+    runtime: Annotated[
+        RuntimeKind, typer.Option(help="What runs the sandboxes.", rich_help_panel=_SANDBOXES)
+    ] = RuntimeKind.AUTO,
+    image: Annotated[
+        str | None, typer.Option(help="Container image of the sandboxes.", rich_help_panel=_SANDBOXES)
+    ] = None,
+    packages: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,…", help="Installed packages the code may import (local runtime).", rich_help_panel=_SANDBOXES
+        ),
+    ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option("--tag", "-t", help="Tag of every sandbox; repeatable.", rich_help_panel=_SANDBOXES),
+    ] = None,
+    job_id: Annotated[
+        str | None, typer.Option("--job-id", help="Id of this job instead of a random one.", rich_help_panel=_SANDBOXES)
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.", rich_help_panel=_OUTPUT)] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Append each result to a JSONL file as it arrives.", rich_help_panel=_OUTPUT),
+    ] = None,
+    runs_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where the run directory is made.", rich_help_panel=_OUTPUT),
+    ] = None,
+    run_name: Annotated[str | None, typer.Option(help="Name of the run directory.", rich_help_panel=_OUTPUT)] = None,
+    fail_under: Annotated[
+        float | None,
+        typer.Option(metavar="RATE", min=0, max=1, help="Exit 1 if the pass rate is lower.", rich_help_panel=_OUTPUT),
+    ] = None,
+) -> None:
+    """Execute completions in isolated sandboxes, each in a fresh one, and print their rewards."""
+    from sandrl.cli import progress, signals
+    from sandrl.cli.output import print_json
+    from sandrl.cli.scores import print_report
+    from sandrl.rewards import Limits, RewardRequest, report_document, run_reward
+    from sandrl.sandboxes import Interrupt
+    from sandrl.settings import load_settings
+
+    request = RewardRequest(
+        completions=completions,
+        problems=problems,
+        extraction=extract,
+        skip_bad_rows=skip_bad_rows,
+        limits=Limits(timeout_seconds=timeout),
+        concurrency=concurrency,
+        runtime=runtime,
+        image=image,
+        packages=tuple(name.strip() for name in (packages or "").split(",") if name.strip()),
+        tags=tuple(tag or ()),
+        job_id=job_id,
+        out=out,
+        runs_dir=runs_dir,
+        run_name=run_name,
+        fail_under=fail_under,
+    )
+    interrupt = Interrupt()
+    with progress.choose(json_output=json_) as show, signals.passed_to(interrupt):
+        finished = run_reward(request, load_settings(), emit=show, interrupt=interrupt)
+    if json_:
+        print_json(report_document(finished.report))
+    else:
+        print_report(finished.report)
+    typer.echo(f"Run: {finished.run_dir}", err=True)
+    finished.raise_for_outcome()

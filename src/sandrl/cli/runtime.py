@@ -1,0 +1,90 @@
+"""`sandrl runtime`: the embedded local runtime, seen from outside."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(name="runtime", help="The embedded local runtime: status, serve, stop, logs.", no_args_is_help=True)
+
+
+@app.command("status")
+def status(json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False) -> None:
+    """Show the local runtime: whether it runs, how it isolates, what it offers."""
+    from dataclasses import asdict
+
+    from sandrl.cli.output import print_json
+    from sandrl.runtime import daemon
+    from sandrl.settings import load_settings
+
+    found = daemon.status(load_settings().state_dir)
+    if json_:
+        print_json(asdict(found))
+        return
+    if not found.running:
+        typer.echo("The local runtime is not running; the first command that needs it starts it.")
+        return
+    idle = "never" if found.idle_timeout_seconds is None else f"after {found.idle_timeout_seconds:g} s idle"
+    lines = {
+        "running": f"pid {found.pid} at {found.base_url}, for {found.uptime_seconds:.0f} s; leaves {idle}",
+        "version": found.version,
+        "isolation": f"{found.isolation} ({found.isolation_detail})",
+        "sandboxes": f"{found.sandboxes} running; {found.suggested_concurrency} at once suit this machine",
+        "images": ", ".join(found.images),
+        "default": found.default_image,
+    }
+    for name, value in lines.items():
+        typer.echo(f"{name:<10} {value}")
+
+
+@app.command("serve")
+def serve(
+    idle_timeout: Annotated[
+        float | None, typer.Option("--idle-timeout", min=1, help="Leave after so many idle seconds; default: never.")
+    ] = None,
+) -> None:
+    """Run the local runtime in the foreground and print what points any cwsandbox program at it."""
+    from sandrl.runtime import daemon
+    from sandrl.settings import load_settings
+
+    def announce(endpoint: daemon.Endpoint) -> None:
+        typer.echo(f"export CWSANDBOX_BASE_URL={endpoint.base_url}")
+        typer.echo(f"export CWSANDBOX_API_KEY={endpoint.token}")
+        typer.echo(f"The local runtime serves {endpoint.base_url} (pid {endpoint.pid}).", err=True)
+
+    daemon.serve(load_settings().state_dir, idle_timeout_seconds=idle_timeout, announce=announce)
+
+
+@app.command("stop")
+def stop() -> None:
+    """Stop the local runtime and with it every local sandbox."""
+    from sandrl.runtime import daemon
+    from sandrl.settings import load_settings
+
+    stopped = daemon.stop(load_settings().state_dir)
+    typer.echo("The local runtime is stopped." if stopped else "The local runtime was not running.")
+
+
+@app.command("logs")
+def logs(
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")] = 100,
+    path: Annotated[bool, typer.Option("--path", help="Print the file's path instead.")] = False,
+) -> None:
+    """Show the last lines of the local runtime's log."""
+    from collections import deque
+
+    from sandrl.cli.text import visible
+    from sandrl.runtime import daemon
+    from sandrl.settings import load_settings
+
+    file = daemon.log_path(load_settings().state_dir)
+    if path:
+        typer.echo(file)
+        return
+    if not file.exists():
+        typer.echo("There is no log yet.", err=True)
+        return
+    with file.open(encoding="utf-8", errors="replace") as log:
+        for line in deque(log, maxlen=lines):
+            typer.echo(visible(line))

@@ -1,0 +1,72 @@
+"""A finished score as people read it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import typer
+
+from sandrl.cli.progress import Row, results_table, word_for
+from sandrl.cli.text import visible
+
+if TYPE_CHECKING:
+    from sandrl.rewards import ScoredCompletion, ScoreReport, Summary
+
+_LONGEST_DETAIL = 200
+_MOST_ROWS = 200
+
+
+def result_line(result: ScoredCompletion) -> str:
+    """One result as a line of the summary."""
+    word = word_for(result.status, result.reward)
+    reward = "null" if result.reward is None else f"{result.reward:.1f}"
+    if result.status == "passed":
+        detail = "OK"
+    elif result.status == "failed":
+        detail = result.detail or "failed"
+    else:
+        detail = f"{result.status}: {result.detail}" if result.detail else result.status
+    head = f"  Problem {result.index} ({visible(result.task_id)}): reward={reward} [{word}]"
+    return f"{head} {visible(detail, _LONGEST_DETAIL)}"
+
+
+def total_lines(summary: Summary) -> list[str]:
+    """The totals, as lines."""
+    lines = [f"Total reward: {summary.total_reward:.1f}/{summary.scored}"]
+    if summary.pass_rate is None:
+        lines.append("Pass rate: none scored")
+    else:
+        lines.append(f"Pass rate: {summary.passed}/{summary.scored} ({summary.pass_rate:.0%})")
+    if len(summary.pass_at_k) > 1:
+        lines.append("  ".join(f"pass@{k}: {estimate:.1%}" for k, estimate in summary.pass_at_k.items()))
+    if summary.unscorable:
+        lines.append(f"Unscorable: {summary.unscorable} (no reward, and in no rate)")
+    if summary.truncated:
+        lines.append(f"Output cut at the limit: {summary.truncated}")
+    return lines
+
+
+def print_report(report: ScoreReport) -> None:
+    """Prints results in input order, and the totals."""
+    if sys.stdout.isatty():
+        _print_table(report)
+    else:
+        for result in report.results:
+            typer.echo(result_line(result))
+    for line in total_lines(report.summary):
+        typer.echo(line)
+
+
+def _print_table(report: ScoreReport) -> None:
+    from rich.console import Console
+
+    shown = report.results[:_MOST_ROWS]
+    rows = [Row(r.index, r.id, r.status, r.reward, r.duration_seconds) for r in shown]
+    console = Console(highlight=False)
+    console.print(results_table(rows))
+    if len(report.results) > len(shown):
+        typer.echo(f"… and {len(report.results) - len(shown)} more")
+    for result in shown:
+        if result.status != "passed":
+            typer.echo("  " + visible(result_line(result), max(console.size.width - 2, 20)))
