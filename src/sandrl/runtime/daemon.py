@@ -40,6 +40,9 @@ class RuntimeStatus:
         suggested_concurrency: How many sandboxes at once keep this machine busy without crowding it.
         server_cpu_seconds: Processor time of the daemon so far.
         sandbox_cpu_seconds: Processor time of everything below it so far: booting, and what ran inside.
+        processes: How many processes there are below it, the booted-ahead sandboxes' included.
+        open_descriptors: Files and sockets the daemon holds open.
+        resident_bytes: Memory the daemon holds.
     """
 
     running: bool
@@ -56,6 +59,7 @@ class RuntimeStatus:
     suggested_concurrency: int = 0
     server_cpu_seconds: float = 0.0
     sandbox_cpu_seconds: float = 0.0
+    processes: int = 0
     open_descriptors: int = 0
     resident_bytes: int = 0
 

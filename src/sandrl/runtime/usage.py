@@ -38,8 +38,21 @@ def of_process(pid: int) -> Usage:
     return Usage(int(fields[1]), own / _TICKS_PER_SECOND, children / _TICKS_PER_SECOND, int(fields[21]) * _PAGE_BYTES)
 
 
-def below(root: int) -> float:
-    """Processor seconds of every descendant of a process, living and waited for."""
+@dataclass(frozen=True)
+class Below:
+    """What there is below one process.
+
+    Attributes:
+        processes: How many descendants live.
+        cpu_seconds: Processor time of all descendants, living and waited for.
+    """
+
+    processes: int
+    cpu_seconds: float
+
+
+def below(root: int) -> Below:
+    """The descendants of a process, together."""
     usages: dict[int, Usage] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -57,4 +70,4 @@ def below(root: int) -> float:
                 family.add(pid)
                 grew = True
                 total += usage.cpu_seconds + usage.children_cpu_seconds
-    return total
+    return Below(len(family) - 1, total)

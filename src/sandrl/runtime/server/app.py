@@ -135,7 +135,7 @@ class Daemon:
                 continue
 
     async def _status(self, _request: bytes, _context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
-        own = of_process(os.getpid())
+        own, family = of_process(os.getpid()), below(os.getpid())
         status = {
             "uptime_seconds": round(time.monotonic() - self._started, 3),
             "sandboxes": len(self._manager.registry.living()),
@@ -146,7 +146,8 @@ class Daemon:
             "idle_timeout_seconds": self._idle_timeout_seconds,
             "suggested_concurrency": max(4, 2 * len(os.sched_getaffinity(0))),
             "server_cpu_seconds": own.cpu_seconds,
-            "sandbox_cpu_seconds": below(os.getpid()),
+            "sandbox_cpu_seconds": family.cpu_seconds,
+            "processes": family.processes,
             "open_descriptors": len(os.listdir("/proc/self/fd")),
             "resident_bytes": own.resident_bytes,
         }
