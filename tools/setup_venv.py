@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
 MINIMUM = (3, 11)
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -63,6 +64,8 @@ def clean_environment() -> "dict[str, str]":
     cache = env.get("PIP_CACHE_DIR") or (os.path.join(env.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "pip"))
     if not home or not writable(cache):
         env["PIP_NO_CACHE_DIR"] = "1"
+    # pip refuses to start without a home, even when it has nothing to do there.
+    env["HOME"] = home or tempfile.gettempdir()
     return env
 
 
