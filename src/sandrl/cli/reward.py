@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sandrl.rewards.extract import Extraction
+from sandrl.rewards.extraction import Extraction
 from sandrl.settings import RuntimeKind
 
 _WHAT = "What to score"

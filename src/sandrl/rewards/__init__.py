@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sandrl.rewards.document import report_document, result_document
-    from sandrl.rewards.extract import Extraction, extract
+    from sandrl.rewards.extraction import Extraction, extract
     from sandrl.rewards.judge import Execution, InProcessJudge, Judge, Limits
     from sandrl.rewards.policies import RewardPolicy, binary, reward_of
     from sandrl.rewards.run import RewardRequest, RewardRun, run_reward
-    from sandrl.rewards.score import ScoreOptions, ScoreReport, extract_code, score
+    from sandrl.rewards.scoring import ScoreOptions, ScoreReport, extract_code, score
     from sandrl.rewards.summary import ScoredCompletion, Summary, pass_at_k, summarise
     from sandrl.rewards.verdict import Status, Trust, Verdict
 
@@ -49,11 +49,11 @@ __all__ = [
 
 _MODULES = {
     "document": ("report_document", "result_document"),
-    "extract": ("Extraction", "extract"),
+    "extraction": ("Extraction", "extract"),
     "judge": ("Execution", "InProcessJudge", "Judge", "Limits"),
     "policies": ("RewardPolicy", "binary", "reward_of"),
     "run": ("RewardRequest", "RewardRun", "run_reward"),
-    "score": ("ScoreOptions", "ScoreReport", "extract_code", "score"),
+    "scoring": ("ScoreOptions", "ScoreReport", "extract_code", "score"),
     "summary": ("ScoredCompletion", "Summary", "pass_at_k", "summarise"),
     "verdict": ("Status", "Trust", "Verdict"),
 }

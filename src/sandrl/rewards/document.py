@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sandrl.rewards.score import ScoreReport
+from sandrl.rewards.scoring import ScoreReport
 from sandrl.rewards.summary import ScoredCompletion
 
 

@@ -16,6 +16,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Protocol
 
+from sandrl.errors import InfrastructureError
 from sandrl.problems import Problem
 from sandrl.rewards.verdict import Status, Trust, Verdict
 from sandrl.sandboxes import Command, Outcome
@@ -23,6 +24,7 @@ from sandrl.sandboxes import Command, Outcome
 # How long after the judge's own clock the SDK's goes off: only for a judge that was stopped or starved.
 _GRACE_SECONDS = 10.0
 _HEADER_BYTES = 64
+_EXCERPT_BYTES = 300
 _KEY_BYTES = 32
 
 # Runs in the sandbox. `-S` skips `site`, a third of the start of an interpreter; the compiled form of the judge serves
@@ -93,7 +95,11 @@ class Judge(Protocol):
         ...
 
     def interpret(self, execution: Execution, outcome: Outcome) -> Verdict:
-        """The verdict that an execution's outcome stands for."""
+        """The verdict that an execution's outcome stands for.
+
+        Raises:
+            InfrastructureError: If the outcome says nothing about the code.
+        """
         ...
 
 
@@ -157,15 +163,27 @@ class InProcessJudge:
         return Execution(command, trust, check_count(problem), key)
 
     def interpret(self, execution: Execution, outcome: Outcome) -> Verdict:
-        """Reads the judge's line; without one, the completion took the judge down with it."""
+        """Reads the judge's line; without one, the completion killed the judge, or the sandbox is of no use."""
         if outcome.timed_out:
             return Verdict(Status.TIMEOUT, execution.trust, 0, execution.checks, "it stopped the judge's clock")
         printed, _, last = outcome.stdout.removesuffix(b"\n").rpartition(b"\n")
         verdict = _read_line(last, execution, printed, outcome.stderr)
-        if verdict is None or (verdict.is_pass != (outcome.exit_code == 0)):
-            detail = f"the judge ended with exit status {outcome.exit_code} and without a verdict"
+        if verdict is not None and verdict.is_pass == (outcome.exit_code == 0):
+            return verdict
+        if _is_killed(outcome.exit_code):
+            detail = f"it killed its judge (exit status {outcome.exit_code})"
             return Verdict(Status.CRASHED, execution.trust, 0, execution.checks, detail)
-        return verdict
+        # The completion can kill the judge, but not make it end by itself and say nothing: this is the image's doing
+        # (no `python` in it), or the runtime's.
+        said = " ".join(outcome.stderr[-_EXCERPT_BYTES:].decode("utf-8", "replace").split())
+        raise InfrastructureError(
+            f"the judge ended with exit status {outcome.exit_code} and no verdict: {said or '(silent)'}"
+        )
+
+
+def _is_killed(exit_code: int | None) -> bool:
+    """Whether an exit status is one of a process ended by a signal, in a shell's words or in Python's."""
+    return exit_code is not None and not 0 <= exit_code <= 128
 
 
 def _read_line(line: bytes, execution: Execution, stdout: bytes, stderr: bytes) -> Verdict | None:

@@ -31,9 +31,9 @@ from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.jsonl import STANDARD_INPUT, RowAppender
 from sandrl.problems import Completion, Problem, demo_completions, demo_problems, load_completions, load_problems
 from sandrl.rewards.document import result_document, to_line
-from sandrl.rewards.extract import Extraction
-from sandrl.rewards.judge import InProcessJudge, Limits, time_limit
-from sandrl.rewards.score import ScoreOptions, ScoreReport, score
+from sandrl.rewards.extraction import Extraction
+from sandrl.rewards.judge import InProcessJudge, Limits
+from sandrl.rewards.scoring import ScoreOptions, ScoreReport, lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, Summary
 from sandrl.rewards.verdict import Status
 from sandrl.runs import MetricsRow, Outcome, OwnerRow, RunWriter, TrajectoryRow
@@ -41,9 +41,6 @@ from sandrl.sandboxes import Connection, Interrupt, Job, checked_job_id, connect
 from sandrl.settings import RuntimeKind, Settings
 
 BUNDLED = "bundled"
-
-# A sandbox outlives its completion's time by this much before the service ends it: enough to be created and stopped in.
-_LIFETIME_MARGIN_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +174,7 @@ def run_reward(
             job_id=job_id,
             tags=request.tags,
             ledger=writer.ledger(OwnerRow.model_validate(current_owner())),
-            max_lifetime_seconds=_lifetime_seconds(problems, request.limits),
+            max_lifetime_seconds=lifetime_seconds(problems, request.limits),
             emit=emit,
         )
         emit(JobStarted(job_id, len(completions), min(concurrency, len(completions))))
@@ -221,11 +218,6 @@ def _load(request: RewardRequest, emit: Emit) -> tuple[tuple[Completion, ...], M
         if skipped:
             emit(Warned(f"{len(skipped)} rows of {noun} skipped; the first: {skipped[0].message}"))
     return completions.completions, problems.problems
-
-
-def _lifetime_seconds(problems: Mapping[str, Problem], limits: Limits) -> float:
-    longest = max(time_limit(problem, limits) for problem in problems.values())
-    return longest + _LIFETIME_MARGIN_SECONDS
 
 
 @contextmanager

@@ -34,6 +34,7 @@ if MYPY:
 REPORT_LIMIT_BYTES = 4 << 20
 DETAIL_LIMIT_CHARACTERS = 600
 KEY_BYTES = 32
+SPEECHLESS = 71  # exit status of a child that could not report because it filled the disk
 EFBIG, ENOSPC, EAGAIN, ENOMEM = 27, 28, 11, 12
 PR_SET_DUMPABLE, RLIMIT_CORE, RLIMIT_FSIZE = 4, 4, 1
 
@@ -258,7 +259,10 @@ def become_child(
         # A completion that forks returns here twice; only the process that was judged may speak.
         if getpid() != own_id:
             posix._exit(0)
-        write(report, message)
+        try:
+            write(report, message)
+        except OSError:
+            posix._exit(SPEECHLESS)
 
     _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)
     posix.setsid()
@@ -377,7 +381,12 @@ def judge_child(ended: Ended, seconds: float) -> "tuple[str, str]":
         return "timeout", f"it ran longer than {seconds:g} s"
     last = ended.words[-2].split(b" ") if len(ended.words) > 1 else []
     if len(last) == 3 and last[0] == b"end" and ended.wait_status == 0:
-        return last[1].decode(), bytes.fromhex(last[2].decode()).decode("utf-8", "replace")
+        try:
+            return last[1].decode("ascii"), bytes.fromhex(last[2].decode("ascii")).decode("utf-8", "replace")
+        except ValueError:
+            return "crashed", "its report cannot be read"
+    if ended.wait_status >> 8 == SPEECHLESS:
+        return "resource_limit", "its report could not be written, most likely for a full disk"
     if ended.wait_status & 0x7F:
         number = ended.wait_status & 0x7F
         if number == _signal.SIGKILL:
@@ -417,10 +426,16 @@ def judge_cases(request: "Request", call: "Libc | None") -> Judged:
     shown: "Ended | None" = None
     hidden: "Ended | None"
     for number, (given, expected) in enumerate(request["cases"], 1):
-        stdin = scratch_file()
-        write_all(stdin, given)
-        posix.lseek(stdin, 0, 0)
-        ended = run_child(run_script, request, stdin, seconds - times.wall, call)
+        try:
+            stdin = scratch_file()
+            write_all(stdin, given)
+            posix.lseek(stdin, 0, 0)
+            ended = run_child(run_script, request, stdin, seconds - times.wall, call)
+        except OSError as error:
+            if shown is None:
+                raise  # not the completion's doing: it has not run yet
+            verdict = "resource_limit", f"case {number} of {total}: it left no room to run in ({error})"
+            break
         times = times.plus(ended.times)
         status, detail = judge_child(ended, seconds)
         if status == "passed":

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandrl.rewards.extract import Extraction, continues, extract, fences, join_to_prompt
+from sandrl.rewards.extraction import Extraction, continues, extract, fences, join_to_prompt
 
 PROMPT = 'from typing import List\n\n\ndef total(xs: List[int]) -> int:\n    """Sum.\n    """\n'
 

@@ -17,13 +17,16 @@ from typing import TypeAlias
 from sandrl.errors import InfrastructureError
 from sandrl.events import CompletionFinished, CompletionStarted, Emit, RetryScheduled, StopRequested, Warned, ignore
 from sandrl.problems import Completion, Problem
-from sandrl.rewards.extract import Extraction, continues, extract, join_to_prompt
-from sandrl.rewards.judge import Execution, InProcessJudge, Judge, Limits, check_count
+from sandrl.rewards.extraction import Extraction, continues, extract, join_to_prompt
+from sandrl.rewards.judge import Execution, InProcessJudge, Judge, Limits, check_count, time_limit
 from sandrl.rewards.policies import RewardPolicy, binary, reward_of
 from sandrl.rewards.summary import ScoredCompletion, Summary, summarise
 from sandrl.rewards.verdict import Status, Verdict
-from sandrl.sandboxes import Interrupt, Job, Launch, Level
+from sandrl.sandboxes import Interrupt, Job, Launch, Level, connect, new_job_id
+from sandrl.settings import load_settings
 
+# Enough for a sandbox to be created and stopped in, however busy the runtime is.
+_LIFETIME_MARGIN_SECONDS = 300.0
 # A timeout is doubtful if the code had less than this share of its time on a processor,
 _BUSY_SHARE = 0.5
 # and waited for a processor for more than this share.
@@ -37,14 +40,14 @@ class ScoreOptions:
     Attributes:
         extraction: Where in a completion its code is.
         limits: What a completion may use.
-        concurrency: How many sandboxes at once.
+        concurrency: How many sandboxes at once; what suits the runtime unless given.
         retries: How often a completion is tried again when its sandbox failed.
         policy: From verdict to reward.
     """
 
     extraction: Extraction = Extraction.AUTO
     limits: Limits = field(default_factory=Limits)
-    concurrency: int = 8
+    concurrency: int | None = None
     retries: int = 2
     policy: RewardPolicy = binary
 
@@ -71,6 +74,12 @@ class ScoreReport:
 OnResult: TypeAlias = Callable[[ScoredCompletion], None]
 
 
+def lifetime_seconds(problems: Mapping[str, Problem], limits: Limits) -> float:
+    """After how long the service should end a sandbox by itself, whatever happened to the job."""
+    longest = max((time_limit(problem, limits) for problem in problems.values()), default=limits.timeout_seconds)
+    return longest + _LIFETIME_MARGIN_SECONDS
+
+
 def extract_code(completion: Completion, problem: Problem, how: Extraction = Extraction.AUTO) -> str | None:
     """The code of a completion, joined to the problem's prompt where it continues it; None if there is none."""
     if completion.code is not None:
@@ -87,19 +96,20 @@ def score(
     completions: Sequence[Completion],
     problems: Mapping[str, Problem],
     *,
-    job: Job,
+    job: Job | None = None,
     judge: Judge | None = None,
     options: ScoreOptions | None = None,
     emit: Emit = ignore,
     interrupt: Interrupt | None = None,
     on_result: OnResult | None = None,
 ) -> ScoreReport:
-    """Judges every completion in a fresh sandbox of the job.
+    """Judges every completion in a fresh sandbox.
 
     Args:
         completions: What to score; each names its problem.
         problems: Problems by `task_id`.
-        job: Owns the sandboxes; open, and closed by the caller.
+        job: Owns the sandboxes, and is closed by the caller. Without one, one is made on the runtime that the
+            environment decides for, and closed at the end.
         judge: Decides what a completion did.
         options: How to score.
         emit: Told what happens.
@@ -110,11 +120,26 @@ def score(
         All results in input order, and their totals.
 
     Raises:
+        KeyError: If a completion names a problem that is not given.
         AuthenticationError: If the service refuses the credentials.
         UsageError: If the service refuses the request itself.
     """
     options = options or ScoreOptions()
-    judge = judge or InProcessJudge()
+    if job is None:
+        connection = connect(load_settings(), emit=emit)
+        lifetime = lifetime_seconds(problems, options.limits)
+        with Job(connection, job_id=new_job_id(), max_lifetime_seconds=lifetime, emit=emit) as own:
+            return score(
+                completions,
+                problems,
+                job=own,
+                judge=judge,
+                options=options,
+                emit=emit,
+                interrupt=interrupt,
+                on_result=on_result,
+            )
+    judge = judge or InProcessJudge(with_site_packages=job.connection.has_site_packages)
     scoring = _Scoring(job, judge, options, emit, interrupt or Interrupt(), on_result)
     for completion in completions:
         scoring.add(completion, problems[completion.task_id])
@@ -154,6 +179,7 @@ class _Scoring:
         self._emit = emit
         self._interrupt = interrupt
         self._on_result = on_result
+        self._concurrency = options.concurrency or job.connection.suggested_concurrency
         self._waiting: deque[_Try] = deque()
         self._alone: deque[_Try] = deque()
         self._flying: dict[Launch, _Try] = {}
@@ -189,7 +215,7 @@ class _Scoring:
         return ScoreReport(self._job.id, results, summarise(results), unfinished, self._interrupt.signal_number)
 
     def _launch_more(self) -> None:
-        while self._waiting and len(self._flying) < self._options.concurrency:
+        while self._waiting and len(self._flying) < self._concurrency:
             self._launch(self._waiting.popleft())
             if self._interrupt.level:
                 return
@@ -216,10 +242,10 @@ class _Scoring:
         assert attempt.execution is not None, "only executions fly"
         try:
             outcome = self._job.collect(launch)
+            verdict = self._judge.interpret(attempt.execution, outcome)
         except InfrastructureError as error:
             self._retry_or_give_up(attempt, launch.sandbox_id, error.message)
             return
-        verdict = self._judge.interpret(attempt.execution, outcome)
         if not attempt.alone and is_doubtful(verdict):
             attempt.alone = True
             self._alone.append(attempt)

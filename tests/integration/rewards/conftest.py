@@ -1,0 +1,32 @@
+"""One local runtime for these tests, in the state directory of the test session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from sandrl.runtime import daemon
+from sandrl.sandboxes import Connection, Job, connect, new_job_id
+from sandrl.settings import RuntimeKind, Settings, load_settings
+
+MakeJob = Callable[..., Job]
+
+
+@pytest.fixture(scope="session")
+def settings() -> Iterator[Settings]:
+    settings = load_settings()
+    yield settings
+    daemon.stop(settings.state_dir)
+
+
+@pytest.fixture
+def connection(settings: Settings) -> Connection:
+    """The runtime, started again if a test before ended it."""
+    return connect(settings, runtime=RuntimeKind.LOCAL)
+
+
+@pytest.fixture
+def job(connection: Connection) -> Iterator[Job]:
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=120) as job:
+        yield job

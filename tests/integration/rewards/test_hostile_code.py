@@ -1,0 +1,90 @@
+"""Hostile completions in real sandboxes: none passes, and each gets a status of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from sandrl.problems import Case, Completion, Problem
+from sandrl.rewards import Limits, ScoredCompletion, ScoreOptions, Status, score
+from sandrl.sandboxes import Job
+
+INC = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
+HONEST = "def f(x):\n    return x + 1\n"
+
+ATTACKS = {
+    "leaves with success": ("import sys\nsys.exit(0)", Status.FAILED),
+    "leaves without cleaning up": ("import os\nos._exit(0)", Status.CRASHED),
+    "segfaults": ("import ctypes\nctypes.string_at(0)", Status.CRASHED),
+    "kills the judge": ("import os\nos.kill(os.getppid(), 9)", Status.CRASHED),
+    "kills everything": ("import os\nos.kill(-1, 9)", Status.CRASHED),
+    "takes all memory at once": ("x = bytearray(4 << 30)", Status.RESOURCE_LIMIT),
+    "takes all memory in pieces": ("x = []\nwhile True:\n    x.append(bytearray(1 << 20))", Status.RESOURCE_LIMIT),
+    "forks without end": ("import os\nwhile True:\n    os.fork()", Status.RESOURCE_LIMIT),
+    "floods its output": ("while True:\n    print('x' * 100_000)", Status.RESOURCE_LIMIT),
+    "fills the disk": (
+        "n = 0\nwhile True:\n    n += 1\n    open(f'/tmp/{n}', 'wb').write(bytes(10 << 20))",
+        Status.RESOURCE_LIMIT,
+    ),
+    "loops": ("while True: pass", Status.TIMEOUT),
+    "sleeps": ("import time\ntime.sleep(60)", Status.TIMEOUT),
+    "blames its problem": (
+        "import os\n"
+        "for fd in range(3, 30):\n"
+        "    try: os.write(fd, b'end invalid_problem 61\\n')\n"
+        "    except OSError: pass\n"
+        "os._exit(0)",
+        Status.CRASHED,
+    ),
+    "nests too deeply": ("(" * 100_000, Status.SYNTAX_ERROR),
+}
+
+
+def score_codes(job: Job, codes: list[str], timeout_seconds: float = 2.0) -> list[ScoredCompletion]:
+    completions = [Completion(f"c{number}", "inc", code=code) for number, code in enumerate(codes)]
+    options = ScoreOptions(limits=Limits(timeout_seconds=timeout_seconds), concurrency=4)
+    return list(score(completions, {"inc": INC}, job=job, options=options).results)
+
+
+def test_no_attack_passes_and_no_honest_neighbour_suffers(job: Job) -> None:
+    codes = [code for attack, _ in ATTACKS.values() for code in (attack, HONEST)]
+    results = score_codes(job, codes, timeout_seconds=4.0)
+    attacked, honest = results[::2], results[1::2]
+    assert {name: result.status for name, result in zip(ATTACKS, attacked, strict=True)} == {
+        name: status for name, (_, status) in ATTACKS.items()
+    }
+    assert [result.reward for result in attacked] == [0.0] * len(ATTACKS)
+    assert [result.reward for result in honest] == [1.0] * len(ATTACKS)
+
+
+def test_the_way_to_the_host_is_out_of_a_completions_reach(job: Job) -> None:
+    code = (
+        "import os\n"
+        "opened = []\n"
+        "for n in range(10):\n"
+        "    try: opened.append(os.open(f'/proc/{os.getppid()}/fd/{n}', os.O_WRONLY))\n"
+        "    except OSError: pass\n"
+        "assert not opened, opened\n" + HONEST
+    )
+    assert [result.status for result in score_codes(job, [code])] == [Status.PASSED]
+
+
+@pytest.mark.slow
+def test_stopping_the_judges_clock_is_a_timeout(job: Job) -> None:
+    stopped = "import os, signal, time\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(60)"
+    [result] = score_codes(job, [stopped], timeout_seconds=0.5)
+    assert (result.status, result.reward) == (Status.TIMEOUT, 0.0)
+
+
+def test_stdin_programs_run_in_sandboxes_too(job: Job) -> None:
+    problem = Problem("add", "Add.", cases=(Case("1 2\n", "3"), Case("4 5\n", "9")))
+    codes = {"print(sum(map(int, input().split())))": 1.0, "print(3)": 0.0, "while True: print(3)": 0.0}
+    completions = [Completion(str(n), "add", code=code) for n, code in enumerate(codes)]
+    options = ScoreOptions(limits=Limits(timeout_seconds=2))
+    report = score(completions, {"add": problem}, job=job, options=options)
+    assert [result.reward for result in report.results] == list(codes.values())
+
+
+def test_what_one_completion_leaves_behind_the_next_does_not_see(job: Job) -> None:
+    plant = "open('/tmp/planted', 'w').close(); open('planted', 'w').close()\n" + HONEST
+    look = "import os\nassert not os.path.exists('/tmp/planted') and not os.path.exists('planted')\n" + HONEST
+    assert [result.reward for result in score_codes(job, [plant, look] * 3)] == [1.0] * 6

@@ -1,0 +1,265 @@
+"""Scoring through the real SDK on the real local runtime, with real faults."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from cwsandbox import AuthHeaders, Sandbox
+
+from sandrl.errors import AuthenticationError, UsageError
+from sandrl.events import CompletionFinished, Event, RetryScheduled, SandboxCreated, SandboxStopped, Warned
+from sandrl.problems import Completion, Problem
+from sandrl.rewards import (
+    Extraction,
+    Limits,
+    RewardRequest,
+    ScoredCompletion,
+    ScoreOptions,
+    Status,
+    run_reward,
+    score,
+)
+from sandrl.runs import Outcome, RunReader, SandboxEvent
+from sandrl.runtime import daemon
+from sandrl.sandboxes import Connection, Interrupt, Job, connect, new_job_id
+from sandrl.settings import RuntimeKind, Settings
+
+INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
+RIGHT, WRONG = "def f(x):\n    return x + 1\n", "def f(x):\n    return x\n"
+SLOW = "import time\ntime.sleep(1.5)\n" + RIGHT
+
+
+def completions(*codes: str) -> list[Completion]:
+    return [Completion(f"c{number}", "inc", code=code) for number, code in enumerate(codes)]
+
+
+def sandboxes_with(connection: Connection, tag: str, *, ended: bool = False) -> list[Sandbox]:
+    auth = AuthHeaders(headers={"Authorization": f"Bearer {connection.token}"}, strategy="test")
+    listing = Sandbox.list(tags=[tag], show_terminated=ended, base_url=connection.base_url, auth=auth)
+    return listing.result(30)
+
+
+def test_results_come_in_input_order_and_events_in_order_of_arrival(job: Job) -> None:
+    told: list[Event] = []
+    arrived: list[ScoredCompletion] = []
+    report = score(
+        completions(SLOW, WRONG, RIGHT),
+        {"inc": INC},
+        job=job,
+        options=ScoreOptions(concurrency=3),
+        emit=told.append,
+        on_result=arrived.append,
+    )
+    assert [result.index for result in report.results] == [0, 1, 2]
+    assert [result.reward for result in report.results] == [1.0, 0.0, 1.0]
+    assert arrived[-1].index == 0
+    finished = [event for event in told if isinstance(event, CompletionFinished)]
+    assert [event.finished for event in finished] == [1, 2, 3]
+    assert [event.index for event in finished] == [result.index for result in arrived]
+
+
+def test_every_completion_has_a_sandbox_of_its_own_and_none_is_left(connection: Connection) -> None:
+    told: list[Event] = []
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60, emit=told.append) as job:
+        report = score(completions(*[RIGHT] * 12), {"inc": INC}, job=job, options=ScoreOptions(concurrency=4))
+    used = [result.sandbox_id for result in report.results]
+    assert len(set(used)) == 12
+    assert {event.sandbox_id for event in told if isinstance(event, SandboxCreated)} == set(used)
+    assert {event.sandbox_id for event in told if isinstance(event, SandboxStopped)} == set(used)
+    assert sandboxes_with(connection, job.id) == []
+    assert len(sandboxes_with(connection, job.id, ended=True)) == 12
+    assert job.unstopped == ()
+
+
+def test_a_sandbox_carries_the_tags_of_job_owner_problem_and_user(connection: Connection) -> None:
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60, tags=["model:a/b"]) as job:
+        score(completions(RIGHT), {"inc": INC}, job=job)
+    [sandbox] = sandboxes_with(connection, "problem-inc", ended=True)[-1:]
+    assert set(job.tags) <= set(sandbox.tags)
+    assert {"rl-training", job.id, f"owner-{job.owner.hash}"} <= set(sandbox.tags)
+
+
+def test_no_code_uses_no_sandbox(connection: Connection) -> None:
+    told: list[Event] = []
+    texts = [Completion("a", "inc", text="I do not know."), Completion("b", "inc", text="Nor do I.")]
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60) as job:
+        report = score(texts, {"inc": INC}, job=job, emit=told.append)
+    assert [(result.status, result.reward, result.sandbox_id) for result in report.results] == [
+        (Status.NO_CODE, 0.0, None)
+    ] * 2
+    assert any(isinstance(event, Warned) and "--extract auto" in event.message for event in told)
+    assert sandboxes_with(connection, job.id, ended=True) == []
+
+
+def kill_sandbox_when_running(connection: Connection, job_id: str, times: int) -> threading.Thread:
+    """Deletes the job's next `times` sandboxes as they come up, as an operator or a failing node would."""
+    auth = AuthHeaders(headers={"Authorization": f"Bearer {connection.token}"}, strategy="test")
+
+    def work() -> None:
+        killed: set[str] = set()
+        while len(killed) < times:
+            for sandbox in sandboxes_with(connection, job_id):
+                if sandbox.sandbox_id and sandbox.sandbox_id not in killed:
+                    time.sleep(0.2)  # let its command begin
+                    killed.add(sandbox.sandbox_id)
+                    Sandbox.delete(sandbox.sandbox_id, base_url=connection.base_url, auth=auth, missing_ok=True).result(
+                        30
+                    )
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread
+
+
+def test_a_sandbox_that_is_killed_is_retried_in_a_fresh_one(connection: Connection) -> None:
+    told: list[Event] = []
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60) as job:
+        killer = kill_sandbox_when_running(connection, job.id, times=1)
+        report = score(completions(SLOW), {"inc": INC}, job=job, emit=told.append)
+        killer.join()
+    [result] = report.results
+    assert (result.status, result.reward, result.sandboxes) == (Status.PASSED, 1.0, 2)
+    assert len([event for event in told if isinstance(event, RetryScheduled)]) == 1
+
+
+def test_a_completion_whose_sandboxes_all_fail_is_unscorable_never_wrong(connection: Connection) -> None:
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60) as job:
+        killer = kill_sandbox_when_running(connection, job.id, times=3)
+        report = score(completions(SLOW), {"inc": INC}, job=job)
+        killer.join()
+    [result] = report.results
+    assert (result.status, result.reward, result.sandboxes) == (Status.INFRASTRUCTURE, None, 3)
+    assert (report.summary.scored, report.summary.unscorable) == (0, 1)
+
+
+def test_a_runtime_that_dies_costs_no_result_and_gives_none_a_zero(settings: Settings) -> None:
+    connection = connect(settings, runtime=RuntimeKind.LOCAL)
+    endpoint = daemon.find(settings.state_dir)
+    assert endpoint is not None
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60) as job:
+
+        def kill_after_first(result: ScoredCompletion) -> None:
+            if result.index == 0:
+                os.kill(endpoint.pid, signal.SIGKILL)
+
+        report = score(
+            completions(RIGHT, SLOW, SLOW, RIGHT),
+            {"inc": INC},
+            job=job,
+            options=ScoreOptions(concurrency=2),
+            on_result=kill_after_first,
+        )
+    assert [result.reward for result in report.results] == [1.0, None, None, None]
+    assert {result.status for result in report.results[1:]} == {Status.INFRASTRUCTURE}
+
+
+def test_refused_credentials_end_the_work_at_once(connection: Connection) -> None:
+    stranger = Connection(connection.kind, "", connection.base_url, connection.image, token="wrong")
+    with (
+        pytest.raises(AuthenticationError),
+        Job(stranger, job_id=new_job_id(), max_lifetime_seconds=60) as job,
+    ):
+        score(completions(RIGHT, RIGHT), {"inc": INC}, job=job)
+
+
+def test_a_refused_image_ends_the_work_and_names_those_there_are(connection: Connection) -> None:
+    wrong = Connection(connection.kind, "", connection.base_url, "alpine:3", token=connection.token)
+    with (
+        pytest.raises(UsageError, match=r"alpine:3.*python:3\."),
+        Job(wrong, job_id=new_job_id(), max_lifetime_seconds=60) as job,
+    ):
+        score(completions(RIGHT), {"inc": INC}, job=job)
+
+
+def test_the_session_goes_where_the_connection_says(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CWSANDBOX_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60) as job:
+        report = score(completions(RIGHT), {"inc": INC}, job=job)
+    assert report.summary.passed == 1
+    assert os.environ["CWSANDBOX_BASE_URL"] == "http://127.0.0.1:9"
+
+
+def test_the_first_wish_to_stop_finishes_what_is_in_flight(job: Job) -> None:
+    interrupt = Interrupt()
+    threading.Timer(0.5, interrupt.request, [signal.SIGINT]).start()
+    report = score(
+        completions(*[SLOW] * 6), {"inc": INC}, job=job, options=ScoreOptions(concurrency=2), interrupt=interrupt
+    )
+    assert [result.reward for result in report.results] == [1.0, 1.0]
+    assert (report.unfinished, report.signal_number) == (4, signal.SIGINT)
+
+
+def test_the_second_wish_to_stop_cancels_and_leaves_no_sandbox(connection: Connection) -> None:
+    interrupt = Interrupt()
+    for seconds in (0.4, 0.6):
+        threading.Timer(seconds, interrupt.request, [signal.SIGINT]).start()
+    began = time.monotonic()
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60) as job:
+        sleeper = "import time\ntime.sleep(60)"
+        options = ScoreOptions(limits=Limits(timeout_seconds=100), concurrency=4)
+        report = score(completions(*[sleeper] * 8), {"inc": INC}, job=job, options=options, interrupt=interrupt)
+    assert report.results == ()
+    assert report.unfinished == 8
+    assert sandboxes_with(connection, job.id) == []
+    assert time.monotonic() - began < 30
+
+
+def test_an_error_in_the_middle_leaves_no_sandbox(connection: Connection) -> None:
+    def fail(result: ScoredCompletion) -> None:
+        raise RuntimeError("the disk is full")
+
+    job = Job(connection, job_id=new_job_id(), max_lifetime_seconds=60)
+    with pytest.raises(RuntimeError, match="disk"), job:
+        score(
+            completions(RIGHT, *[SLOW] * 3), {"inc": INC}, job=job, options=ScoreOptions(concurrency=4), on_result=fail
+        )
+    assert sandboxes_with(connection, job.id) == []
+
+
+@pytest.fixture
+def request_of_demo(tmp_path: Path) -> RewardRequest:
+    return RewardRequest(runtime=RuntimeKind.LOCAL, runs_dir=tmp_path, run_name="demo", tags=("mine",))
+
+
+def test_a_run_leaves_a_directory_that_says_everything(settings: Settings, request_of_demo: RewardRequest) -> None:
+    finished = run_reward(request_of_demo, settings)
+    run = RunReader(finished.run_dir)
+    assert run.config.options["extract"] == Extraction.AUTO
+    assert run.config.options["runtime"] == "local"
+    assert [job.outcome for job in run.config.jobs] == [Outcome.FINISHED]
+    assert sorted(row.task_id for row in run.trajectories().rows) == sorted(
+        ["slow-sum", "string-ops", "delayed-error", "syntax-error", "slow-list"]
+    )
+    assert all(row.completion and row.code for row in run.trajectories().rows)
+    [metrics] = run.metrics().rows
+    assert metrics.metrics["pass_rate"] == 0.6
+    finished.raise_for_outcome()
+
+
+def test_the_ledger_tells_of_every_sandbox_before_it_exists(settings: Settings, request_of_demo: RewardRequest) -> None:
+    finished = run_reward(request_of_demo, settings)
+    lines = RunReader(finished.run_dir).sandboxes().rows
+    by_key: dict[str, list[SandboxEvent]] = {}
+    for line in lines:
+        by_key.setdefault(line.key, []).append(line.event)
+    assert list(by_key.values()) == [[SandboxEvent.INTENT, SandboxEvent.CREATED, SandboxEvent.STOPPED]] * 5
+    assert all("mine" in line.tags and line.owner is not None for line in lines if line.event is SandboxEvent.INTENT)
+
+
+def test_packages_of_this_environment_can_be_imported(settings: Settings, tmp_path: Path) -> None:
+    problems, answers = tmp_path / "p.jsonl", tmp_path / "c.jsonl"
+    problems.write_text('{"task_id": "t", "prompt": "", "tests": ["assert typing_extensions.Any"]}\n')
+    answers.write_text('{"task_id": "t", "code": "import typing_extensions"}\n')
+    base = RewardRequest(str(answers), str(problems), runtime=RuntimeKind.LOCAL, runs_dir=tmp_path)
+    without = run_reward(base, settings).report.results[0]
+    assert "No module named 'typing_extensions'" in without.detail
+    given = RewardRequest(
+        str(answers), str(problems), runtime=RuntimeKind.LOCAL, runs_dir=tmp_path, packages=("typing-extensions",)
+    )
+    assert run_reward(given, settings).report.results[0].reward == 1.0

@@ -1,0 +1,69 @@
+"""How results read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from sandrl.cli.progress import remark, word_for
+from sandrl.cli.scores import result_line, total_lines
+from sandrl.events import CompletionFinished, RetryScheduled, RuntimeChosen, StopRequested, Warned
+from sandrl.rewards import ScoredCompletion, Status, Trust, summarise
+
+PASSED = ScoredCompletion(0, "c", "slow-sum", 1.0, Status.PASSED, Trust.IN_PROCESS, 1, 1, 2.0, "sb", "")
+FAILED = replace(PASSED, index=1, reward=0.0, status=Status.FAILED, passed=0, detail="check 1 of 1: AssertionError")
+BROKEN = replace(PASSED, index=2, reward=None, status=Status.INFRASTRUCTURE, passed=0, detail="gone")
+
+
+@pytest.mark.parametrize(
+    ("result", "line"),
+    [
+        (PASSED, "  Problem 0 (slow-sum): reward=1.0 [PASS] OK"),
+        (FAILED, "  Problem 1 (slow-sum): reward=0.0 [FAIL] check 1 of 1: AssertionError"),
+        (BROKEN, "  Problem 2 (slow-sum): reward=null [ERROR] infrastructure: gone"),
+        (replace(FAILED, status=Status.TIMEOUT, detail=""), "  Problem 1 (slow-sum): reward=0.0 [FAIL] timeout"),
+        (
+            replace(FAILED, task_id="a\x1b[2J", detail="b\x1b[2J\nc"),
+            "  Problem 1 (a\\x1b[2J): reward=0.0 [FAIL] b\\x1b[2J c",
+        ),
+    ],
+)
+def test_a_result_is_one_line(result: ScoredCompletion, line: str) -> None:
+    assert result_line(result) == line
+
+
+def test_totals_count_what_was_scored() -> None:
+    lines = total_lines(summarise([PASSED, PASSED, FAILED, BROKEN]))
+    assert lines == [
+        "Total reward: 2.0/3",
+        "Pass rate: 2/3 (67%)",
+        "Unscorable: 1 (no reward, and in no rate)",
+    ]
+
+
+def test_pass_at_k_is_shown_where_there_are_samples() -> None:
+    assert "pass@1: 80.0%  pass@5: 100.0%" in total_lines(summarise([PASSED] * 4 + [FAILED]))
+
+
+def test_nothing_scored_has_no_rate() -> None:
+    assert total_lines(summarise([BROKEN]))[:2] == ["Total reward: 0.0/0", "Pass rate: none scored"]
+
+
+def test_a_word_for_every_result() -> None:
+    assert [word_for(*case) for case in (("passed", 1.0), ("timeout", 0.0), ("infrastructure", None))] == [
+        "PASS",
+        "FAIL",
+        "ERROR",
+    ]
+
+
+def test_remarks_say_what_happens() -> None:
+    assert remark(RuntimeChosen("local", "why", "http://x", "python:3.11", "native")) == (
+        "Runtime: local (why), image python:3.11, isolation native"
+    )
+    assert "fresh sandbox (number 2): gone" in (remark(RetryScheduled(0, 2, 3, "gone")) or "")
+    assert "finishing 3 in flight" in (remark(StopRequested(False, 3)) or "")
+    assert "cancelling 3 in flight" in (remark(StopRequested(True, 3)) or "")
+    assert remark(Warned("careful", "do this")) == "warning: careful\n  hint: do this"
+    assert remark(CompletionFinished(0, "c", "t", "passed", 1.0, 1, 1, 0.1, "", 1, 1)) is None

@@ -1,0 +1,265 @@
+"""The in-process judge: what it sends, and what it makes of what comes back."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from sandrl.errors import InfrastructureError
+from sandrl.problems import Case, Problem
+from sandrl.rewards.judge import Execution, InProcessJudge, Limits
+from sandrl.rewards.verdict import Status, Trust, Verdict
+from sandrl.sandboxes import Outcome
+
+JUDGE = InProcessJudge()
+TESTS = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
+CASES = Problem("add", "Add.", cases=(Case("1 2\n", "3\n"), Case("4 5", "9")))
+RUNS = Problem("runs", "Run.", check="exit_status")
+
+
+def judged(problem: Problem, code: str, limits: Limits | None = None) -> Verdict:
+    """Judges trusted code without a sandbox; hostile code is judged in tests/integration only."""
+    execution = JUDGE.prepare(problem, code, limits or Limits())
+    argv = (sys.executable, *execution.command.argv[1:])
+    done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
+    return JUDGE.interpret(execution, Outcome("sb", done.returncode, done.stdout, done.stderr))
+
+
+def test_a_right_answer_passes_all_checks() -> None:
+    verdict = judged(TESTS, "def f(x):\n    return x + 1\n")
+    assert (verdict.status, verdict.passed, verdict.total) == (Status.PASSED, 2, 2)
+    assert verdict.trust is Trust.IN_PROCESS
+    assert verdict.is_pass
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "passed", "detail"),
+    [
+        ("def f(x):\n    return 2", Status.FAILED, 1, "check 2 of 2: AssertionError"),
+        ("def f(x):\n    return 1 / 0", Status.FAILED, 0, "check 1 of 2: ZeroDivisionError: division by zero (line 2)"),
+        ("def g(x):\n    return 1", Status.FAILED, 0, "check 1 of 2: NameError: name 'f' is not defined"),
+        ("y = 1\nraise ValueError('no')", Status.FAILED, 0, "ValueError: no (line 2)"),
+        ("def f(x) return 1", Status.SYNTAX_ERROR, 0, "SyntaxError: expected ':' (line 1)"),
+        (
+            "def f(x):\n    return '\0'",
+            Status.SYNTAX_ERROR,
+            0,
+            "SyntaxError: source code string cannot contain null bytes",
+        ),
+        ("raise SystemExit(0)", Status.FAILED, 0, "it exited before its checks ran"),
+        ("exit()", Status.FAILED, 0, "it exited before its checks ran"),
+        ("import os\nos._exit(0)", Status.CRASHED, 0, "it ended with exit status 0 before its checks were done"),
+        ("raise MemoryError", Status.RESOURCE_LIMIT, 0, "MemoryError (line 1)"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(code: str, status: Status, passed: int, detail: str) -> None:
+    verdict = judged(TESTS, code)
+    assert (verdict.status, verdict.passed, verdict.detail) == (status, passed, detail)
+    assert not verdict.is_pass
+
+
+def test_leaving_in_a_check_fails_that_check_only() -> None:
+    verdict = judged(TESTS, "def f(x):\n    return x + 1 if x > 1 else exit(0)")
+    assert (verdict.status, verdict.passed) == (Status.FAILED, 1)
+
+
+def test_code_runs_as_main_with_a_namespace_of_its_own() -> None:
+    code = (
+        "import sys, pickle\nfrom dataclasses import dataclass\n"
+        "@dataclass\nclass P:\n    x: int\n"
+        "if __name__ == '__main__':\n    started = True\n"
+        "def f(x):\n"
+        "    assert sys.modules['__main__'].P is P and started\n"
+        "    assert pickle.loads(pickle.dumps(P(x))) == P(x)\n"
+        "    assert 'request_size' not in globals() and sys.argv == ['solution.py']\n"
+        "    return x + 1\n"
+    )
+    assert judged(TESTS, code).is_pass
+
+
+def test_setup_runs_before_the_code() -> None:
+    problem = replace(TESTS, setup="import math\nstep = 1")
+    assert judged(problem, "def f(x):\n    return math.floor(x) + step").is_pass
+
+
+def test_a_setup_that_fails_is_the_problems_fault_and_unscorable() -> None:
+    verdict = judged(replace(TESTS, setup="import no_such_module"), "def f(x):\n    return x + 1")
+    assert verdict.status is Status.INVALID_PROBLEM
+    assert not verdict.status.scorable
+    assert "no_such_module" in verdict.detail
+
+
+def test_cases_compare_lines_and_ignore_blanks_at_their_ends() -> None:
+    verdict = judged(CASES, "print(sum(map(int, input().split())), '  ')\nprint()")
+    assert (verdict.status, verdict.passed, verdict.total) == (Status.PASSED, 2, 2)
+
+
+def test_each_case_is_a_process_of_its_own() -> None:
+    code = "import os\nassert 'seen' not in os.environ\nos.environ['seen'] = '1'\nprint(sum(map(int, input().split())))"
+    assert judged(CASES, code).is_pass
+
+
+def test_the_first_case_that_fails_is_named_and_its_output_kept() -> None:
+    verdict = judged(CASES, "x = input()\nprint(3)\nimport sys\nprint(x, file=sys.stderr)")
+    assert (verdict.status, verdict.passed) == (Status.FAILED, 1)
+    assert verdict.detail == "case 2 of 2: it printed something else than expected"
+    assert verdict.stderr == "4 5\n"
+
+
+def test_a_case_needs_exit_status_0_too() -> None:
+    verdict = judged(CASES, "print(sum(map(int, input().split())))\nraise SystemExit(3)")
+    assert (verdict.status, verdict.passed) == (Status.FAILED, 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("print('fine')", Status.PASSED),
+        ("raise SystemExit", Status.PASSED),
+        ("raise SystemExit(3)", Status.FAILED),
+        ("raise SystemExit('bad')", Status.FAILED),
+        ("raise KeyError('x')", Status.FAILED),
+        ("import atexit\natexit.register(lambda: print('bye'))", Status.PASSED),
+        ("import threading, time\nthreading.Thread(target=lambda: time.sleep(0.05)).start()", Status.PASSED),
+    ],
+)
+def test_exit_status_is_all_that_counts_where_nothing_else_is_checked(code: str, status: Status) -> None:
+    verdict = judged(RUNS, code)
+    assert verdict.status is status
+    assert verdict.trust is Trust.EXIT_STATUS
+    assert verdict.total == 1
+
+
+def test_a_script_ends_like_a_script() -> None:
+    code = "import atexit, threading, time\natexit.register(lambda: print('last'))\n"
+    code += "threading.Thread(target=lambda: (time.sleep(0.05), print('first'))).start()"
+    assert judged(RUNS, code).stdout == "first\nlast\n"
+
+
+def test_the_clock_stops_code_that_catches_everything() -> None:
+    code = "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
+    verdict = judged(TESTS, code, Limits(timeout_seconds=0.3))
+    assert (verdict.status, verdict.detail) == (Status.TIMEOUT, "it ran longer than 0.3 s")
+    assert verdict.wall_seconds >= 0.3
+    assert verdict.cpu_seconds > 0
+
+
+def test_sleeping_takes_no_processor_time() -> None:
+    verdict = judged(TESTS, "import time\ntime.sleep(60)", Limits(timeout_seconds=0.3))
+    assert verdict.status is Status.TIMEOUT
+    assert verdict.cpu_seconds < 0.2
+
+
+def test_a_problem_s_own_limit_counts_more() -> None:
+    problem = replace(TESTS, timeout_seconds=0.2)
+    assert judged(problem, "import time\ntime.sleep(60)").detail == "it ran longer than 0.2 s"
+
+
+def test_output_is_cut_at_the_limit_and_counted_in_full() -> None:
+    verdict = judged(TESTS, "print('x' * 5000)\ndef f(x):\n    return x + 1", Limits(max_output_bytes=1000))
+    assert verdict.is_pass
+    assert verdict.stdout == "x" * 1000
+    assert (verdict.stdout_bytes, verdict.truncated) == (5001, True)
+
+
+def test_a_flood_ends_at_the_largest_file() -> None:
+    limits = Limits(max_output_bytes=1000, max_file_bytes=100_000)
+    verdict = judged(TESTS, "while True:\n    print('x' * 1000)", limits)
+    assert verdict.status is Status.RESOURCE_LIMIT
+    assert verdict.stdout_bytes == 100_000
+
+
+def test_a_process_left_in_the_group_does_not_outlive_the_verdict() -> None:
+    code = "import os, time\nif os.fork() == 0:\n    time.sleep(60)\ndef f(x):\n    return x + 1"
+    assert judged(TESTS, code).is_pass
+
+
+def test_a_completion_that_forks_is_judged_once() -> None:
+    code = "import os\nif os.fork() == 0:\n    raise SystemExit\nos.wait()\ndef f(x):\n    return x + 1"
+    assert judged(TESTS, code).is_pass
+
+
+def test_more_checks_than_a_pipe_holds_are_counted() -> None:
+    problem = Problem("many", "", tests=("pass",) * 40_000)
+    verdict = judged(problem, "")
+    assert (verdict.status, verdict.passed) == (Status.PASSED, 40_000)
+
+
+def test_a_bytecode_of_another_version_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.MAGIC_NUMBER", b"\0\0\0\0")
+    assert judged(TESTS, "def f(x):\n    return x + 1").is_pass
+
+
+def test_neither_code_nor_checks_are_in_the_arguments() -> None:
+    execution = JUDGE.prepare(TESTS, "secret_code = 1", Limits())
+    words = " ".join(execution.command.argv)
+    assert "secret_code" not in words
+    assert "assert f(1)" not in words
+    assert execution.key not in words
+
+
+def test_every_execution_has_a_key_of_its_own() -> None:
+    first, second = (JUDGE.prepare(TESTS, "", Limits()) for _ in range(2))
+    assert first.key != second.key
+    assert first.key not in repr(first)
+
+
+def prepared() -> Execution:
+    return JUDGE.prepare(TESTS, "", Limits())
+
+
+def line(
+    execution: Execution, status: str = "passed", passed: int = 2, total: int = 2, key: str | None = None
+) -> bytes:
+    words = [key or execution.key, status, passed, total, 0.1, 0.1, 0.0, 0, 0, "-"]
+    return b"\n" + " ".join(map(str, words)).encode() + b"\n"
+
+
+def test_a_line_with_another_key_is_no_verdict() -> None:
+    execution = prepared()
+    verdict = JUDGE.interpret(execution, Outcome("sb", 137, line(execution, key="0" * 32)))
+    assert verdict.status is Status.CRASHED
+
+
+def test_a_pass_needs_exit_status_0_and_exit_status_0_needs_a_pass() -> None:
+    execution = prepared()
+    assert JUDGE.interpret(execution, Outcome("sb", 0, line(execution))).is_pass
+    for outcome in (Outcome("sb", 1, line(execution)), Outcome("sb", 0, line(execution, "failed", 1))):
+        with pytest.raises(InfrastructureError):
+            JUDGE.interpret(execution, outcome)
+
+
+@pytest.mark.parametrize("status", ["infrastructure", "not_isolated", "no_code", "nonsense"])
+def test_the_guest_cannot_say_what_only_the_host_knows(status: str) -> None:
+    execution = prepared()
+    assert JUDGE.interpret(execution, Outcome("sb", 1, line(execution, status, 0))).status is Status.CRASHED
+
+
+@pytest.mark.parametrize("exit_code", [137, 139, 143, -9])
+def test_a_judge_that_was_killed_was_killed_by_the_completion(exit_code: int) -> None:
+    verdict = JUDGE.interpret(prepared(), Outcome("sb", exit_code, b"", b"Killed"))
+    assert (verdict.status, verdict.passed, verdict.total) == (Status.CRASHED, 0, 2)
+
+
+@pytest.mark.parametrize("exit_code", [0, 1, 2, 126, 127])
+def test_a_judge_that_ended_by_itself_without_a_verdict_is_not_the_codes_fault(exit_code: int) -> None:
+    with pytest.raises(InfrastructureError, match="python: not found"):
+        JUDGE.interpret(prepared(), Outcome("sb", exit_code, b"", b"sh: python: not found\n"))
+
+
+def test_a_report_that_cannot_be_read_is_the_codes_fault() -> None:
+    forged = "import os\nfor fd in range(3, 30):\n    try: os.write(fd, b'end passed zz\\n')\n    except OSError: pass\nos._exit(0)"
+    assert judged(TESTS, forged).status is Status.CRASHED
+
+
+def test_the_services_own_timeout_is_a_timeout() -> None:
+    verdict = JUDGE.interpret(prepared(), Outcome("sb", None))
+    assert verdict.status is Status.TIMEOUT
+
+
+def test_the_version_is_that_of_the_guest() -> None:
+    assert InProcessJudge().version == InProcessJudge(with_site_packages=True).version
+    assert InProcessJudge().version.startswith("in-process-")

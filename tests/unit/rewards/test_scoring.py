@@ -1,0 +1,93 @@
+"""The parts of scoring that need no sandbox."""
+
+from __future__ import annotations
+
+import pytest
+
+from sandrl.problems import Completion, Problem
+from sandrl.rewards.extraction import Extraction
+from sandrl.rewards.judge import Limits
+from sandrl.rewards.policies import binary, reward_of
+from sandrl.rewards.scoring import extract_code, is_doubtful, lifetime_seconds
+from sandrl.rewards.verdict import Status, Trust, Verdict
+
+PROMPT = 'from typing import List\n\n\ndef total(xs: List[int]) -> int:\n    """Sum."""\n'
+HUMANEVAL = Problem("HumanEval/0", PROMPT, tests=("check(total)",), entry_point="total")
+PLAIN = Problem("p", "Add one.", tests=("assert f(1) == 2",))
+
+
+def test_code_is_taken_as_it_is() -> None:
+    assert extract_code(Completion("c", "p", code="```\nx\n```"), PLAIN) == "```\nx\n```"
+
+
+@pytest.mark.parametrize("completion", [Completion("c", "p", code=" \n"), Completion("c", "p", text="no idea")])
+def test_nothing_to_run_is_no_code(completion: Completion) -> None:
+    assert extract_code(completion, PLAIN) is None
+
+
+@pytest.mark.parametrize(
+    "completion",
+    [
+        Completion("c", "h", text="    return sum(xs)\n"),
+        Completion("c", "h", code="    return sum(xs)\n"),
+        Completion("c", "h", text="<answer>\n    return sum(xs)\n</answer>"),
+        Completion("c", "h", text="```python\ndef total(xs):\n    return sum(xs)\n```"),
+    ],
+)
+def test_humaneval_answers_run_in_every_shape_models_give_them(completion: Completion) -> None:
+    code = extract_code(completion, HUMANEVAL)
+    assert code is not None
+    namespace: dict[str, object] = {}
+    exec(code, namespace)
+    assert namespace["total"]([1, 2]) == 3  # type: ignore[operator]
+    assert "List" in namespace
+
+
+def test_an_asked_for_extraction_is_not_second_guessed() -> None:
+    assert extract_code(Completion("c", "h", text="    return sum(xs)\n"), HUMANEVAL, Extraction.FENCE) is None
+
+
+def verdict(status: Status = Status.PASSED, passed: int = 1, total: int = 1, **times: float) -> Verdict:
+    return Verdict(status, Trust.IN_PROCESS, passed, total, **times)
+
+
+@pytest.mark.parametrize("status", Status)
+def test_a_reward_is_none_exactly_where_nothing_can_be_said_about_the_code(status: Status) -> None:
+    reward = reward_of(verdict(status))
+    assert (reward is None) == (status in {"invalid_problem", "not_isolated", "infrastructure"})
+    assert reward in (None, 0.0, 1.0)
+    assert (reward == 1.0) == (status is Status.PASSED)
+
+
+@pytest.mark.parametrize(("passed", "total"), [(0, 0), (1, 2)])
+def test_passing_nothing_or_not_everything_earns_nothing(passed: int, total: int) -> None:
+    assert binary(verdict(passed=passed, total=total)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("times", "doubtful"),
+    [
+        ({"wall_seconds": 10, "cpu_seconds": 0.5, "starved_seconds": 9}, True),
+        ({"wall_seconds": 10, "cpu_seconds": 0.01, "starved_seconds": 0.01}, False),
+        ({"wall_seconds": 10, "cpu_seconds": 9, "starved_seconds": 1}, False),
+        ({"wall_seconds": 10, "cpu_seconds": 6, "starved_seconds": 4}, False),
+        ({"wall_seconds": 0, "cpu_seconds": 0, "starved_seconds": 0}, False),
+    ],
+)
+def test_a_timeout_is_doubted_only_if_the_code_waited_for_a_processor(times: dict[str, float], doubtful: bool) -> None:
+    assert is_doubtful(verdict(Status.TIMEOUT, 0, **times)) == doubtful
+    assert not is_doubtful(verdict(Status.FAILED, 0, **times))
+
+
+def test_without_the_kernels_account_the_load_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    timeout = verdict(Status.TIMEOUT, 0, wall_seconds=10, cpu_seconds=0.5, starved_seconds=-1)
+    monkeypatch.setattr("os.getloadavg", lambda: (1000.0, 0.0, 0.0))
+    assert is_doubtful(timeout)
+    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
+    assert not is_doubtful(timeout)
+
+
+def test_a_sandbox_lives_longer_than_the_slowest_problem_may_take() -> None:
+    slow = Problem("slow", "", check="exit_status", timeout_seconds=1000)
+    assert lifetime_seconds({"slow": slow, "p": PLAIN}, Limits(timeout_seconds=10)) > 1000
+    assert lifetime_seconds({"p": PLAIN}, Limits(timeout_seconds=2000)) > 2000
