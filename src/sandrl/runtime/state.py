@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandrl import __version__
-from sandrl.errors import RuntimeUnavailableError
+from sandrl.errors import RuntimeUnavailableError, SandrlError
+from sandrl.settings import private_directory
 
 _STATE, _TOKEN, _ALIVE, _START, _LOG = "daemon.json", "token", "alive.lock", "start.lock", "daemon.log"
 _SOURCES = Path(__file__).resolve().parent
@@ -62,15 +63,11 @@ class RuntimeDirectory:
         self.state_dir = state_dir
         self.path = state_dir / "runtime" / f"{__version__}-{fingerprint()}"
         try:
-            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            status = self.path.stat()
-            if status.st_uid != os.geteuid():
-                raise PermissionError(f"it belongs to user {status.st_uid}")
-            self.path.chmod(0o700)
-        except OSError as error:
+            for directory in (state_dir, state_dir / "runtime", self.path):
+                private_directory(directory)
+        except SandrlError as error:
             raise RuntimeUnavailableError(
-                f"cannot use {self.path} for the local runtime: {error.strerror or error}",
-                hint="set SANDRL_STATE_DIR to a directory of your own",
+                f"cannot use {self.path} for the local runtime: {error.message}", hint=error.hint
             ) from error
 
     @property
