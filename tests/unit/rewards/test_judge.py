@@ -251,7 +251,13 @@ def test_a_judge_that_ended_by_itself_without_a_verdict_is_not_the_codes_fault(e
 
 
 def test_a_report_that_cannot_be_read_is_the_codes_fault() -> None:
-    forged = "import os\nfor fd in range(3, 30):\n    try: os.write(fd, b'end passed zz\\n')\n    except OSError: pass\nos._exit(0)"
+    forged = (
+        "import os\n"
+        "for fd in range(3, 30):\n"
+        "    try: os.write(fd, b'end passed zz\\n')\n"
+        "    except OSError: pass\n"
+        "os._exit(0)"
+    )
     assert judged(TESTS, forged).status is Status.CRASHED
 
 

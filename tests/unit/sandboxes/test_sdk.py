@@ -74,7 +74,7 @@ def test_only_a_command_that_ran_too_long_is_a_timeout(session: SdkSession, erro
 
 @pytest.mark.usefixtures("session")
 def test_no_proxy_is_asked_for_the_local_runtime() -> None:
-    assert os.environ["no_grpc_proxy"] == "internal.test,127.0.0.1"
+    assert os.environ["no_grpc_proxy"] == "internal.test,127.0.0.1"  # noqa: SIM112
 
 
 def test_the_sdk_leaves_signals_alone() -> None:

@@ -1,0 +1,56 @@
+"""The command line as users have it: real processes, on the local runtime of the test session."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sandrl.runtime import daemon
+from sandrl.settings import load_settings
+
+SANDRL = (sys.executable, "-m", "sandrl")
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _runtime_ends_with_the_session() -> Iterator[None]:
+    yield
+    daemon.stop(load_settings().state_dir)
+
+
+@pytest.fixture
+def sandrl(tmp_path: Path) -> Run:
+    """Runs `sandrl` with some words in a directory of its own."""
+
+    def run(*words: str | Path, stdin: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+        import os
+
+        return subprocess.run(
+            [*SANDRL, *map(str, words)],
+            input=stdin,
+            stdin=None if stdin is not None else subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            timeout=120,
+            check=False,
+        )
+
+    return run
+
+
+PROBLEM = '{"task_id": "inc", "prompt": "Add one.", "tests": ["assert f(1) == 2", "assert f(2) == 3"]}\n'
+RIGHT = '{"task_id": "inc", "code": "def f(x):\\n    return x + 1\\n"}\n'
+WRONG = '{"task_id": "inc", "completion": "<answer>def f(x): return x</answer>"}\n'
+
+
+@pytest.fixture
+def problems(tmp_path: Path) -> Path:
+    path = tmp_path / "problems.jsonl"
+    path.write_text(PROBLEM, encoding="utf-8")
+    return path

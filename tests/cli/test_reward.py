@@ -1,0 +1,264 @@
+"""`sandrl reward` as a user runs it, piped."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import PROBLEM, RIGHT, SANDRL, WRONG, Run
+
+DEMO_SUMMARY = """\
+  Problem 0 (slow-sum): reward=1.0 [PASS] OK
+  Problem 1 (string-ops): reward=1.0 [PASS] OK
+  Problem 2 (delayed-error): reward=0.0 [FAIL] \
+"""
+
+
+def test_the_demo_prints_results_as_they_arrive_and_a_summary_in_order(sandrl: Run) -> None:
+    done = sandrl("reward")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    arrived = [re.fullmatch(r"  \[(\d)/5\] Problem (\d) \(([a-z-]+)\): (PASS|FAIL)", line) for line in lines[:5]]
+    assert [found and found[1] for found in arrived] == ["1", "2", "3", "4", "5"]
+    assert {(found[2], found[3], found[4]) for found in arrived if found} == {
+        ("0", "slow-sum", "PASS"),
+        ("1", "string-ops", "PASS"),
+        ("2", "delayed-error", "FAIL"),
+        ("3", "syntax-error", "FAIL"),
+        ("4", "slow-list", "PASS"),
+    }
+    assert arrived[4] is not None
+    assert arrived[4][2] == "4", "the slowest comes last"
+    assert done.stdout.partition(lines[4] + "\n")[2].startswith(DEMO_SUMMARY)
+    assert lines[-2:] == ["Total reward: 3.0/5", "Pass rate: 3/5 (60%)"]
+
+
+def test_json_is_one_document_on_standard_output(sandrl: Run) -> None:
+    done = sandrl("reward", "--json", "--job-id", "job-0a1b2c3d")
+    document = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert set(document) == {"job_id", "results", "summary"}
+    assert document["job_id"] == "job-0a1b2c3d"
+    assert [result["task_id"] for result in document["results"]] == [
+        "slow-sum",
+        "string-ops",
+        "delayed-error",
+        "syntax-error",
+        "slow-list",
+    ]
+    for result in document["results"]:
+        assert set(result) == {
+            "id",
+            "task_id",
+            "reward",
+            "status",
+            "trust",
+            "passed",
+            "total",
+            "duration_seconds",
+            "sandbox_id",
+            "detail",
+        }
+    assert document["summary"] == {
+        "n": 5,
+        "scored": 5,
+        "unscorable": 0,
+        "total_reward": 3.0,
+        "pass_rate": 0.6,
+        "pass_at_k": {"1": 0.6},
+    }
+
+
+def test_a_file_is_scored_and_standard_input_likewise(sandrl: Run, problems: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.jsonl").write_text(RIGHT + WRONG, encoding="utf-8")
+    from_file = sandrl("reward", "c.jsonl", "--problems", problems)
+    from_stdin = sandrl("reward", "-", "--problems", problems, stdin=RIGHT + WRONG)
+    for done in (from_file, from_stdin):
+        assert done.returncode == 0, done.stderr
+        assert "Pass rate: 1/2 (50%)" in done.stdout
+
+
+def test_results_are_appended_as_they_arrive_and_nothing_is_lost(sandrl: Run, problems: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    out.write_text('{"id": "earlier"}\n{"id": "cut of', encoding="utf-8")
+    done = sandrl("reward", "-", "--problems", problems, "--out", out, stdin=RIGHT + WRONG)
+    assert done.returncode == 0, done.stderr
+    lines = out.read_text(encoding="utf-8").splitlines()
+    assert lines[:2] == ['{"id": "earlier"}', '{"id": "cut of']
+    assert sorted(json.loads(line)["reward"] for line in lines[2:]) == [0.0, 1.0]
+
+
+def test_the_run_directory_is_named(sandrl: Run, tmp_path: Path, problems: Path) -> None:
+    done = sandrl("reward", "-", "--problems", problems, "--runs-dir", tmp_path / "r", "--run-name", "n1", stdin=RIGHT)
+    assert f"Run: {tmp_path / 'r' / 'n1'}" in done.stderr
+    assert (tmp_path / "r" / "n1" / "trajectories.jsonl").exists()
+    again = sandrl("reward", "-", "--problems", problems, "--runs-dir", tmp_path / "r", "--run-name", "n1", stdin=RIGHT)
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "exists already" in again.stderr
+
+
+@pytest.mark.parametrize(("gate", "exit_code"), [("0.5", 0), ("0.51", 1)])
+def test_a_gate_decides_the_exit_code(sandrl: Run, problems: Path, gate: str, exit_code: int) -> None:
+    done = sandrl("reward", "-", "--problems", problems, "--fail-under", gate, stdin=RIGHT + WRONG)
+    assert done.returncode == exit_code
+    assert "Pass rate: 1/2 (50%)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (b'{"task_id": "inc", "code": "x"}\n{"task_id": ', r"c\.jsonl:2: broken JSON"),
+        (b'{"task_id": "nope", "code": "x"}\n', r"c\.jsonl:1: field 'task_id': no problem is called 'nope'"),
+        (b'{"code": "x"}\n', r"c\.jsonl:1: field 'task_id'"),
+        (b'{"task_id": "inc"}\n', r"c\.jsonl:1: field 'completion'"),
+        (b'{"task_id": "inc", "code": "\xff"}\n', r"c\.jsonl:1: invalid UTF-8"),
+        (b'{"task_id": "inc", "code": "' + b"x" * 10_000_000 + b'"}\n', r"c\.jsonl:1: the line is longer than"),
+        (b"", r"c\.jsonl: the file is empty"),
+    ],
+)
+def test_bad_input_is_one_line_and_no_sandbox(
+    sandrl: Run, problems: Path, tmp_path: Path, rows: bytes, message: str
+) -> None:
+    (tmp_path / "c.jsonl").write_bytes(rows)
+    state = tmp_path / "state"
+    done = sandrl("reward", "c.jsonl", "--problems", problems, "--out", "out.jsonl", SANDRL_STATE_DIR=str(state))
+    assert (done.returncode, done.stdout) == (2, "")
+    first, *rest = done.stderr.splitlines()
+    assert re.match(f"sandrl: error: {message}", first)
+    assert len(rest) <= 1
+    assert not (state / "runtime").exists(), "no runtime was even looked for"
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_problems_are_checked_too(sandrl: Run, tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text('{"task_id": "a", "prompt": "x"}\n', encoding="utf-8")
+    done = sandrl("reward", "-", "--problems", "p.jsonl", stdin=RIGHT)
+    assert done.returncode == 2
+    assert "p.jsonl:1: the problem 'a' has no check" in done.stderr
+
+
+def test_bad_rows_can_be_skipped_and_are_counted(sandrl: Run, problems: Path) -> None:
+    rows = RIGHT + "{broken\n" + '{"task_id": "nope", "code": "x"}\n'
+    done = sandrl("reward", "-", "--problems", problems, "--skip-bad-rows", stdin=rows)
+    assert done.returncode == 0, done.stderr
+    assert "2 rows of completions skipped; the first: -:2: broken JSON" in done.stderr
+    assert "Pass rate: 1/1 (100%)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["missing.jsonl"], "missing.jsonl: no such file"),
+        (["--timeout", "0"], "--timeout must be more than 0"),
+        (["--problems", "mine.jsonl"], "--problems needs completions"),
+        (["--concurrency", "0"], "--concurrency"),
+        (["--fail-under", "2"], "--fail-under"),
+        (["--extract", "magic"], "--extract"),
+        (["--job-id", "a b"], "--job-id 'a b' cannot be a tag"),
+        (["--image", "alpine:3"], "image 'alpine:3' is not available on the local runtime"),
+        (["--packages", "no-such-package"], "'no-such-package' is not installed"),
+        (["--out", "/proc/nowhere/x"], "/proc/nowhere/x: cannot be written"),
+    ],
+)
+def test_wrong_usage_says_what_is_wrong(sandrl: Run, words: list[str], message: str) -> None:
+    done = sandrl("reward", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_debug_shows_where(sandrl: Run) -> None:
+    assert "Traceback" in sandrl("--debug", "reward", "missing.jsonl").stderr
+
+
+def test_the_remote_service_without_credentials_is_exit_code_3(sandrl: Run) -> None:
+    done = sandrl("reward", "--runtime", "remote")
+    assert done.returncode == 3
+    assert "hint: " in done.stderr
+
+
+def test_what_a_model_writes_cannot_reach_the_terminal(sandrl: Run, tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text(PROBLEM.replace("inc", "in\\u001b[2Jc"), encoding="utf-8")
+    evil = {"task_id": "in\x1b[2Jc", "code": "raise ValueError('\\x1b]0;owned\\x07')"}
+    done = sandrl("reward", "-", "--problems", "p.jsonl", stdin=json.dumps(evil))
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout + done.stderr
+    assert "\\x1b]0;owned\\x07" in done.stdout
+    as_json = sandrl("reward", "-", "--problems", "p.jsonl", "--json", stdin=json.dumps(evil))
+    assert "\x1b" not in as_json.stdout
+    assert "\x1b]0;owned\x07" in json.loads(as_json.stdout)["results"][0]["detail"]
+
+
+def test_lone_surrogates_lose_no_result(sandrl: Run, problems: Path, tmp_path: Path) -> None:
+    row = '{"task_id": "inc", "completion": "<answer>x = \'\\ud83d\'</answer>"}\n'
+    done = sandrl("reward", "-", "--problems", problems, "--out", "out.jsonl", stdin=row, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "out.jsonl").read_text())["status"] == "syntax_error"
+
+
+def test_all_rows_without_code_warn_and_name_the_option(sandrl: Run, problems: Path) -> None:
+    done = sandrl("reward", "-", "--problems", problems, stdin='{"task_id": "inc", "completion": "no idea"}\n')
+    assert done.returncode == 0
+    assert "no code was found in any completion with --extract auto" in done.stderr
+    assert "reward=0.0 [FAIL] no_code" in done.stdout
+
+
+def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
+    command = f"{' '.join(SANDRL)} reward 2>err | head -n 1"
+    done = subprocess.run(
+        ["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.stdout.startswith("  [1/5] ")
+    assert done.returncode == 128 + signal.SIGPIPE
+    assert "Traceback" not in (tmp_path / "err").read_text()
+
+
+def test_samples_of_a_problem_give_pass_at_k(sandrl: Run, problems: Path) -> None:
+    done = sandrl("reward", "-", "--problems", problems, stdin=(RIGHT + WRONG * 4))
+    assert "pass@1: 20.0%  pass@5: 100.0%" in done.stdout
+
+
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_finishes_what_is_in_flight_and_keeps_it(
+    tmp_path: Path, problems: Path, number: int, exit_code: int
+) -> None:
+    slow = '{"task_id": "inc", "code": "import time\\ntime.sleep(1)\\ndef f(x):\\n    return x + 1\\n"}\n'
+    (tmp_path / "c.jsonl").write_text(slow * 20, encoding="utf-8")
+    out = tmp_path / "out.jsonl"
+    words = ["reward", "c.jsonl", "--problems", str(problems), "--out", str(out), "-c", "3"]
+    process = subprocess.Popen(
+        [*SANDRL, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (out.exists() and out.stat().st_size):
+        time.sleep(0.05)
+    os.kill(process.pid, number)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == exit_code, stderr
+    kept = out.read_text(encoding="utf-8").splitlines()
+    assert 3 <= len(kept) < 20
+    assert f"interrupted: {len(kept)} of 20 completions are scored and saved in" in stderr
+    assert str(out) in stderr
+    assert f"Pass rate: {len(kept)}/{len(kept)} (100%)" in stdout
+
+
+def test_a_signal_before_there_is_work_ends_at_once(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    process = subprocess.Popen(
+        [*SANDRL, "reward", "-"], stdin=reading, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    time.sleep(1.5)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=20)
+    os.close(reading)
+    os.close(writing)
+    assert process.returncode == 130
+    assert "interrupted" in stderr
+    assert "Traceback" not in stderr
