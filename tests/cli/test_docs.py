@@ -1,0 +1,51 @@
+"""The pages about rewards and the command line are held against the code."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandrl.rewards import Extraction, Status, Trust
+
+DOCS = Path(__file__).parents[2] / "docs"
+RENEW = ("-m", "typer", "sandrl.cli.app", "utils", "docs", "--name", "sandrl", "--title", "Command line")
+
+
+def first_column(title: str) -> list[str]:
+    section = (DOCS / "reward.md").read_text(encoding="utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+
+
+def test_the_reference_is_that_of_the_commands(tmp_path: Path) -> None:
+    fresh = tmp_path / "cli.md"
+    subprocess.run([sys.executable, *RENEW, "--output", str(fresh)], check=True, capture_output=True)
+    kept = (DOCS / "cli.md").read_text(encoding="utf-8")
+    assert kept == fresh.read_text(encoding="utf-8"), (
+        f"run: python {' '.join(RENEW[:-1])} 'Command line' --output docs/cli.md"
+    )
+
+
+@pytest.mark.parametrize(("title", "words"), [("Where the code is", Extraction), ("What happened", Status)])
+def test_every_word_has_its_row(title: str, words: type[Extraction] | type[Status]) -> None:
+    assert first_column(title) == [word.value for word in words]
+
+
+def test_the_rewards_in_the_table_are_those_of_the_statuses() -> None:
+    page = (DOCS / "reward.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \|.*\| (1\.0|0\.0|null) \|$", page, re.MULTILINE)
+    assert {status: reward == "null" for status, reward in rows} == {word: not word.scorable for word in Status}
+
+
+def test_every_trust_is_explained() -> None:
+    page = (DOCS / "reward.md").read_text(encoding="utf-8")
+    assert all(f"`{trust.value}` (" in page for trust in Trust)
+
+
+def test_the_example_document_is_json() -> None:
+    [example] = re.findall(r"^```json\n(.*?)^```$", (DOCS / "reward.md").read_text(encoding="utf-8"), re.DOTALL | re.M)
+    assert set(json.loads(example)) == {"job_id", "results", "summary"}
