@@ -52,7 +52,8 @@ def test_no_attack_passes_and_no_honest_neighbour_suffers(job: Job) -> None:
     statuses = {name: result.status for name, result in zip(ATTACKS, attacked, strict=True)}
     # Whether the interpreter notices first or the runtime's watchdog, which takes the judge along, is a matter of timing.
     assert statuses.pop("takes all memory in pieces") in (Status.RESOURCE_LIMIT, Status.CRASHED)
-    assert statuses.items() <= {name: status for name, (_, status) in ATTACKS.items()}.items()
+    expected = {name: status for name, (_, status) in ATTACKS.items()}
+    assert statuses.items() <= expected.items()
     assert [result.reward for result in attacked] == [0.0] * len(ATTACKS)
     assert [result.reward for result in honest] == [1.0] * len(ATTACKS)
 
