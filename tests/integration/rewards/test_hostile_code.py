@@ -50,7 +50,7 @@ def test_no_attack_passes_and_no_honest_neighbour_suffers(job: Job) -> None:
     results = score_codes(job, codes, timeout_seconds=4.0)
     attacked, honest = results[::2], results[1::2]
     statuses = {name: result.status for name, result in zip(ATTACKS, attacked, strict=True)}
-    # Whether the interpreter notices first or the runtime's watchdog, which takes the judge along, is a matter of timing.
+    # Either the interpreter notices first, or the runtime's watchdog, which takes the judge along.
     assert statuses.pop("takes all memory in pieces") in (Status.RESOURCE_LIMIT, Status.CRASHED)
     expected = {name: status for name, (_, status) in ATTACKS.items()}
     assert statuses.items() <= expected.items()

@@ -222,6 +222,17 @@ def test_an_error_in_the_middle_leaves_no_sandbox(connection: Connection) -> Non
     assert sandboxes_with(connection, job.id) == []
 
 
+@pytest.mark.slow
+def test_a_crowded_machine_makes_no_honest_completion_time_out(job: Job) -> None:
+    busy = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n" + RIGHT
+    told: list[Event] = []
+    codes = [busy] * (8 * (os.cpu_count() or 1)) + ["import time\ntime.sleep(60)"]
+    options = ScoreOptions(limits=Limits(timeout_seconds=1), concurrency=len(codes))
+    report = score(completions(*codes), {"inc": INC}, job=job, options=options, emit=told.append)
+    assert [result.reward for result in report.results] == [1.0] * (len(codes) - 1) + [0.0]
+    assert report.results[-1].sandboxes == 1, "who sleeps has waited for nobody"
+
+
 @pytest.fixture
 def request_of_demo(tmp_path: Path) -> RewardRequest:
     return RewardRequest(runtime=RuntimeKind.LOCAL, runs_dir=tmp_path, run_name="demo", tags=("mine",))
