@@ -14,7 +14,10 @@ FILE_OPERATION_MAX_BYTES = 32 * MIB
 """Largest file one unary read or write carries; the SDK streams above it."""
 
 LOG_MAX_BYTES = 8 * MIB
-"""How much of a main program's output is kept for `stream_logs`."""
+"""How much of a main program's output is kept for `stream_logs` while its sandbox lives."""
+
+ENDED_LOGS_MAX_BYTES = 64 * MIB
+"""How much output of all ended sandboxes together is kept, the latest first."""
 
 TERMINATED_KEPT = 4_096
 """How many ended sandboxes `list(show_terminated=True)` and `get` still know."""
@@ -24,6 +27,12 @@ MAX_LIFETIME_SECONDS = 24 * 3600
 
 IDLE_TIMEOUT_SECONDS = 900.0
 """How long a daemon without sandboxes and calls stays."""
+
+START_TIMEOUT_SECONDS = 30.0
+"""How long an agent may take to start a program before its sandbox is taken for dead."""
+
+MAX_COMMAND_BYTES = 2 << 20
+"""Arguments and environment of one program together, as the kernel has it."""
 
 BOOT_TIMEOUT_SECONDS = 20.0
 """How long a boot may take; under load a boot waits for its turn on the processor."""

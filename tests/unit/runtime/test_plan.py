@@ -76,7 +76,7 @@ def test_a_scratch_volume_is_a_directory_that_adds_its_size() -> None:
     wanted.volumes.add(name="v").scratch.size = "1Gi"
     plan = make_plan(wanted, IMAGES)
     assert plan.boot.disk_bytes == limits.DISK_BYTES + (1 << 30)
-    assert plan.directories == ("/data",)
+    assert plan.boot.directories == ("/data",)
 
 
 @pytest.mark.parametrize(

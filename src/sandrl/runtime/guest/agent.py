@@ -7,6 +7,7 @@ daemon gets the far ends of each program's pipes and reads them itself, which is
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import select
@@ -15,18 +16,17 @@ import socket
 import stat
 import struct
 import termios
-from typing import Any, NoReturn
+import time
+from typing import NoReturn
 
 from sandrl.runtime.guest import files, processes, wire
 from sandrl.runtime.guest.wire import Message
 
 _WATCH_SECONDS = 0.05
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
-_DEFAULT_SIGNALS = [number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)]
 _TIOCSPTLCK, _TIOCGPTN = 0x40045431, 0x80045430  # the module `termios` does not have them everywhere
-_SPAWN_OPEN, _SPAWN_DUP2 = os.POSIX_SPAWN_OPEN, os.POSIX_SPAWN_DUP2
-
-SpawnAction = tuple[Any, ...]
+_REAPED_AT_ONCE = 64
+_MESSAGE_CHARACTERS = 1000
 
 
 class Agent:
@@ -34,6 +34,7 @@ class Agent:
 
     def __init__(self, control: socket.socket, limits: processes.Limits) -> None:
         self._control = control
+        self._disk = os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._frames = wire.FrameReader(control)
         self._limits = limits
         self._exec_of_pid: dict[int, int] = {}
@@ -48,16 +49,19 @@ class Agent:
         poll.register(self._control, select.POLLIN)
         poll.register(wakeup_read, select.POLLIN)
         wire.send(self._control, {"event": "ready"})
+        next_watch = 0.0
         while True:
-            events = poll.poll(_WATCH_SECONDS * 1000 if self._watching else None)
-            for descriptor, _ in events:
+            # By the clock, not when nothing else happens: programs can make something happen all the time.
+            wait = max(next_watch - time.monotonic(), 0.0) * 1000 if self._watching else None
+            for descriptor, _ in poll.poll(wait):
                 if descriptor == wakeup_read:
                     os.read(wakeup_read, 512)
                     self._reap()
                 else:
                     self._serve_requests()
-            if not events:
+            if self._watching and time.monotonic() >= next_watch:
                 self._watch()
+                next_watch = time.monotonic() + _WATCH_SECONDS
 
     def _serve_requests(self) -> None:
         for message, descriptors in self._frames.receive():
@@ -78,20 +82,34 @@ class Agent:
         except (OSError, ValueError) as error:  # ValueError: a NUL in an argument
             code = _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
             why = getattr(error, "strerror", None) or str(error)
-            wire.send(self._control, {"event": "failed", "id": exec_id, "code": code, "message": why})
+            wire.send(
+                self._control, {"event": "failed", "id": exec_id, "code": code, "message": why[:_MESSAGE_CHARACTERS]}
+            )
         else:
-            self._exec_of_pid[pid] = exec_id
             self._watching = True
-            wire.send(self._control, {"event": "started", "id": exec_id, "pid": pid}, handed_over)
+            self._hand_over(exec_id, pid, handed_over)
         finally:
             for descriptor in opened:
                 os.close(descriptor)
 
+    def _hand_over(self, exec_id: int, pid: int, descriptors: list[int]) -> None:
+        try:
+            wire.send(self._control, {"event": "started", "id": exec_id, "pid": pid}, descriptors)
+        except OSError as error:
+            if isinstance(error, ConnectionError):
+                raise
+            # Too many descriptors are in flight on this machine: this program cannot be talked to.
+            processes.send_signal(pid, signal.SIGKILL)
+            why = f"its pipes cannot be handed over: {error.strerror}"
+            wire.send(self._control, {"event": "failed", "id": exec_id, "code": _NOT_EXECUTABLE, "message": why})
+        else:
+            self._exec_of_pid[pid] = exec_id
+
     def _spawn(self, message: Message, opened: list[int]) -> tuple[int, list[int]]:
         """Start one program; returns its pid and the descriptors that go to the daemon (all are in `opened`)."""
         if message.get("tty"):
-            master, actions = _open_terminal(message["tty"], opened)
-            handed_over = [master]
+            master, terminal = _open_terminal(message["tty"], opened)
+            handed_over, streams = [master], (terminal, terminal, terminal)
         else:
             stdin_read, stdin_write = _pipe(opened)
             stdout_read, stdout_write = _pipe(opened)
@@ -100,27 +118,17 @@ class Agent:
             if not message.get("merge"):
                 stderr_read, stderr_write = _pipe(opened)
                 handed_over.append(stderr_read)
-            actions = [(_SPAWN_DUP2, stdin_read, 0), (_SPAWN_DUP2, stdout_write, 1), (_SPAWN_DUP2, stderr_write, 2)]
+            streams = stdin_read, stdout_write, stderr_write
         if "file" in message:
             return files.start(message, stdin_read, stdout_write, stderr_write, keep_open=opened), handed_over
         argv, environment = message["argv"], message["env"]
         if message.get("cwd"):
             os.chdir(message["cwd"])
         program = processes.find_program(argv[0], environment.get("PATH", os.defpath))
-        pid = os.posix_spawn(
-            program,
-            argv,
-            environment,
-            file_actions=actions,
-            setsid=True,
-            setsigmask=[],
-            setsigdef=_DEFAULT_SIGNALS,
-        )
-        processes.lower_priority(pid)
-        return pid, handed_over
+        return start_program(program, argv, environment, streams), handed_over
 
     def _reap(self) -> None:
-        while True:
+        for _ in range(_REAPED_AT_ONCE):
             try:
                 pid, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
@@ -140,6 +148,8 @@ class Agent:
                     },
                 )
 
+        os.kill(os.getpid(), signal.SIGCHLD)  # there may be more; other things have their turn first
+
     def _kill(self, exec_id: int, number: int, tree: bool) -> None:
         for pid, running in list(self._exec_of_pid.items()):
             if running == exec_id:
@@ -149,12 +159,57 @@ class Agent:
                     processes.send_signal(pid, number)
 
     def _watch(self) -> None:
-        breach = processes.exceeded_limit(self._limits)
+        breach = processes.exceeded_limit(self._limits, self._disk)
         if breach is not None:
             # Process 1 is the one process this spares: the sandbox survives, what ran in it does not.
             processes.send_signal(-1, signal.SIGKILL)
             wire.send(self._control, {"event": "limit", "limit": breach})
         self._watching = processes.others_exist()
+
+
+def run(control: socket.socket, limits: processes.Limits) -> NoReturn:
+    """Serve until the daemon goes away; whatever goes wrong ends the sandbox, silently."""
+    try:
+        Agent(control, limits).serve()
+    except BaseException:  # noqa: BLE001 - nothing may be printed here: it would read the sandbox's files
+        os._exit(1)
+
+
+def start_program(program: str, argv: list[str], environment: dict[str, str], streams: tuple[int, int, int]) -> int:
+    """Fork and execute a program in a session of its own; returns its process id.
+
+    Not `posix_spawn`: that suspends the caller until the child has executed, and a program of the sandbox can stop a
+    child before it does. For the same reason nobody waits to hear whether executing worked: where it did not, the child
+    says so on its standard error and exits as a shell would.
+
+    Args:
+        program: The file.
+        argv: Its arguments.
+        environment: All of its environment.
+        streams: What become its standard streams; a terminal becomes its controlling terminal.
+    """
+    name, arguments = os.fsencode(program), [os.fsencode(word) for word in argv]
+    variables = {os.fsencode(key): os.fsencode(value) for key, value in environment.items()}
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        os.setsid()
+        for target, source in enumerate(streams):
+            os.dup2(source, target)
+        if os.isatty(0):
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        processes.limit_open_files()
+        processes.lower_priority()
+        os.execve(name, arguments, variables)
+    except OSError as error:
+        os.write(2, f'exec: "{argv[0]}": {error.strerror}\n'.encode("utf-8", "replace"))
+        os._exit(_NOT_FOUND if error.errno == errno.ENOENT else _NOT_EXECUTABLE)
+    finally:
+        os._exit(_NOT_EXECUTABLE)
 
 
 def _pipe(opened: list[int]) -> tuple[int, int]:
@@ -163,16 +218,16 @@ def _pipe(opened: list[int]) -> tuple[int, int]:
     return pair
 
 
-def _open_terminal(size: list[int], opened: list[int]) -> tuple[int, list[SpawnAction]]:
+def _open_terminal(size: list[int], opened: list[int]) -> tuple[int, int]:
     master = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     opened.append(master)
     fcntl.ioctl(master, _TIOCSPTLCK, struct.pack("i", 0))
     number = struct.unpack("i", fcntl.ioctl(master, _TIOCGPTN, bytes(4)))[0]
     columns, rows = size
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    # The first terminal that a session leader opens becomes its controlling terminal.
-    actions: list[SpawnAction] = [(_SPAWN_OPEN, 0, f"/dev/pts/{number}", os.O_RDWR, 0)]
-    return master, [*actions, (_SPAWN_DUP2, 0, 1), (_SPAWN_DUP2, 0, 2)]
+    terminal = os.open(f"/dev/pts/{number}", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    opened.append(terminal)
+    return master, terminal
 
 
 def close_inherited(keep: set[int]) -> None:

@@ -29,4 +29,4 @@ def main(arguments: list[str]) -> NoReturn:
     except OSError as error:
         wire.send(control, {"event": "boot_failed", "error": error.strerror or str(error)})
         os._exit(1)
-    agent.Agent(control, limits).serve()
+    agent.run(control, limits)

@@ -14,6 +14,7 @@ import os
 import signal
 import stat
 
+from sandrl.runtime.guest import processes
 from sandrl.runtime.guest.wire import Message
 
 _CHUNK_BYTES = 1 << 18
@@ -49,6 +50,7 @@ def start(message: Message, stdin: int, stdout: int, stderr: int, *, keep_open: 
     code = 1
     try:
         signal.set_wakeup_fd(-1)
+        processes.limit_open_files()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for descriptor in keep_open:
             if descriptor not in (stdin, stdout, stderr):

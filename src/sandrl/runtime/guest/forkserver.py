@@ -160,16 +160,34 @@ def _become_sandbox(control: socket.socket, request: dict[str, Any], filter_prog
         _map_user(rootfs.USER_ID, rootfs.USER_ID)
         sc.set_hostname(rootfs.HOSTNAME)
         sc.bring_up_loopback()
-        rootfs.enter_root(request["image"], request.get("overlay"), request["disk_bytes"], request["inodes"])
+        rootfs.enter_root(
+            request["image"],
+            request["overlay"],
+            request["disk_bytes"],
+            request["inodes"],
+            request["directories"],
+        )
         give_up_privileges(limits, filter_program)
     except OSError as error:
         wire.send(control, {"event": "boot_failed", "error": error.strerror or str(error)})
         os._exit(1)
-    agent.Agent(control, limits).serve()
+    agent.run(control, limits)
+
+
+def forget_imports() -> None:
+    """Leave this interpreter no way to load anything: its search path means the sandbox's own files by now.
+
+    Even printing a traceback looks for source files, and for the codec that their first line names.
+    """
+    sys.excepthook = lambda *_: os._exit(1)
+    for known in (sys.path, sys.meta_path, sys.path_hooks):
+        known.clear()
+    sys.path_importer_cache.clear()
 
 
 def give_up_privileges(limits: processes.Limits, filter_program: bytes) -> None:
     """The last step of a boot: no capability, no way to gain one, no way to be looked into, limits, filter."""
+    forget_imports()
     os.umask(0o022)
     limits.apply_per_process()
     sc.drop_capabilities()

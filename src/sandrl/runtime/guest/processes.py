@@ -15,6 +15,9 @@ import signal
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MAX_ROUNDS = 8
+_MUCH_MAPPED_BYTES = 4 << 30
+ADDRESS_SPACE_BYTES = 64 << 30
+OPEN_FILES = 512
 _NICENESS = 5
 
 
@@ -37,12 +40,17 @@ class Limits:
         self.inodes = inodes
 
     def apply_per_process(self) -> None:
-        """Set the limits the kernel keeps per process (or per user in this namespace), for good."""
+        """Set the limits the kernel keeps per process (or per user in this namespace), for good.
+
+        The agent itself keeps its open files: descriptors in flight are counted per user of the host and held against
+        the limit of whoever sends next, so it must have more room than any program of any sandbox.
+        """
         limits = {
             # Data, not address space: threads and allocators reserve address space they never touch.
             resource.RLIMIT_DATA: self.memory_bytes,
             resource.RLIMIT_NPROC: self.processes,
-            resource.RLIMIT_NOFILE: 1024,
+            # Bounds page tables, which nothing else counts: 1/512 of it at most.
+            resource.RLIMIT_AS: ADDRESS_SPACE_BYTES,
             resource.RLIMIT_CORE: 0,
             resource.RLIMIT_MSGQUEUE: 0,
             resource.RLIMIT_MEMLOCK: 64 << 10,
@@ -53,6 +61,11 @@ class Limits:
             if hard != resource.RLIM_INFINITY:
                 value = min(value, hard)
             resource.setrlimit(kind, (value, value))
+
+
+def limit_open_files() -> None:
+    """What a program gets, and the agent does not; see `Limits.apply_per_process`."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
 
 
 def find_program(name: str, path: str) -> str:
@@ -105,10 +118,10 @@ def kill_tree(root: int) -> None:
         send_signal(pid, signal.SIGKILL)
 
 
-def lower_priority(pid: int) -> None:
-    """Let the agent, and the user's own programs, go before what runs in a sandbox."""
-    with contextlib.suppress(OSError):  # it may have ended already
-        os.setpriority(os.PRIO_PROCESS, pid, _NICENESS)
+def lower_priority() -> None:
+    """Let the agent, and the user's own programs, go before this process."""
+    with contextlib.suppress(OSError):
+        os.nice(_NICENESS)
 
 
 def others_exist() -> bool:
@@ -116,17 +129,22 @@ def others_exist() -> bool:
     return len(_pids()) > 0
 
 
-def exceeded_limit(limits: Limits) -> str | None:
-    """The first shared limit that the sandbox is over (`memory`, `sockets`, `inodes`), or None."""
-    resident = 0
+def exceeded_limit(limits: Limits, disk: int) -> str | None:
+    """The first shared limit that the sandbox is over (`memory`, `sockets`, `inodes`), or None.
+
+    Args:
+        limits: The limits.
+        disk: A descriptor on the sandbox's writable file system.
+    """
     pids = _pids()
-    for pid in pids:
-        resident += _resident_bytes(pid)
-    if resident > limits.memory_bytes and sum(map(_proportional_bytes, pids)) > limits.memory_bytes:
+    for measure in (_resident_bytes, _proportional_bytes):
+        if sum(map(measure, pids)) <= limits.memory_bytes:
+            break
+    else:
         return "memory"
     if _sockets() > limits.sockets:
         return "sockets"
-    usage = os.statvfs("/tmp")
+    usage = os.fstatvfs(disk)
     if usage.f_files - usage.f_ffree > limits.inodes:
         return "inodes"
     return None
@@ -149,15 +167,40 @@ def _read(path: str) -> bytes:
 
 
 def _resident_bytes(pid: int) -> int:
-    fields = _read(f"/proc/{pid}/statm").split()
-    return int(fields[1]) * _PAGE_BYTES if len(fields) > 1 else 0
+    """Memory of a process that is resident, and that of its page tables where it has mapped very much."""
+    place = _living_thread(pid)
+    fields = _read(f"{place}/statm").split()
+    if len(fields) < 2:
+        return 0
+    tables = _page_table_bytes(place) if int(fields[0]) * _PAGE_BYTES > _MUCH_MAPPED_BYTES else 0
+    return int(fields[1]) * _PAGE_BYTES + tables
 
 
 def _proportional_bytes(pid: int) -> int:
-    for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
+    place = _living_thread(pid)
+    for line in _read(f"{place}/smaps_rollup").splitlines():
         if line.startswith(b"Pss:"):
-            return int(line.split()[1]) * 1024
+            return int(line.split()[1]) * 1024 + _page_table_bytes(place)
     return _resident_bytes(pid)  # a process that made itself undumpable is counted in full
+
+
+def _living_thread(pid: int) -> str:
+    """Where in /proc the memory of a process shows; not in its leader once that thread ended before the others."""
+    place = f"/proc/{pid}"
+    if not _read(f"{place}/statm").startswith(b"0 "):
+        return place
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"{place}/task"):
+            if not _read(f"{place}/task/{name}/statm").startswith(b"0 "):
+                return f"{place}/task/{name}"
+    return place
+
+
+def _page_table_bytes(place: str) -> int:
+    for line in _read(f"{place}/status").splitlines():
+        if line.startswith(b"VmPTE:"):
+            return int(line.split()[1]) * 1024
+    return 0
 
 
 def _sockets() -> int:

@@ -23,6 +23,7 @@ _AT_RECURSIVE = 0x8000
 _AT_FDCWD = -100
 _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
 _MOUNT_SETATTR = 442
+_PTS_OPTIONS = "newinstance,ptmxmode=0666,mode=0600,max=32"
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 TOP_LEVEL = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 ETC_FROM_HOST = ("ld.so.cache", "localtime", "alternatives", "mime.types", "services", "protocols")
@@ -156,8 +157,16 @@ def _make_dev() -> None:
     sc.mount("none", "dev", flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | sc.MS_NOSUID)
 
 
-def enter_root(image: str, overlay: str | None, disk_bytes: int, inodes: int) -> None:
-    """Build a sandbox's root from the template (the current root) and move into it; the template is gone then."""
+def enter_root(image: str, overlay: str | None, disk_bytes: int, inodes: int, directories: list[str]) -> None:
+    """Build a sandbox's root from the template (the current root) and move into it; the template is gone then.
+
+    Args:
+        image: Version of the interpreter.
+        overlay: Name of a package overlay, or None.
+        disk_bytes: Size of everything writable together.
+        inodes: Number of files of everything writable together.
+        directories: Absolute paths to make writable besides the usual ones.
+    """
     root = "/newroot"
     options = f"size={disk_bytes},nr_inodes={inodes},mode=755"
     sc.mount("tmpfs", root, "tmpfs", sc.MS_NOSUID | sc.MS_NODEV, options)
@@ -173,14 +182,19 @@ def enter_root(image: str, overlay: str | None, disk_bytes: int, inodes: int) ->
         elif os.path.isdir(f"/{name}"):
             os.mkdir(f"{root}/{name}")
             sc.mount(f"/{name}", f"{root}/{name}", flags=sc.MS_BIND | sc.MS_REC)
+    for name in (*WRITABLE, *(path.lstrip("/") for path in directories)):
+        os.makedirs(f"{root}/{name}", exist_ok=True)
+        sc.mount(f"{root}/{name}", f"{root}/{name}", flags=sc.MS_BIND)
     sc.mount("/usr", f"{root}/usr", flags=sc.MS_BIND | sc.MS_REC)
     sc.mount(f"/images/{image}", f"{root}/usr/local", flags=sc.MS_BIND | sc.MS_REC)
     if overlay is not None:
         _mount_overlay(root, image, overlay)
     sc.mount("/etc", f"{root}/etc", flags=sc.MS_BIND | sc.MS_REC)
     sc.mount("/dev", f"{root}/dev", flags=sc.MS_BIND | sc.MS_REC)
-    sc.mount("devpts", f"{root}/dev/pts", "devpts", sc.MS_NOSUID | sc.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0600")
+    sc.mount("devpts", f"{root}/dev/pts", "devpts", sc.MS_NOSUID | sc.MS_NOEXEC, _PTS_OPTIONS)
     sc.mount("proc", f"{root}/proc", "proc", sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC)
+    # The places mounted above stay writable.
+    sc.mount("none", root, flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | sc.MS_NOSUID | sc.MS_NODEV)
     sc.pivot_root_here(root)
     os.chdir(WORKING_DIRECTORY)
 

@@ -28,7 +28,10 @@ _SAME_EVERYWHERE = {
 }  # fmt: skip
 _NUMBERS: dict[str, dict[str, int]] = {
     "x86_64": {
-        "shmget": 29, "shmat": 30, "socket": 41, "clone": 56, "semget": 64, "msgget": 68, "ioctl": 16, "ptrace": 101,
+        "shmget": 29, "shmat": 30, "socket": 41, "clone": 56, "semget": 64, "msgget": 68, "ioctl": 16, "fcntl": 72,
+        "ptrace": 101, "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144, "sched_setaffinity": 203,
+        "ioprio_set": 251, "inotify_init": 253, "vmsplice": 278, "inotify_init1": 294, "fanotify_init": 300,
+        "prlimit64": 302, "sched_setattr": 314,
         "syslog": 103, "uselib": 134, "personality": 135, "ustat": 136, "sysfs": 139, "vhangup": 153,
         "modify_ldt": 154, "pivot_root": 155, "_sysctl": 156, "adjtimex": 159, "chroot": 161, "acct": 163,
         "settimeofday": 164, "mount": 165, "umount2": 166, "swapon": 167, "swapoff": 168, "reboot": 169,
@@ -41,7 +44,10 @@ _NUMBERS: dict[str, dict[str, int]] = {
         "finit_module": 313, "memfd_create": 319, "kexec_file_load": 320, "bpf": 321, "userfaultfd": 323,
     },
     "aarch64": {
-        "lookup_dcookie": 18, "ioctl": 29, "umount2": 39, "mount": 40, "pivot_root": 41, "nfsservctl": 42,
+        "lookup_dcookie": 18, "fcntl": 25, "inotify_init1": 26, "ioctl": 29, "ioprio_set": 30, "vmsplice": 75,
+        "sched_setparam": 118, "sched_setscheduler": 119, "sched_setaffinity": 122, "setpriority": 140,
+        "prlimit64": 261, "fanotify_init": 262, "sched_setattr": 274, "umount2": 39, "mount": 40,
+        "pivot_root": 41, "nfsservctl": 42,
         "chroot": 51, "vhangup": 58, "quotactl": 60, "acct": 89, "personality": 92, "unshare": 97, "kexec_load": 104,
         "init_module": 105, "delete_module": 106, "clock_settime": 112, "syslog": 116, "ptrace": 117, "reboot": 142,
         "sethostname": 161, "setdomainname": 162, "settimeofday": 170, "adjtimex": 171, "msgget": 186,
@@ -55,13 +61,25 @@ _NUMBERS: dict[str, dict[str, int]] = {
 }  # fmt: skip
 
 # Filtered by argument below, so not refused outright.
-_BY_ARGUMENT = {"clone", "clone3", "socket", "ioctl", "personality"}
+_ON_ITSELF_ONLY = ("prlimit64", "sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr")
+_BY_ARGUMENT = {"clone", "clone3", "socket", "ioctl", "fcntl", "personality", "setpriority", *_ON_ITSELF_ONLY}
 # A missing system call is what a library that probes for these expects.
-_MISSING = {"clone3", "io_uring_setup", "io_uring_enter", "io_uring_register", "memfd_create", "memfd_secret"}
+_MISSING = {
+    "inotify_init",
+    "inotify_init1",
+    "fanotify_init",
+    "clone3",
+    "io_uring_setup",
+    "io_uring_enter",
+    "io_uring_register",
+    "memfd_create",
+    "memfd_secret",
+}
 
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _PERSONALITY_QUERY = 0xFFFFFFFF
+_F_SETPIPE_SZ = 1031
 
 
 def _instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
@@ -116,6 +134,18 @@ def build_filter(machine: str) -> bytes:
         + _instruction(_JUMP_EQUAL, _PERSONALITY_QUERY, 0, 1)
         + allow
         + _refuse(errno.EPERM),
+    )
+    # Larger pipes use up a quota of the host's user.
+    program += _when(
+        numbers["fcntl"], _argument(1) + _instruction(_JUMP_EQUAL, _F_SETPIPE_SZ, 0, 1) + _refuse(errno.EPERM) + allow
+    )
+    # Same user, so nothing else keeps a program from starving or crippling the agent.
+    own_process = _instruction(_JUMP_EQUAL, 0, 0, 1) + allow + _refuse(errno.EPERM)
+    for name in _ON_ITSELF_ONLY:
+        program += _when(numbers[name], _argument(0) + own_process)
+    program += _when(
+        numbers["setpriority"],
+        _argument(0) + _instruction(_JUMP_EQUAL, 0, 1, 0) + _refuse(errno.EPERM) + _argument(1) + own_process,
     )
     for name, number in sorted(numbers.items(), key=lambda item: item[1]):
         if name in _MISSING:

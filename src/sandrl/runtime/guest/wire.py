@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import array
 import json
-import os
 import socket
 import struct
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,10 @@ _HEADER = struct.Struct("!IB")
 _READ_BYTES = 1 << 16
 _MAX_DESCRIPTORS = 8
 _ANCILLARY_BYTES = socket.CMSG_SPACE(4 * _MAX_DESCRIPTORS * 4)
-MAX_FRAME_BYTES = 64 << 20
+MAX_FRAME_BYTES = 8 << 20
+"""Longest request to an agent; a program's arguments and environment are less than 2 MiB."""
+MAX_ANSWER_BYTES = 64 << 10
+"""Longest answer of an agent."""
 
 Message = dict[str, Any]
 
@@ -57,8 +59,9 @@ def send_with_descriptors(sock: socket.socket, data: bytes, descriptors: Sequenc
 class FrameReader:
     """Collects the frames that arrive on one socket."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._socket = sock
+        self._max_frame_bytes = max_frame_bytes
         self._buffer = bytearray()
         self._descriptors: list[int] = []
         self.closed = False
@@ -73,34 +76,37 @@ class FrameReader:
             ProtocolError: If a frame is longer than any real one.
         """
         try:
-            data, ancillary, _flags, _address = self._socket.recvmsg(
+            data, ancillary, flags, _address = self._socket.recvmsg(
                 _READ_BYTES, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC
             )
         except ConnectionError:
-            data, ancillary = b"", []
+            data, ancillary, flags = b"", [], 0
         for level, kind, payload in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 rights = array.array("i")
                 rights.frombytes(payload[: len(payload) - len(payload) % rights.itemsize])
                 self._descriptors.extend(rights)
+        if flags & socket.MSG_CTRUNC or len(self._descriptors) > _MAX_DESCRIPTORS:
+            raise ProtocolError("more descriptors than any frame has")
         if not data:
             self.closed = True
             return
         self._buffer += data
         while len(self._buffer) >= _HEADER.size:
             length, count = _HEADER.unpack_from(self._buffer)
-            if length > MAX_FRAME_BYTES:
+            if length > self._max_frame_bytes or count > _MAX_DESCRIPTORS:
                 raise ProtocolError(f"frame of {length} bytes")
             end = _HEADER.size + length
             if len(self._buffer) < end:
                 return
             message = json.loads(bytes(self._buffer[_HEADER.size : end]))
             del self._buffer[:end]
+            if len(self._descriptors) < count:
+                raise ProtocolError("descriptors are missing")
             descriptors, self._descriptors = self._descriptors[:count], self._descriptors[count:]
             yield message, descriptors
 
-    def discard(self) -> None:
-        """Close descriptors that arrived but were never claimed."""
-        for descriptor in self._descriptors:
-            os.close(descriptor)
-        self._descriptors.clear()
+    def unclaimed(self) -> list[int]:
+        """Descriptors that arrived without their frame; the caller owns them from here on."""
+        descriptors, self._descriptors = self._descriptors, []
+        return descriptors

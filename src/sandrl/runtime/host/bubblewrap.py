@@ -119,6 +119,15 @@ class BubblewrapLauncher:
             yield from ("--perms", "1777" if name.endswith("tmp") else "0755")
             yield from ("--dir", f"{rootfs.WRITABLE_HOME}/{name}")
             yield from ("--symlink", f"{rootfs.WRITABLE_HOME}/{name}", f"/{name}")
+        for path in request.directories:
+            if not path.startswith(tuple(f"/{name}" for name in rootfs.WRITABLE)):
+                yield from (
+                    "--dir",
+                    f"{rootfs.WRITABLE_HOME}{path}",
+                    "--symlink",
+                    f"{rootfs.WRITABLE_HOME}{path}",
+                    path,
+                )
         yield from ("--perms", "1777", "--size", str(_DEVICE_BYTES), "--tmpfs", "/dev/shm")
 
     async def close(self) -> None:

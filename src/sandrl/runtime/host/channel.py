@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
+import stat
 from collections.abc import Callable
 
 from sandrl.runtime.guest import wire
+
+logger = logging.getLogger(__name__)
 
 OnMessage = Callable[[wire.Message, list[int]], None]
 
@@ -24,7 +28,7 @@ class AgentChannel:
     def __init__(self, sock: socket.socket, on_message: OnMessage, on_close: Callable[[], None]) -> None:
         self._socket = sock
         self._socket.setblocking(False)
-        self._frames = wire.FrameReader(sock)
+        self._frames = wire.FrameReader(sock, wire.MAX_ANSWER_BYTES)
         self._on_message = on_message
         self._on_close = on_close
         self._unsent = bytearray()
@@ -68,8 +72,8 @@ class AgentChannel:
                 self._on_message(message, descriptors)
         except BlockingIOError:
             return
-        except (wire.ProtocolError, ValueError, KeyError, TypeError):
-            # Only our agent speaks here; whatever else does gets no second chance.
+        except Exception as error:  # noqa: BLE001 - only our agent speaks here; whatever else does gets no second chance
+            logger.warning("a sandbox's agent broke the protocol: %r", error)
             self.close()
             return
         if self._frames.closed:
@@ -84,11 +88,21 @@ class AgentChannel:
         self._loop.remove_reader(descriptor)
         self._loop.remove_writer(descriptor)
         self._socket.close()
-        self._frames.discard()
+        discard(self._frames.unclaimed())
         self._on_close()
 
 
-def close_all(descriptors: list[int]) -> None:
-    """Close descriptors that nobody will use."""
+def are_streams(descriptors: list[int]) -> bool:
+    """Whether descriptors from a sandbox are what an agent hands over: ends of pipes, and terminals."""
+    modes = [os.fstat(descriptor).st_mode for descriptor in descriptors]
+    return all(stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) for mode in modes)
+
+
+def discard(descriptors: list[int]) -> None:
+    """Close descriptors that nobody will use.
+
+    Not here: closing a socket may take as long as the sandbox it came from likes.
+    """
+    loop = asyncio.get_running_loop()
     for descriptor in descriptors:
-        os.close(descriptor)
+        loop.run_in_executor(None, os.close, descriptor)

@@ -20,12 +20,14 @@ class BootRequest:
     Attributes:
         image: Version of the interpreter (`3.11`).
         overlay: Name of a package overlay, or None.
+        directories: Absolute paths to make, and to make writable, besides the usual ones.
         memory_bytes: Limit of all its processes together.
         disk_bytes: Limit of all its files together.
     """
 
     image: str
     overlay: str | None = None
+    directories: tuple[str, ...] = ()
     memory_bytes: int = limits.MEMORY_BYTES
     disk_bytes: int = limits.DISK_BYTES
     inodes: int = limits.INODES

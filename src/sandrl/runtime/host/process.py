@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 _READ_BYTES = 1 << 16
+_LARGEST_SIDE = (1 << 16) - 1
 _BUFFERED_BYTES = 1 << 18
 
 
@@ -168,4 +169,5 @@ class GuestProcess:
     def resize(self, columns: int, rows: int) -> None:
         """Tell the terminal its size in characters."""
         if self.is_terminal and self._stdin is not None:
-            fcntl.ioctl(self._stdin, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+            size = struct.pack("HHHH", min(rows, _LARGEST_SIDE), min(columns, _LARGEST_SIDE), 0, 0)
+            fcntl.ioctl(self._stdin, termios.TIOCSWINSZ, size)

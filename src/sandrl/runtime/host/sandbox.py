@@ -12,7 +12,7 @@ from typing import Any
 
 from sandrl.runtime import limits
 from sandrl.runtime.guest import wire
-from sandrl.runtime.host.channel import AgentChannel, close_all
+from sandrl.runtime.host.channel import AgentChannel, are_streams, discard
 from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
 
@@ -86,14 +86,22 @@ class HostSandbox:
 
     def _on_message(self, message: wire.Message, descriptors: list[int]) -> None:
         event = message["event"]
-        if event == "started" and (waiter := self._starting.pop(message["id"], None)) and not waiter.done():
+        if not are_streams(descriptors):
+            discard(descriptors)
+            raise wire.ProtocolError("descriptors that are no streams")
+        if (
+            event == "started"
+            and len(descriptors) in (1, 2, 3)
+            and (waiter := self._starting.pop(message["id"], None))
+            and not waiter.done()
+        ):
             # A terminal is one descriptor for both directions; merged output comes without a third.
             stdout = descriptors[1] if len(descriptors) > 1 else descriptors[0]
             stderr = descriptors[2] if len(descriptors) > 2 else None
             process = self._processes[message["id"]] = GuestProcess(descriptors[0], stdout, stderr)
             waiter.set_result(process)
             return
-        close_all(descriptors)
+        discard(descriptors)
         if event == "started":
             self.kill(message["id"])  # whoever asked for it has gone away
         elif event == "exit":
@@ -177,7 +185,12 @@ class HostSandbox:
         exec_id = self._next_id
         waiter = self._starting[exec_id] = asyncio.get_running_loop().create_future()
         self._channel.send({"op": "exec", "id": exec_id, **request})
-        return exec_id, await waiter
+        try:
+            return exec_id, await asyncio.wait_for(waiter, limits.START_TIMEOUT_SECONDS)
+        except TimeoutError:
+            # Its agent is stuck, and with it everything that watches over this sandbox.
+            self._kill_all()
+            raise SandboxGoneError("the sandbox stopped answering") from None
 
     def kill(self, exec_id: int) -> None:
         """Kill a program with its descendants and its session."""

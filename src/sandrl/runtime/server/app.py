@@ -80,7 +80,7 @@ class Daemon:
         self._images = images
         self._choice = choice
         self._idle_timeout_seconds = idle_timeout_seconds
-        self._manager = SandboxManager(choice.launcher, images, f"local-{os.uname().nodename}")
+        self._manager = SandboxManager(choice.launcher, images, f"local-{os.uname().nodename}", directory.overlays)
         self._started = time.monotonic()
         self._token = secrets.token_urlsafe(32)
         self._guard = Guard(self._token)

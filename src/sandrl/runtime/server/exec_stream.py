@@ -7,17 +7,19 @@ accepted. When the call ends early (the client's deadline, a lost connection) th
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import Any
 
 import grpc
 from cwsandbox._proto import sandbox_pb2 as pb
 
+from sandrl.runtime import limits
 from sandrl.runtime.host.process import Exit, GuestProcess, Stream
 from sandrl.runtime.host.sandbox import HostSandbox, StartError
 from sandrl.runtime.server import faults
 from sandrl.runtime.server.records import Record
 
-_DEFAULT_COLUMNS, _DEFAULT_ROWS = 80, 24
+_DEFAULT_COLUMNS, _DEFAULT_ROWS, _LARGEST_SIDE = 80, 24, (1 << 16) - 1
 END = grpc.aio.EOF  # type: ignore[attr-defined] # the stubs do not know it
 _STREAMS = {Stream.STDOUT: pb.ExecStreamOutput.STREAM_STDOUT, Stream.STDERR: pb.ExecStreamOutput.STREAM_STDERR}
 
@@ -31,8 +33,13 @@ async def serve_exec(
     environment = record.plan.environment | dict(init.env)
     terminal = None
     if init.tty:
-        terminal = (init.tty_width or _DEFAULT_COLUMNS, init.tty_height or _DEFAULT_ROWS)
+        columns, rows = init.tty_width or _DEFAULT_COLUMNS, init.tty_height or _DEFAULT_ROWS
+        terminal = (min(columns, _LARGEST_SIDE), min(rows, _LARGEST_SIDE))
         environment.setdefault("TERM", "xterm-256color")
+    words = [*init.command, *environment, *environment.values()]
+    if sum(len(word.encode()) + 1 for word in words) > limits.MAX_COMMAND_BYTES:
+        await _report_unstartable(context, StartError(126, f'exec: "{init.command[0][:100]}": argument list too long'))
+        return
     try:
         number, process = await host.start(
             init.command, environment, directory=record.plan.directory, terminal=terminal
@@ -46,6 +53,7 @@ async def serve_exec(
     try:
         await context.write(ready)
         feeding = asyncio.ensure_future(_feed(process, context))
+        feeding.add_done_callback(functools.partial(_kill_unfed, host, number))
         while not isinstance(output := await process.next_output(), Exit):
             stream, data = output
             message = pb.ExecStreamResponse(output=pb.ExecStreamOutput(stream=_STREAMS[stream], data=data))
@@ -58,6 +66,12 @@ async def serve_exec(
     finally:
         if feeding is not None:
             feeding.cancel()
+
+
+def _kill_unfed(host: HostSandbox, number: int, feeding: asyncio.Task[None]) -> None:
+    """A program whose input broke would wait for the rest of it for ever."""
+    if not feeding.cancelled() and feeding.exception() is not None:
+        host.kill(number)
 
 
 async def _feed(process: GuestProcess, context: grpc.aio.ServicerContext[Any, Any]) -> None:

@@ -19,6 +19,7 @@ from sandrl.runtime import limits
 
 _REMEMBERED_FRAMES = 4096
 _FRAME_BYTES = 1 << 16
+_MERGED_BYTES, _MERGED_SECONDS = 1 << 14, 0.2
 _REMEMBERED_SESSIONS = 64
 
 
@@ -58,11 +59,26 @@ class Log:
 
     def append(self, data: bytes) -> None:
         """Add output, forgetting the oldest beyond the bound."""
-        self._chunks.append(Chunk(self._end, time.time(), data))
+        now = time.time()
+        last = self._chunks[-1] if self._chunks else None
+        if last is not None and len(last.data) + len(data) <= _MERGED_BYTES and now - last.arrived < _MERGED_SECONDS:
+            # A program that writes byte by byte must not cost an object per byte.
+            self._chunks[-1] = Chunk(last.start, last.arrived, last.data + data)
+        else:
+            self._chunks.append(Chunk(self._end, now, data))
         self._end += len(data)
         while self._chunks and self._end - self._chunks[0].start - len(self._chunks[0].data) > limits.LOG_MAX_BYTES:
             self._chunks.popleft()
         self._notify()
+
+    @property
+    def kept_bytes(self) -> int:
+        """How much is kept."""
+        return self._end - self._chunks[0].start if self._chunks else 0
+
+    def forget(self) -> None:
+        """Keep nothing of it."""
+        self._chunks.clear()
 
     def close(self) -> None:
         """No more will come."""

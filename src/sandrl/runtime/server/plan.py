@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +34,7 @@ _BASE_ENVIRONMENT = {
 # Numeric libraries start a thread per processor, each with memory of its own, whatever the sandbox's limit is.
 _OVERLAY_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _MAX_MEMORY_BYTES = 1 << 40
+_FIXED = frozenset((*rootfs.TOP_LEVEL, "usr", "etc", "dev", "proc", "sys"))
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|[kKMGTP]i?)?$")
 _OVERLAY_NAME = re.compile(r"[0-9a-f]{16,64}$")
 
@@ -45,7 +48,6 @@ class Plan:
         main: Its main program, or None to keep it alive without one.
         environment: What every program in it starts with.
         directory: Where programs in it start.
-        directories: To make before anything runs.
         files: Path and content, to write before anything runs.
         container: Name of its one container.
         lifetime_seconds: After which it is ended.
@@ -55,7 +57,6 @@ class Plan:
     main: tuple[str, ...] | None
     environment: dict[str, str]
     directory: str
-    directories: tuple[str, ...]
     files: tuple[tuple[str, bytes], ...]
     container: str
     lifetime_seconds: int
@@ -95,23 +96,41 @@ def make_plan(spec: pb.SandboxSpec, available: Sequence[images.Image]) -> Plan:
     environment = _BASE_ENVIRONMENT | image.environment | (_OVERLAY_ENVIRONMENT if overlay else {})
     environment |= dict(container.environment_variables)
     command = (container.command, tuple(container.args))
+    files = tuple((file.path, bytes(file.content)) for file in container.files)
+    directory = container.working_dir or rootfs.WORKING_DIRECTORY
+    parents = [path.rpartition("/")[0] or "/" for path, _ in files]
     boot = BootRequest(
         image=image.name,
         overlay=overlay,
+        directories=_writable([*mounts, *parents]) + _startable(directory),
         memory_bytes=_memory(container),
         disk_bytes=limits.DISK_BYTES + scratch_bytes,
     )
-    directory = container.working_dir or rootfs.WORKING_DIRECTORY
     return Plan(
         boot=boot,
         main=None if command == _KEEP_ALIVE or not command[0] else (command[0], *command[1]),
         environment=environment,
         directory=directory,
-        directories=tuple(dict.fromkeys([*mounts, *([directory] if container.working_dir else [])])),
-        files=tuple((file.path, bytes(file.content)) for file in container.files),
+        files=files,
         container=container.name or "main",
         lifetime_seconds=min(spec.max_lifetime_seconds or limits.MAX_LIFETIME_SECONDS, limits.MAX_LIFETIME_SECONDS),
     )
+
+
+def _writable(paths: Sequence[str]) -> tuple[str, ...]:
+    """Directories to make besides those a sandbox has, checked."""
+    for path in paths:
+        if not path.startswith("/") or "\0" in path or any(part in (".", "..") for part in path.split("/")):
+            raise faults.invalid(f"{path!r} is not an absolute path", "sandbox.spec.containers[0]")
+        if path.split("/")[1] in _FIXED or path == "/":
+            raise faults.invalid(f"{path!r} is read-only in a sandbox", "sandbox.spec.containers[0]")
+    return tuple(dict.fromkeys(path for path in paths if path.lstrip("/") not in rootfs.WRITABLE))
+
+
+def _startable(directory: str) -> tuple[str, ...]:
+    """The working directory, if it has to be made."""
+    fixed = directory == "/" or (directory.startswith("/") and directory.split("/")[1] in _FIXED)
+    return () if fixed else _writable([directory])
 
 
 def _image(reference: str, available: Sequence[images.Image]) -> images.Image:
@@ -201,9 +220,11 @@ def _scratch_volumes(spec: pb.SandboxSpec, container: pb.Container) -> tuple[int
             total += int(parse_quantity(volume.scratch.size)) if volume.scratch.size else 0
         except ValueError as error:
             raise faults.invalid(str(error), "sandbox.spec.volumes") from error
+    if total > os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
+        raise faults.invalid("scratch volumes larger than this machine's memory", "sandbox.spec.volumes")
     return total, [mount.mount_path for mount in container.volume_mounts]
 
 
-def same_spec(first: pb.SandboxSpec, second: pb.SandboxSpec) -> bool:
-    """Whether two requests declare the same sandbox."""
-    return first.SerializeToString(deterministic=True) == second.SerializeToString(deterministic=True)
+def digest(spec: pb.SandboxSpec) -> bytes:
+    """Tells two specs apart without keeping either."""
+    return hashlib.sha256(spec.SerializeToString(deterministic=True)).digest()

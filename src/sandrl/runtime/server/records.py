@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -55,6 +56,9 @@ class Record:
         self.ended = time.time()
         self.host = None
         self.log.close()
+        for file in self.spec.containers[0].files:
+            file.ClearField("content")
+        self.plan = dataclasses.replace(self.plan, files=())
         if self.lifetime is not None:
             self.lifetime.cancel()
         self.terminal.set()
@@ -93,18 +97,22 @@ class Registry:
     def __init__(self) -> None:
         self._records: OrderedDict[str, Record] = OrderedDict()
         self._terminated: OrderedDict[str, None] = OrderedDict()
+        self._logs_of_ended: deque[Record] = deque()
+        self._logged_bytes = 0
 
     def add(self, record: Record) -> None:
         """Know a sandbox."""
         self._records[record.sandbox_id] = record
 
-    def remove(self, record: Record) -> None:
-        """Forget a sandbox that never came to be."""
-        self._records.pop(record.sandbox_id, None)
-
     def retire(self, record: Record) -> None:
         """A sandbox ended: keep it among the last few thousand ended ones."""
         self._terminated[record.sandbox_id] = None
+        self._logs_of_ended.append(record)
+        self._logged_bytes += record.log.kept_bytes
+        while self._logged_bytes > limits.ENDED_LOGS_MAX_BYTES:
+            oldest_log = self._logs_of_ended.popleft().log
+            self._logged_bytes -= oldest_log.kept_bytes
+            oldest_log.forget()
         while len(self._terminated) > limits.TERMINATED_KEPT:
             oldest, _ = self._terminated.popitem(last=False)
             self._records.pop(oldest, None)
@@ -142,7 +150,7 @@ class Registry:
 def _parse_token(token: str) -> int | None:
     if not token:
         return None
-    if not token.isdigit():
+    if not (token.isascii() and token.isdigit() and len(token) < 20):
         raise faults.invalid(f"{token!r} is not a page token", "page_token")
     return int(token)
 

@@ -15,6 +15,7 @@ import time
 import uuid
 from collections import OrderedDict, deque
 from collections.abc import Coroutine, Sequence
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -26,14 +27,14 @@ from sandrl.runtime.host.process import Exit, GuestProcess
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
 from sandrl.runtime.server import faults
 from sandrl.runtime.server.files import write_file
-from sandrl.runtime.server.plan import Plan, make_plan, same_spec
+from sandrl.runtime.server.plan import Plan, digest, make_plan
 from sandrl.runtime.server.records import TERMINAL_STATES, Record, Registry
 
 logger = logging.getLogger(__name__)
 
 _SPARES = 2
 _CONCURRENT_BOOTS = 16
-_REMEMBERED_REQUESTS = 16_384
+_REMEMBERED_REQUESTS = 4_096
 
 
 class SandboxManager:
@@ -43,9 +44,11 @@ class SandboxManager:
         launcher: How sandboxes are started.
         images: What they may be started from; the first is the default.
         runner_id: This machine, as the protocol names it.
+        overlays: Where package overlays are.
     """
 
-    def __init__(self, launcher: Launcher, images: Sequence[Image], runner_id: str) -> None:
+    def __init__(self, launcher: Launcher, images: Sequence[Image], runner_id: str, overlays: Path) -> None:
+        self._overlays = overlays
         self.registry = Registry()
         self.runner_id = runner_id
         self.images = images
@@ -55,7 +58,7 @@ class SandboxManager:
         self._spares: deque[HostSandbox] = deque()
         self._spare_request = BootRequest(images[0].name)
         self._refill: asyncio.Task[None] | None = None
-        self._creations: OrderedDict[str, tuple[pb.SandboxSpec, asyncio.Future[Record]]] = OrderedDict()
+        self._creations: OrderedDict[str, tuple[bytes, asyncio.Future[Record]]] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
 
@@ -68,9 +71,10 @@ class SandboxManager:
         """
         if not request_id:
             return await self._create(spec)
+        declared = digest(spec)
         known = self._creations.get(request_id)
         if known is not None:
-            if not same_spec(known[0], spec):
+            if known[0] != declared:
                 raise faults.Fault(
                     grpc.StatusCode.INVALID_ARGUMENT,
                     f"request id {request_id!r} was used for a different sandbox",
@@ -78,7 +82,7 @@ class SandboxManager:
                 )
             return await asyncio.shield(known[1])
         creation = asyncio.ensure_future(self._create(spec))
-        self._creations[request_id] = (spec, creation)
+        self._creations[request_id] = (declared, creation)
         creation.add_done_callback(lambda done: self._forget_failed(request_id, done))
         if len(self._creations) > _REMEMBERED_REQUESTS:
             self._creations.popitem(last=False)
@@ -92,7 +96,8 @@ class SandboxManager:
     async def _create(self, spec: pb.SandboxSpec) -> Record:
         plan = make_plan(spec, self.images)
         record = Record(str(uuid.uuid4()), next(self._sequence), spec, plan)
-        self.registry.add(record)
+        if plan.boot.overlay is not None and not (self._overlays / plan.boot.overlay).is_dir():
+            raise faults.invalid(f"there is no package overlay {plan.boot.overlay!r}", "sandbox.spec.annotations")
         try:
             host = await self._booted(plan.boot)
             try:
@@ -102,16 +107,14 @@ class SandboxManager:
                 await host.destroy()
                 raise
         except (LaunchError, SandboxGoneError) as error:
-            self.registry.remove(record)
             logger.error("sandbox did not start: %s", error)
             raise faults.Fault(
                 grpc.StatusCode.UNAVAILABLE,
                 f"the sandbox did not start: {error}",
                 reason="CWSANDBOX_RUNNER_UNAVAILABLE",
             ) from error
-        except BaseException:
-            self.registry.remove(record)
-            raise
+        # Known only from here on: until a create has answered, there is nothing to find or to end.
+        self.registry.add(record)
         self._run(record, host)
         logger.debug("sandbox %s created", record.sandbox_id)
         return record
@@ -170,14 +173,6 @@ class SandboxManager:
                 return
 
     async def _prepare(self, host: HostSandbox, plan: Plan) -> None:
-        parents = [path.rpartition("/")[0] or "/" for path, _ in plan.files]
-        directories = [*plan.directories, *parents]
-        if directories:
-            end = await run_to_end(host, ["mkdir", "-p", "--", *directories], plan.environment)
-            if end.code != 0:
-                raise faults.invalid(
-                    f"cannot make {' or '.join(directories)}: the file system is read-only there", "spec"
-                )
         for path, content in plan.files:
             await write_file(host, path, content)
 
@@ -228,12 +223,3 @@ class SandboxManager:
         for record in self.registry.living():
             record.finish(pb.STATE_TERMINATED, "the runtime stopped")
         await self._launcher.close()
-
-
-async def run_to_end(host: HostSandbox, argv: Sequence[str], environment: dict[str, str]) -> Exit:
-    """Run a program without input, ignoring its output."""
-    _, process = await host.start(argv, environment)
-    process.close_stdin()
-    while not isinstance(output := await process.next_output(), Exit):
-        pass
-    return output

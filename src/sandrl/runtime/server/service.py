@@ -11,7 +11,7 @@ import grpc
 from cwsandbox._proto import sandbox_pb2 as pb
 from cwsandbox._proto import sandbox_pb2_grpc
 
-from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError
+from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
 from sandrl.runtime.server import faults
 from sandrl.runtime.server.exec_stream import END, serve_exec
 from sandrl.runtime.server.files import read_file, write_file
@@ -22,6 +22,15 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Answer = TypeVar("Answer")
 
 
+def as_fault(error: faults.Fault | SandboxGoneError | StartError) -> faults.Fault:
+    """What a failure below the protocol is in it."""
+    if isinstance(error, faults.Fault):
+        return error
+    if isinstance(error, StartError):
+        return faults.Fault(grpc.StatusCode.INTERNAL, str(error), reason="CWSANDBOX_FILE_IO_FAILED")
+    return faults.Fault(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+
+
 def _answering_faults(method: Callable[..., Awaitable[Answer]]) -> Callable[..., Awaitable[Answer]]:
     """Turn a `Fault` into the end of the call."""
 
@@ -29,10 +38,8 @@ def _answering_faults(method: Callable[..., Awaitable[Answer]]) -> Callable[...,
     async def answer(self: Any, request: Any, context: Context) -> Answer:
         try:
             return await method(self, request, context)
-        except faults.Fault as fault:
-            await fault.abort(context)
-        except SandboxGoneError as error:
-            await faults.Fault(grpc.StatusCode.FAILED_PRECONDITION, str(error)).abort(context)
+        except (faults.Fault, SandboxGoneError, StartError) as error:
+            await as_fault(error).abort(context)
 
     return answer
 
@@ -94,10 +101,8 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
                 raise faults.invalid("the first message must be `init`", "init")
             record, host = self._running(first.init.sandbox_id, first.init.container)
             await serve_exec(record, host, first.init, context)
-        except faults.Fault as fault:
-            await fault.abort(context)
-        except SandboxGoneError as error:
-            await faults.Fault(grpc.StatusCode.FAILED_PRECONDITION, str(error)).abort(context)
+        except (faults.Fault, SandboxGoneError) as error:
+            await as_fault(error).abort(context)
 
     async def StreamLogs(self, request: pb.StreamLogsRequest, context: Context) -> None:
         """The main program's output, with follow, tail, since and resume."""
