@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from sandrl import __version__
-from sandrl.cli import reward, runtime
+from sandrl.cli import problems, reward, runtime
 from sandrl.cli.text import visible
 from sandrl.errors import InterruptedRunError, SandrlError
 
@@ -46,6 +46,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("reward")(reward.reward)
+app.add_typer(problems.app)
 app.add_typer(runtime.app)
 
 # Typer carries its own copy of click in some releases; this is the class of all its complaints about a command line.

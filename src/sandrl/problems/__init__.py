@@ -4,6 +4,8 @@ from sandrl.problems.completions import Completion, LoadedCompletions, load_comp
 from sandrl.problems.demo import demo_completions, demo_problems
 from sandrl.problems.loading import LoadedProblems, load_problems
 from sandrl.problems.problem import EXIT_STATUS, Case, Problem
+from sandrl.problems.prompts import Prompt, render_prompt
+from sandrl.problems.references import reference_completions
 
 __all__ = [
     "EXIT_STATUS",
@@ -12,8 +14,11 @@ __all__ = [
     "LoadedCompletions",
     "LoadedProblems",
     "Problem",
+    "Prompt",
     "demo_completions",
     "demo_problems",
     "load_completions",
     "load_problems",
+    "reference_completions",
+    "render_prompt",
 ]

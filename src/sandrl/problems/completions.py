@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from pathlib import Path
 from sandrl.errors import InputError
 from sandrl.jsonl import BadRow, Row, read_rows
 from sandrl.problems.fields import Identifier, InputRow, parse_row
-from sandrl.problems.loading import no_rows
+from sandrl.problems.loading import did_you_mean, no_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +108,8 @@ def _parse(row: Row, source: str | Path) -> Completion:
 
 
 def _unknown_task(task_id: str, known: Collection[str], source: str | Path, line: int) -> InputError:
-    close = difflib.get_close_matches(task_id, known, n=1)
     return InputError(
-        f"no problem is called {task_id!r}" + (f"; is it {close[0]!r}?" if close else ""),
+        f"no problem is called {task_id!r}{did_you_mean(task_id, known)}",
         path=source,
         line=line,
         field="task_id",

@@ -7,13 +7,14 @@ thing, and an example of the format.
 from __future__ import annotations
 
 from sandrl.problems.completions import Completion, load_completions
-from sandrl.problems.loading import DATA, load_problems
+from sandrl.problems.loading import load_problems
 from sandrl.problems.problem import Problem
+from sandrl.problems.sources import DATA, DEMO_PROBLEMS
 
 
 def demo_problems() -> dict[str, Problem]:
     """Returns slow-sum, string-ops, delayed-error, syntax-error and slow-list, by `task_id`."""
-    return load_problems(DATA / "demo_problems.jsonl").problems
+    return load_problems(DEMO_PROBLEMS).problems
 
 
 def demo_completions() -> tuple[Completion, ...]:

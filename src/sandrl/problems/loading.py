@@ -1,21 +1,18 @@
-"""Problems from the bundled set or a file, all of them checked before the first sandbox starts."""
+"""Problems from wherever they are, all of them checked before the first sandbox starts."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandrl.errors import InputError
-from sandrl.jsonl import BadRow, read_rows
+from sandrl.jsonl import BadRow
+from sandrl.problems.mbpp import is_in_split
 from sandrl.problems.problem import Problem
 from sandrl.problems.rows import parse_problem
-
-BUNDLED = "bundled"
-"""The source that needs no file: the problems that come with sandrl."""
-
-DATA = Path(__file__).with_name("data")
-
-_WHAT_WORKS = "use `bundled`, or a local .jsonl or .jsonl.gz file"
+from sandrl.problems.sources import find_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,27 +27,42 @@ class LoadedProblems:
     problems: dict[str, Problem]
     skipped: tuple[InputError, ...] = ()
 
+    def find(self, task_id: str) -> Problem:
+        """Returns one problem.
+
+        Raises:
+            InputError: If there is none of that name.
+        """
+        if task_id not in self.problems:
+            hint = "sandrl problems ls --problems … lists them"
+            raise InputError(f"no problem is called {task_id!r}{did_you_mean(task_id, self.problems)}", hint=hint)
+        return self.problems[task_id]
+
 
 def load_problems(source: str | Path, *, skip_bad_rows: bool = False) -> LoadedProblems:
     """Loads problems.
 
     Args:
-        source: `bundled`, or a `.jsonl` or `.jsonl.gz` file with rows in sandrl's own, MBPP's or HumanEval's format.
+        source: `bundled`; `mbpp`, `humaneval` or `owner/name` of the dataset hub; or a `.jsonl`, `.jsonl.gz` or
+            `.parquet` file (`-` for JSON lines on standard input) with rows in sandrl's own, MBPP's or HumanEval's
+            format. All but `bundled` may name a split after a colon: `mbpp:test`; of a file, only MBPP's.
         skip_bad_rows: Leave bad rows out and report them, instead of refusing the file.
 
     Raises:
         InputError: If the source cannot be used, a row is bad, or no problem is left.
+        MissingExtraError: If it takes `datasets` to read, and that is not installed.
+        ServiceError: If it is on the hub, which does not answer, and the hub's cache has no copy.
     """
-    if source == BUNDLED:
-        source = DATA / "demo_problems.jsonl"
-    _require_supported(source)
+    found = find_source(source)
     problems: dict[str, Problem] = {}
     lines: dict[str, int] = {}
     skipped: list[InputError] = []
-    for row in read_rows(source):
+    for row in found.read():
         try:
             if isinstance(row, BadRow):
                 raise row.error
+            if found.mbpp_split is not None and not is_in_split(row, found.mbpp_split, source):
+                continue
             problem = parse_problem(row, source)
             if problem.task_id in problems:
                 message = f"{problem.task_id!r} is taken by line {lines[problem.task_id]}"
@@ -63,6 +75,8 @@ def load_problems(source: str | Path, *, skip_bad_rows: bool = False) -> LoadedP
             problems[problem.task_id] = problem
             lines[problem.task_id] = row.line
     if not problems:
+        if found.mbpp_split is not None and not skipped:
+            raise InputError(f"no row is in the split {found.mbpp_split!r}", path=source)
         raise no_rows("problems", source, skipped)
     return LoadedProblems(problems, tuple(skipped))
 
@@ -74,12 +88,7 @@ def no_rows(noun: str, source: str | Path, skipped: list[InputError]) -> InputEr
     return InputError(f"no {noun} are left: all {len(skipped)} rows are bad, the first is: {skipped[0]}", path=source)
 
 
-def _require_supported(source: str | Path) -> None:
-    path = Path(source)
-    if path.exists():
-        if path.suffix == ".parquet":
-            raise InputError("parquet files cannot be read yet", path=source, hint=_WHAT_WORKS)
-        return
-    if path.suffix in (".jsonl", ".gz", ".json", ".parquet") or isinstance(source, Path):
-        raise InputError("no such file", path=source)
-    raise InputError(f"no problem set or file is called {str(source)!r}", hint=_WHAT_WORKS)
+def did_you_mean(task_id: str, known: Collection[str]) -> str:
+    """Names the problem that may have been meant, as the end of a message; nothing if none comes close."""
+    close = difflib.get_close_matches(task_id, known, n=1)
+    return f"; is it {close[0]!r}?" if close else ""

@@ -36,7 +36,9 @@ class Problem:
         tests: Python snippets that raise unless the code is right; each is one check.
         cases: Runs of the code as a program; each is one check.
         check: `exit_status` where running to the end is all that is asked.
-        setup: Python code that runs before the tests.
+        setup: Python code that the tests need. It runs after the completion and may use what that defines (MBPP builds
+            trees of the completion's own class); it is tried before it, too, for the completion that uses what it
+            defines. So a completion may see it, and expected values belong in the tests.
         entry_point: Name of the function or class asked for, where one is.
         reference: A solution known to be right.
         timeout_seconds: Wall time for all checks, where the problem needs its own limit.
@@ -51,3 +53,15 @@ class Problem:
     entry_point: str | None = None
     reference: str | None = None
     timeout_seconds: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """What its checks are: `tests`, `cases` or `exit_status`."""
+        if self.check is not None:
+            return self.check
+        return "cases" if self.cases else "tests"
+
+    @property
+    def check_count(self) -> int:
+        """How many checks it has."""
+        return 1 if self.check is not None else len(self.cases) or len(self.tests)

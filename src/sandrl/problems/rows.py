@@ -6,6 +6,7 @@ anything else must be our own. Once its format is recognised, a row must be righ
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +15,7 @@ from pydantic import Field
 from sandrl.errors import InputError
 from sandrl.jsonl import Row
 from sandrl.problems.fields import Identifier, InputRow, Seconds, parse_row
+from sandrl.problems.mbpp import is_mbpp
 from sandrl.problems.problem import Case, Problem
 
 
@@ -70,6 +72,7 @@ class MbppRow(InputRow):
             prompt=self.text if self.text is not None else self.prompt or "",
             tests=tuple(self.test_list),
             setup="\n".join(filter(None, [*self.test_imports, self.test_setup_code])),
+            entry_point=_called_name(self.test_list, self.code or ""),
             reference=self.code,
         )
 
@@ -108,8 +111,14 @@ def parse_problem(row: Row, path: str | Path) -> Problem:
     return problem
 
 
+def _called_name(tests: list[str], code: str) -> str | None:
+    """The first name that the tests call and the solution defines: MBPP says nowhere else what it asks for."""
+    defined = set(re.findall(r"^(?:def|class)[ \t]+(\w+)", code, re.MULTILINE))
+    return next((name for test in tests for name in re.findall(r"(\w+)\s*\(", test) if name in defined), None)
+
+
 def _format_of(row: Row) -> type[ProblemRow] | type[MbppRow] | type[HumanEvalRow]:
-    if "test_list" in row.value:
+    if is_mbpp(row.value):
         return MbppRow
     if "test" in row.value and "entry_point" in row.value:
         return HumanEvalRow
@@ -135,5 +144,5 @@ def _require_checks(problem: Problem, row: Row, path: str | Path) -> None:
     for position, test in enumerate(problem.tests):
         # An empty test passes whatever the code does.
         if not test.strip():
-            field = "test_list" if "test_list" in row.value else "tests"
+            field = "test_list" if is_mbpp(row.value) else "tests"
             raise InputError("checks nothing", path=path, line=row.line, field=f"{field}[{position}]")

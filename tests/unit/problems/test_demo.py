@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from sandrl.problems import demo_completions, demo_problems, load_problems
+from sandrl.problems import demo_completions, demo_problems
 
 TASK_IDS = ["slow-sum", "string-ops", "delayed-error", "syntax-error", "slow-list"]
 
 
-def test_the_demo_set_is_what_the_bundled_problems_are() -> None:
+def test_the_demo_set_has_five_problems() -> None:
     assert list(demo_problems()) == TASK_IDS
-    assert load_problems("bundled").problems == demo_problems()
 
 
 def test_every_demo_problem_has_a_reference_and_one_completion() -> None:

@@ -68,7 +68,7 @@ def test_an_mbpp_row_is_recognised_in_its_full_and_its_sanitized_form(tmp_path: 
     problems = load_problems(written(tmp_path / "p.jsonl", full, sanitized)).problems
     assert problems["11"] == Problem(
         "11", "Double it.", tests=("assert double(2) == 4", "assert double(0) == 0"), setup="import math",
-        reference="def double(n): return 2 * n",
+        entry_point="double", reference="def double(n): return 2 * n",
     )  # fmt: skip
     assert problems["12"].prompt == "Double it."
     assert problems["12"].setup == "import math\nimport re"
@@ -167,8 +167,12 @@ def test_a_compressed_file_is_read(tmp_path: Path) -> None:
     ("source", "reason"),
     [
         ("nowhere/p.jsonl", "nowhere/p.jsonl: no such file"),
-        ("mbpp", "no problem set or file is called 'mbpp'"),
-        ("owner/dataset", "no problem set or file is called 'owner/dataset'"),
+        ("nowhere", "no problem set or file is called 'nowhere'"),
+        ("nowhere:test", "no problem set or file is called 'nowhere:test'"),
+        ("bundled:test", "no problem set or file is called 'bundled:test'"),
+        ("a/b/c", "no problem set or file is called 'a/b/c'"),
+        ("mbpp:dev", "MBPP has no split 'dev'"),
+        ("nowhere.jsonl:test", "nowhere.jsonl: no such file"),
         ("/", "/: is a directory, not a file"),
     ],
 )
@@ -176,11 +180,3 @@ def test_a_source_that_cannot_be_used_says_so(source: str, reason: str) -> None:
     with pytest.raises(InputError) as caught:
         load_problems(source)
     assert str(caught.value) == reason
-
-
-def test_parquet_is_refused_with_what_works(tmp_path: Path) -> None:
-    path = tmp_path / "p.parquet"
-    path.write_bytes(b"PAR1")
-    error = refusal(path)
-    assert "parquet files cannot be read yet" in str(error)
-    assert ".jsonl" in str(error.hint)

@@ -1,0 +1,185 @@
+"""Rows from parquet files and from the dataset hub: the one module that needs `datasets`.
+
+The design decision: fetching and reading are two steps. The hub's own client fetches the files of one revision; it
+retries for half a minute where no hub answers, so a short probe finds that out first and the client then looks in its
+cache alone. `datasets` reads what lies on the disk and never the network.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, cast
+
+from sandrl.errors import InputError, MissingExtraError, ServiceError
+from sandrl.extras import require
+from sandrl.jsonl import Row
+
+EXTRA = "grpo"
+"""An extra that brings `datasets`."""
+
+PROBE_SECONDS = 4.0
+"""How long the hub may take to answer at all; name resolution included, which knows no timeout of its own."""
+
+_FILES = ("*.md", "*.parquet", "*.jsonl", "*.jsonl.gz", "*.json")
+
+
+@dataclass(frozen=True, slots=True)
+class HubDataset:
+    """A dataset of the hub.
+
+    Attributes:
+        repository: Its id, `owner/name`.
+        revision: The commit or branch to take.
+        configuration: Which of its configurations; None where it has but one.
+    """
+
+    repository: str
+    revision: str = "main"
+    configuration: str | None = None
+
+
+def read_parquet(path: Path) -> list[Row]:
+    """Reads a parquet file; its rows are numbered from 1.
+
+    Raises:
+        MissingExtraError: If `datasets` is not installed.
+        InputError: If the file is no parquet file.
+    """
+    datasets = _require("datasets", str(path))
+    with _silenced(datasets):
+        try:
+            dataset = datasets.Dataset.from_parquet(str(path), keep_in_memory=True)
+        except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
+            raise InputError(f"cannot be read as parquet: {_reason(error)}", path=path) from error
+    return numbered(dataset)
+
+
+def read_hub(dataset: HubDataset) -> dict[str, list[Row]]:
+    """Reads a dataset of the hub, from the hub's cache where the hub does not answer.
+
+    Returns:
+        The rows of each split, numbered from 1.
+
+    Raises:
+        MissingExtraError: If `datasets` is not installed.
+        ServiceError: If the hub does not answer and its cache has no copy.
+        InputError: If there is no such dataset, or it cannot be read.
+    """
+    datasets = _require("datasets", dataset.repository)
+    with _silenced(datasets):
+        directory = _fetch(dataset)
+        try:
+            splits = datasets.load_dataset(directory, name=dataset.configuration)
+        except (OSError, ValueError, datasets.exceptions.DatasetsError) as error:
+            raise InputError(f"cannot be read: {_reason(error)}", path=dataset.repository) from error
+    return {str(split): numbered(rows) for split, rows in splits.items()}
+
+
+def numbered(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Numbers rows from 1 and leaves out what is null: a table has every column in every row."""
+    return [Row(number, cast("dict[str, Any]", _without_nulls(row))) for number, row in enumerate(rows, 1)]
+
+
+def hub_answers(address: str, timeout_seconds: float = PROBE_SECONDS) -> bool:
+    """Whether anything answers at an address: any HTTP status will do."""
+    answers: SimpleQueue[bool] = SimpleQueue()
+    # A thread of its own, because looking up a name cannot be given a time limit.
+    threading.Thread(target=lambda: answers.put(_asked(address, timeout_seconds)), daemon=True).start()
+    try:
+        return answers.get(timeout=timeout_seconds)
+    except Empty:
+        return False
+
+
+def _asked(address: str, timeout_seconds: float) -> bool:
+    # Imported on use: who reads a local file should not wait for all of HTTP.
+    import ssl
+    from http.client import HTTPException
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request, urlopen
+
+    try:
+        urlopen(Request(address, method="HEAD"), timeout=timeout_seconds).close()
+    except HTTPError as error:
+        error.close()
+        return True
+    except URLError as error:
+        # Something is there; whether its certificate is good is for the hub's client to say, which has its own list.
+        return isinstance(error.reason, ssl.SSLError)
+    except (OSError, ValueError, HTTPException):
+        return False
+    return True
+
+
+def _fetch(dataset: HubDataset) -> str:
+    """Makes sure the files of a dataset are in the hub's cache; returns the directory they are in."""
+    hub = _require("huggingface_hub", dataset.repository)
+    constants = _require("huggingface_hub.constants", dataset.repository)
+    errors = _require("huggingface_hub.errors", dataset.repository)
+    reachable = not constants.HF_HUB_OFFLINE and hub_answers(constants.ENDPOINT)
+    try:
+        return str(
+            hub.snapshot_download(
+                dataset.repository,
+                repo_type="dataset",
+                revision=dataset.revision,
+                allow_patterns=list(_FILES),
+                local_files_only=not reachable,
+            )
+        )
+    except errors.RepositoryNotFoundError as error:
+        raise InputError(f"the hub has no dataset {dataset.repository!r}, or none for these credentials") from error
+    except errors.RevisionNotFoundError as error:
+        raise InputError(f"the dataset {dataset.repository!r} has no revision {dataset.revision!r}") from error
+    except Exception as error:  # the client lets errors of several HTTP libraries through
+        if reachable:
+            what = f"{dataset.repository} could not be fetched from {constants.ENDPOINT}: {_reason(error)}"
+        elif constants.HF_HUB_OFFLINE:
+            what = f"HF_HUB_OFFLINE is set, and {dataset.repository} is not in {constants.HF_HUB_CACHE}"
+        else:
+            what = f"{constants.ENDPOINT} does not answer, and {dataset.repository} is not in {constants.HF_HUB_CACHE}"
+        hint = "give a local file instead (--problems FILE), or a cached copy: set HF_HOME to a cache that has it"
+        raise ServiceError(what, hint=hint) from error
+
+
+def _require(module: str, wanted: str) -> Any:
+    try:
+        return require(module, extra=EXTRA)
+    except MissingExtraError as error:
+        hint = f"{error.hint}, or give a local .jsonl file"
+        raise MissingExtraError(f"{wanted} needs `datasets`: {error.message}", hint=hint) from error
+
+
+@contextmanager
+def _silenced(datasets: Any) -> Iterator[None]:
+    """Keeps bars and logs of the libraries off the terminal: sets are small, and errors are told by us."""
+    hub_utils = require("huggingface_hub.utils", extra=EXTRA)
+    shown = [each for each in (datasets, hub_utils) if not each.are_progress_bars_disabled()]
+    verbosity = datasets.logging.get_verbosity()
+    datasets.logging.set_verbosity(datasets.logging.CRITICAL)
+    for each in shown:
+        each.disable_progress_bars()
+    try:
+        yield
+    finally:
+        datasets.logging.set_verbosity(verbosity)
+        for each in shown:
+            each.enable_progress_bars()
+
+
+def _without_nulls(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of the error at the root, where a library wrapped it."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,87 @@
+"""The text a model is shown: the task, and at most a few of the checks its answer will meet.
+
+The design decision: checks stay hidden unless asked for, because a model that sees all of them can answer with a table.
+What is shown is counted in single asserts, not in snippets: HumanEval packs a whole suite into one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+
+from sandrl.problems.problem import Case, Problem
+
+SHOWN_TESTS = 1
+"""How many checks a prompt shows unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a model is shown of a problem.
+
+    Attributes:
+        text: The text.
+        shown: How many of the problem's checks it gives away.
+        hidden: How many it keeps to itself.
+    """
+
+    text: str
+    shown: int
+    hidden: int
+
+
+def render_prompt(problem: Problem, *, show_tests: int = SHOWN_TESTS) -> Prompt:
+    """Renders the text a model is shown.
+
+    Args:
+        problem: What is asked.
+        show_tests: How many asserts or cases to show at most, from the first on. A test with more asserts than are left
+            ends what is shown, so that none is shown in part.
+
+    Returns:
+        The prompt, and how many checks it shows and hides. It names the entry point where nothing else in it does.
+    """
+    parts = [problem.prompt.strip("\n")]
+    tests = _within(problem.tests, show_tests)
+    cases = problem.cases[: max(show_tests, 0)]
+    if problem.entry_point and not _names(problem.entry_point, problem.prompt, *tests):
+        parts.append(f"Name it `{problem.entry_point}`.")
+    if tests:
+        parts.append(f"Your code should pass {'this test' if len(tests) == 1 else 'these tests'}:")
+        parts.append(_fenced("\n".join(test.strip("\n") for test in tests), "python"))
+    parts += [_example(case) for case in cases]
+    shown = len(tests) + len(cases)
+    return Prompt("\n\n".join(parts), shown, problem.check_count - shown)
+
+
+def _within(tests: tuple[str, ...], asserts: int) -> tuple[str, ...]:
+    """The first tests that together have at most so many asserts."""
+    for count, test in enumerate(tests):
+        asserts -= _count_asserts(test)
+        if asserts < 0:
+            return tests[:count]
+    return tests
+
+
+def _count_asserts(test: str) -> int:
+    try:
+        nodes = list(ast.walk(ast.parse(test)))
+    except (SyntaxError, ValueError, RecursionError):
+        return 1
+    return max(sum(isinstance(node, ast.Assert) for node in nodes), 1)
+
+
+def _names(name: str, *texts: str) -> bool:
+    return any(re.search(rf"\b{re.escape(name)}\b", text) for text in texts)
+
+
+def _example(case: Case) -> str:
+    return f"Example input:\n\n{_fenced(case.stdin)}\n\nIts output:\n\n{_fenced(case.stdout)}"
+
+
+def _fenced(text: str, language: str = "") -> str:
+    """A fenced block, its fence longer than any in the text."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(longest + 1, 3)
+    return f"{fence}{language}\n{text.removesuffix(chr(10))}\n{fence}"

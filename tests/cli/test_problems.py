@@ -1,0 +1,171 @@
+"""`sandrl problems` as a user runs it, piped."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run
+
+SQUARE: dict[str, Any] = {
+    "task_id": "square",
+    "prompt": "Square a number.",
+    "tests": ["assert square(2) == 4", "assert square(-3) == 9"],
+    "entry_point": "square",
+    "reference": "def square(n):\n    return n * n\n",
+}
+ECHO: dict[str, Any] = {
+    "task_id": "echo",
+    "prompt": "Print what you read.",
+    "cases": [{"stdin": "a\n", "stdout": "a\n"}, {"stdin": "b\n", "stdout": "b\n"}],
+    "reference": "print(input())",
+}
+# Its author forgot that a negative number has a cube, too.
+CUBE = {**SQUARE, "task_id": "cube", "entry_point": "cube", "reference": "def cube(n):\n    return abs(n) ** 3\n"}
+CUBE["tests"] = ["assert cube(2) == 8", "assert cube(-2) == -8"]
+
+
+def written(path: Path, *rows: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_the_bundled_set_is_listed(sandrl: Run) -> None:
+    done = sandrl("problems", "ls")
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[0] == ["id", "checks", "number", "entry", "point"]
+    assert ["museum-ticket", "tests", "4", "museum_ticket"] in lines
+    assert ["robot-walk", "cases", "4", "-"] in lines
+    assert ["slow-sum", "tests", "1", "slow_sum"] in lines
+    assert len(lines) > 45
+
+
+def test_a_list_is_one_json_document(sandrl: Run, tmp_path: Path) -> None:
+    path = written(tmp_path / "p.jsonl", SQUARE, {**ECHO, "reference": None, "timeout_seconds": 2})
+    document = json.loads(sandrl("problems", "ls", path, "--json").stdout)
+    assert document == {
+        "source": str(path),
+        "n": 2,
+        "problems": [
+            {
+                "task_id": "square", "kind": "tests", "checks": 2, "entry_point": "square", "has_reference": True,
+                "timeout_seconds": None,
+            },
+            {
+                "task_id": "echo", "kind": "cases", "checks": 2, "entry_point": None, "has_reference": False,
+                "timeout_seconds": 2.0,
+            },
+        ],
+    }  # fmt: skip
+
+
+def test_a_problem_is_shown_as_a_model_sees_it(sandrl: Run, tmp_path: Path) -> None:
+    path = written(tmp_path / "p.jsonl", SQUARE)
+    done = sandrl("problems", "show", "square", "--problems", path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (
+        "# square: 2 tests (1 shown, 1 hidden), entry point square\n\n"
+        "Square a number.\n\nYour code should pass this test:\n\n```python\nassert square(2) == 4\n```\n"
+    )
+
+
+def test_more_tests_and_the_reference_are_shown_when_asked_for(sandrl: Run, tmp_path: Path) -> None:
+    path = written(tmp_path / "p.jsonl", SQUARE)
+    words = ("problems", "show", "square", "--problems", path, "--show-tests", "2", "--reference")
+    done = sandrl(*words)
+    assert "assert square(2) == 4\nassert square(-3) == 9\n" in done.stdout
+    assert done.stdout.endswith("# Reference\n\ndef square(n):\n    return n * n\n\n")
+    document = json.loads(sandrl(*words, "--json").stdout)
+    assert (document["shown"], document["hidden"], document["reference"]) == (2, 0, SQUARE["reference"])
+    assert "assert square(-3) == 9" in document["prompt"]
+
+
+def test_the_reference_stays_out_of_the_document_unless_asked_for(sandrl: Run) -> None:
+    assert "reference" not in json.loads(sandrl("problems", "show", "slow-sum", "--json").stdout)
+
+
+def test_what_a_problem_says_to_the_terminal_is_made_visible_and_blanks_are_kept(sandrl: Run, tmp_path: Path) -> None:
+    hostile = {**SQUARE, "prompt": "Two  blanks\tand \x1b[2J\r\nan indent:\n    x\u202e"}
+    done = sandrl("problems", "show", "square", "--problems", written(tmp_path / "p.jsonl", hostile))
+    assert "\x1b" not in done.stdout
+    assert "\u202e" not in done.stdout
+    assert "Two  blanks and \\x1b[2J\nan indent:\n    x\\u202e\n" in done.stdout
+
+
+def test_an_unknown_problem_is_told_which_may_be_meant(sandrl: Run) -> None:
+    done = sandrl("problems", "show", "slow-sun")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "sandrl: error: no problem is called 'slow-sun'; is it 'slow-sum'?\n"
+        "  hint: sandrl problems ls --problems … lists them\n"
+    )
+
+
+def test_a_set_that_is_none_names_what_works(sandrl: Run) -> None:
+    done = sandrl("problems", "ls", "nonsense")
+    assert done.returncode == 2
+    assert "no problem set or file is called 'nonsense'" in done.stderr
+    assert "`bundled`, `mbpp`, `humaneval`" in done.stderr
+
+
+@pytest.mark.skipif(find_spec("datasets") is not None, reason="`datasets` is installed here")
+def test_mbpp_without_its_extra_names_the_command_that_installs_it(sandrl: Run) -> None:
+    done = sandrl("problems", "ls", "mbpp:test")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "sandrl: error: google-research-datasets/mbpp needs `datasets`: the package 'datasets' is not installed\n"
+        "  hint: pip install 'sandrl[grpo]', or give a local .jsonl file\n"
+    )
+
+
+def test_every_bundled_reference_passes_in_a_real_sandbox(sandrl: Run) -> None:
+    done = sandrl("problems", "validate", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    summary = document["summary"]
+    assert summary["n"] == summary["passed"] == len(document["results"]) > 45
+    assert (summary["failed"], summary["unscorable"], summary["without_reference"]) == ([], 0, 0)
+    assert summary["statuses"] == {"passed": summary["n"]}
+    assert sum(summary["trust"].values()) == summary["n"]
+
+
+def test_a_reference_that_fails_is_named_and_ends_the_command_with_1(sandrl: Run, tmp_path: Path) -> None:
+    path = written(tmp_path / "p.jsonl", SQUARE, CUBE, ECHO, {**ECHO, "task_id": "no-reference", "reference": None})
+    done = sandrl("problems", "validate", "--problems", path, "-c", "2")
+    assert done.returncode == 1
+    failed, rate, statuses, trust = done.stdout.splitlines()
+    assert failed.startswith("  Problem 1 (cube): reward=0.0 [FAIL] check 2 of 2: ")
+    assert rate.startswith("References that pass: 2/3 (66.7%), in ")
+    assert statuses == "Statuses: 2 passed, 1 failed"
+    assert trust.startswith("Trust: ")
+    assert "warning: 1 problems have no reference solution and are left out" in done.stderr
+    assert done.stderr.endswith("sandrl: error: 1 of 3 reference solutions fail their own checks\n")
+
+
+def test_a_limit_validates_the_first_problems_only(sandrl: Run, tmp_path: Path) -> None:
+    path = written(tmp_path / "p.jsonl", SQUARE, CUBE)
+    done = sandrl("problems", "validate", "--problems", path, "--limit", "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("References that pass: 1/1 (100.0%)")
+
+
+def test_a_set_without_references_cannot_be_validated(sandrl: Run, tmp_path: Path) -> None:
+    path = written(tmp_path / "p.jsonl", {**SQUARE, "reference": None})
+    done = sandrl("problems", "validate", "--problems", path)
+    assert done.returncode == 2
+    assert done.stderr == f"sandrl: error: {path}: field 'reference': no problem has a reference solution\n"
+
+
+def test_completions_of_the_bundled_set_are_scored(sandrl: Run, tmp_path: Path) -> None:
+    code = "def rice_grains(squares):\n    return 2 ** squares - 1\n"
+    path = written(tmp_path / "c.jsonl", {"task_id": "rice-grains", "code": code}, {"task_id": "is-even", "code": ""})
+    done = sandrl("reward", path, "--json")
+    assert done.returncode == 2
+    assert "no problem is called 'is-even'" in done.stderr
+    done = sandrl("reward", path, "--json", "--skip-bad-rows")
+    assert [result["reward"] for result in json.loads(done.stdout)["results"]] == [1.0]
