@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import SANDRL, Run
 
 SQUARE: dict[str, Any] = {
     "task_id": "square",
@@ -138,13 +141,40 @@ def test_a_reference_that_fails_is_named_and_ends_the_command_with_1(sandrl: Run
     path = written(tmp_path / "p.jsonl", SQUARE, CUBE, ECHO, {**ECHO, "task_id": "no-reference", "reference": None})
     done = sandrl("problems", "validate", "--problems", path, "-c", "2")
     assert done.returncode == 1
-    failed, rate, statuses, trust = done.stdout.splitlines()
+    failed, rate, statuses, trust, *_ = done.stdout.splitlines()
     assert failed.startswith("  Problem 1 (cube): reward=0.0 [FAIL] check 2 of 2: ")
     assert rate.startswith("References that pass: 2/3 (66.7%), in ")
     assert statuses == "Statuses: 2 passed, 1 failed"
     assert trust.startswith("Trust: ")
     assert "warning: 1 problems have no reference solution and are left out" in done.stderr
     assert done.stderr.endswith("sandrl: error: 1 of 3 reference solutions fail their own checks\n")
+
+
+def test_a_problem_whose_checks_cannot_be_split_from_the_code_is_named(sandrl: Run, tmp_path: Path) -> None:
+    typed = {**SQUARE, "task_id": "typed", "prompt": "Drop what is of a type."}
+    typed["reference"] = "def drop(items, kind):\n    return [item for item in items if type(item) is not kind]\n"
+    # The same type must mean the same thing on both sides.
+    typed["tests"] = ["class Mark: pass\nassert drop([1, Mark()], Mark) == [1]"]
+    path = written(tmp_path / "p.jsonl", typed)
+    summary = json.loads(sandrl("problems", "validate", "--problems", path, "--json").stdout)["summary"]
+    assert (summary["passed"], summary["in_process"]) == (1, ["typed"])
+    assert sandrl("problems", "validate", "--problems", path).stdout.endswith("In process: typed\n")
+
+
+def test_an_interrupted_validation_tells_how_far_it_came(tmp_path: Path) -> None:
+    slow = [
+        {**ECHO, "task_id": f"slow-{n}", "reference": "import time; time.sleep(1); print(input())"} for n in range(9)
+    ]
+    path = written(tmp_path / "p.jsonl", *slow)
+    words = (*SANDRL, "problems", "validate", "--problems", str(path), "-c", "1")
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert any(line.startswith("Job: ") for line in process.stderr)
+        process.send_signal(signal.SIGINT)
+        _, remarks = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopping: finishing " in remarks
+    assert re.search(r"sandrl: error: interrupted: [0-8] of 9 references were judged$", remarks.rstrip())
 
 
 def test_a_limit_validates_the_first_problems_only(sandrl: Run, tmp_path: Path) -> None:

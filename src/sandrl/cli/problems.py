@@ -24,6 +24,7 @@ _SOURCE = "`bundled`, `mbpp[:SPLIT]`, `humaneval`, a dataset of the hub (owner/n
 _SourceOption = Annotated[str, typer.Option(metavar="SET|FILE", help=_SOURCE)]
 _JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 _SANDBOXES = "Sandboxes"
+_MOST_NAMES = 20
 
 
 @app.command("ls")
@@ -176,6 +177,11 @@ def _counts(report: ScoreReport) -> dict[str, dict[str, int]]:
     return {"statuses": dict(statuses.most_common()), "trust": dict(trusts.most_common())}
 
 
+def _in_process(report: ScoreReport) -> list[str]:
+    """The problems whose checks could not be kept out of the completion's process."""
+    return [result.task_id for result in report.results if result.trust == "in_process"]
+
+
 def _validation_document(report: ScoreReport, source: str, without: int, seconds: float) -> dict[str, Any]:
     from sandrl.rewards import report_document
 
@@ -190,6 +196,7 @@ def _validation_document(report: ScoreReport, source: str, without: int, seconds
         "pass_rate": summary.pass_rate,
         **_counts(report),
         "failed": [result.task_id for result in report.results if not result.is_pass],
+        "in_process": _in_process(report),
         "seconds": round(seconds, 3),
     }
     return document
@@ -197,6 +204,7 @@ def _validation_document(report: ScoreReport, source: str, without: int, seconds
 
 def _print_validation(report: ScoreReport, seconds: float) -> None:
     from sandrl.cli.scores import result_line
+    from sandrl.cli.text import visible
 
     for result in report.results:
         if not result.is_pass:
@@ -206,6 +214,9 @@ def _print_validation(report: ScoreReport, seconds: float) -> None:
     typer.echo(f"References that pass: {summary.passed}/{summary.scored}{rate}, in {seconds:.1f} s")
     for name, counts in _counts(report).items():
         typer.echo(f"{name.capitalize()}: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
+    if names := _in_process(report):
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        typer.echo("In process: " + ", ".join(visible(name) for name in names[:_MOST_NAMES]) + more)
 
 
 def _raise_for_validation(report: ScoreReport, cleanup_error: CleanupError | None) -> None:

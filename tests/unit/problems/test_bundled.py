@@ -9,6 +9,7 @@ import ast
 import contextlib
 import io
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,6 +58,11 @@ def test_the_set_is_large_enough_and_of_both_kinds() -> None:
     assert len(OWN) >= 40
     assert len(PROGRAMS) >= 8
     assert len(FUNCTIONS) + len(PROGRAMS) == len(OWN)
+
+
+def test_the_documentation_counts_right() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "problems.md").read_text(encoding="utf-8")
+    assert f"{len(OWN)} original problems, {len(PROGRAMS)} of them programs" in page
 
 
 def test_the_demo_problems_are_in_it_too() -> None:
