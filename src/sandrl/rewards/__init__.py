@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sandrl.rewards.document import report_document, result_document
     from sandrl.rewards.extraction import Extraction, extract
-    from sandrl.rewards.judge import Execution, InProcessJudge, Judge, Limits
+    from sandrl.rewards.judge import Execution, InProcessJudge, IsolatedJudge, Judge, Limits
     from sandrl.rewards.policies import RewardPolicy, binary, reward_of
     from sandrl.rewards.run import RewardRequest, RewardRun, run_reward
     from sandrl.rewards.scoring import ScoreOptions, ScoreReport, extract_code, score
@@ -23,6 +23,7 @@ __all__ = [
     "Execution",
     "Extraction",
     "InProcessJudge",
+    "IsolatedJudge",
     "Judge",
     "Limits",
     "RewardPolicy",
@@ -50,7 +51,7 @@ __all__ = [
 _MODULES = {
     "document": ("report_document", "result_document"),
     "extraction": ("Extraction", "extract"),
-    "judge": ("Execution", "InProcessJudge", "Judge", "Limits"),
+    "judge": ("Execution", "InProcessJudge", "IsolatedJudge", "Judge", "Limits"),
     "policies": ("RewardPolicy", "binary", "reward_of"),
     "run": ("RewardRequest", "RewardRun", "run_reward"),
     "scoring": ("ScoreOptions", "ScoreReport", "extract_code", "score"),

@@ -7,10 +7,12 @@ be tested, and several of them share one path to it.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.util
 import marshal
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -70,12 +72,14 @@ class Execution:
         trust: The trust its verdict will have.
         checks: How many checks there are.
         key: The random word that marks the verdict's line as the judge's own.
+        may_refuse: Whether the guest may find that the checks cannot be split from the completion.
     """
 
     command: Command
     trust: Trust
     checks: int
     key: str = field(repr=False)
+    may_refuse: bool = False
 
 
 class Judge(Protocol):
@@ -100,6 +104,10 @@ class Judge(Protocol):
         Raises:
             InfrastructureError: If the outcome says nothing about the code.
         """
+        ...
+
+    def falls_back(self, problem: Problem, verdict: Verdict) -> bool:
+        """Whether to prepare and run the completion once more, because the judge now judges the problem another way."""
         ...
 
 
@@ -132,35 +140,55 @@ class InProcessJudge:
     @property
     def version(self) -> str:
         """A digest of the guest's source."""
-        return "in-process-" + hashlib.sha256(_guest_source()).hexdigest()[:12]
+        return "in-process-" + hashlib.sha256(_guest(_IN_PROCESS).source).hexdigest()[:12]
 
     def prepare(self, problem: Problem, code: str, limits: Limits) -> Execution:
         """The command that judges `code`; code and checks travel on standard input, never in its arguments."""
-        timeout_seconds = time_limit(problem, limits)
         mode = _mode(problem)
+        return self._execution(problem, code, limits, mode, {"tests": list(problem.tests)} if mode == "tests" else {})
+
+    def _execution(
+        self, problem: Problem, code: str, limits: Limits, mode: str, open_part: Mapping[str, Any]
+    ) -> Execution:
+        """One completion, ready to be run in a mode of the guest.
+
+        Args:
+            problem: What the code answers.
+            code: The completion's code.
+            limits: What it may use.
+            mode: `tests`, `isolated`, `cases` or `exit_status`.
+            open_part: What of the checks the completion's process gets to hold.
+        """
+        timeout_seconds = time_limit(problem, limits)
+        hidden_part = _hidden_part(problem, mode)
+        # Version 2 of the format is the one every Python 3 reads.
+        hidden = marshal.dumps(hidden_part, 2) if hidden_part else b""
         request: dict[str, Any] = {
             "mode": mode,
             "setup": problem.setup,
             "code": code,
-            "tests": list(problem.tests),
-            "cases": [(case.stdin.encode("utf-8", "surrogatepass"), case.stdout) for case in problem.cases],
+            "inputs": [case.stdin.encode("utf-8", "surrogatepass") for case in problem.cases],
+            "hidden_size": len(hidden),
             "timeout_seconds": float(timeout_seconds),
             "max_output_bytes": limits.max_output_bytes,
             "max_file_bytes": limits.max_file_bytes,
+            **open_part,
         }
         key = secrets.token_hex(_KEY_BYTES // 2)
-        # Version 2 of the format is the one every Python 3 reads.
         body = marshal.dumps(request, 2)
-        source, compiled = _guest_source(), _guest_compiled()
+        guest = _guest(_ISOLATED if mode == "isolated" else _IN_PROCESS)
         magic = importlib.util.MAGIC_NUMBER.hex()
-        header = f"{magic} {len(compiled)} {len(source)} {len(body)}".encode().ljust(_HEADER_BYTES)
+        header = f"{magic} {len(guest.compiled)} {len(guest.source)} {len(body)}".encode().ljust(_HEADER_BYTES)
         command = Command(
             argv=("python", *self._flags, "-X", "utf8", "-c", _BOOTSTRAP),
-            stdin=b"".join((header, compiled, source, body, key.encode())),
+            stdin=b"".join((header, guest.compiled, guest.source, body, hidden, key.encode())),
             timeout_seconds=timeout_seconds + _GRACE_SECONDS,
         )
-        trust = Trust.EXIT_STATUS if mode == "exit_status" else Trust.IN_PROCESS
-        return Execution(command, trust, check_count(problem), key)
+        return Execution(command, _TRUST[mode], check_count(problem), key, may_refuse=mode == "isolated")
+
+    def falls_back(self, problem: Problem, verdict: Verdict) -> bool:
+        """Never: there is nothing below one process."""
+        return False
 
     def interpret(self, execution: Execution, outcome: Outcome) -> Verdict:
         """Reads the judge's line; without one, the completion killed the judge, or the sandbox is of no use."""
@@ -192,7 +220,7 @@ def _read_line(line: bytes, execution: Execution, stdout: bytes, stderr: bytes) 
         return None
     _, status, passed, total, wall, cpu, starved, stdout_bytes, stderr_bytes, detail = fields
     return Verdict(
-        status=Status(status) if status in _GUEST_STATUSES else Status.CRASHED,
+        status=_guest_status(status, execution),
         trust=execution.trust,
         passed=min(int(passed), execution.checks),
         total=int(total),
@@ -206,6 +234,12 @@ def _read_line(line: bytes, execution: Execution, stdout: bytes, stderr: bytes) 
         stderr_bytes=int(stderr_bytes),
         truncated=int(stdout_bytes) > len(stdout) or int(stderr_bytes) > len(stderr),
     )
+
+
+def _guest_status(status: str, execution: Execution) -> Status:
+    if status == Status.NOT_ISOLATED and execution.may_refuse:
+        return Status.NOT_ISOLATED
+    return Status(status) if status in _GUEST_STATUSES else Status.CRASHED
 
 
 # What the guest can say. The child speaks through it, so nothing here may excuse the code, except that a problem's own
@@ -223,11 +257,89 @@ _GUEST_STATUSES = frozenset(
 )
 
 
-@cache
-def _guest_source() -> bytes:
-    return files("sandrl.rewards.guest").joinpath("in_process.py").read_bytes()
+class IsolatedJudge(InProcessJudge):
+    """Runs checks in a process of their own, against stand-ins for the completion's functions.
+
+    A check that hands the completion something that cannot cross (a function, a class of its own) can only be judged in
+    one process. The verdict of the first such completion is `not_isolated`; from then on, unless isolation is required,
+    the problem's completions are judged in one process, and their trust says so.
+
+    Args:
+        with_site_packages: Whether completions can import what is installed in the image.
+        require_isolated: Never judge in one process.
+    """
+
+    def __init__(self, *, with_site_packages: bool = False, require_isolated: bool = False) -> None:
+        super().__init__(with_site_packages=with_site_packages)
+        self._require_isolated = require_isolated
+        self._unsplittable: set[str] = set()
+
+    @property
+    def version(self) -> str:
+        """A digest of the guest's source."""
+        return "isolated-" + hashlib.sha256(_guest(_ISOLATED).source).hexdigest()[:12]
+
+    def prepare(self, problem: Problem, code: str, limits: Limits) -> Execution:
+        """The command that judges `code`; what it is held against never reaches the completion's process."""
+        if _mode(problem) != "tests" or problem.task_id in self._unsplittable:
+            return super().prepare(problem, code, limits)
+        return self._execution(problem, code, limits, "isolated", {})
+
+    def falls_back(self, problem: Problem, verdict: Verdict) -> bool:
+        """Whether the completion should be judged again, in one process this time."""
+        if verdict.status is not Status.NOT_ISOLATED or self._require_isolated:
+            return False
+        self._unsplittable.add(problem.task_id)
+        return True
+
+
+_TRUST = {
+    "exit_status": Trust.EXIT_STATUS,
+    "tests": Trust.IN_PROCESS,
+    "isolated": Trust.ISOLATED,
+    "cases": Trust.ISOLATED,
+}
+
+
+def _hidden_part(problem: Problem, mode: str) -> dict[str, Any]:
+    """What the completion's process must never hold."""
+    if mode == "cases":
+        return {"expected": [case.stdout for case in problem.cases]}
+    if mode == "isolated":
+        return {"tests": list(problem.tests), "setup": problem.setup, "under_test": sorted(names_under_test(problem))}
+    return {}
+
+
+def names_under_test(problem: Problem) -> frozenset[str]:
+    """Names that the problem asks a completion to define: its entry point, and what its reference defines.
+
+    Only these may stand for the completion's object where a check uses the name of a builtin (MBPP has a task whose
+    answer is `sum`). A `set` that a completion defines so that all things are equal is not what a check means.
+    """
+    names = {problem.entry_point} if problem.entry_point else set()
+    if problem.reference is not None:
+        try:
+            body = ast.parse(problem.reference).body
+        except SyntaxError:
+            body = []
+        names |= {node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    return frozenset(names)
+
+
+_IN_PROCESS = ("in_process",)
+_ISOLATED = ("values", "in_process", "isolated")
+
+
+@dataclass(frozen=True, slots=True)
+class _Guest:
+    source: bytes
+    compiled: bytes
 
 
 @cache
-def _guest_compiled() -> bytes:
-    return marshal.dumps(compile(_guest_source(), "<judge>", "exec", optimize=2, dont_inherit=True))
+def _guest(names: tuple[str, ...]) -> _Guest:
+    """Files of the guest as one program, as text and compiled for the interpreter that runs this."""
+    package = files("sandrl.rewards.guest")
+    texts = [package.joinpath(f"{name}.py").read_bytes() for name in names]
+    source = b"\n".join([*texts, b"main(request_size)\n"])
+    return _Guest(source, marshal.dumps(compile(source, "<judge>", "exec", optimize=2, dont_inherit=True)))

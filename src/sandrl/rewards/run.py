@@ -32,7 +32,7 @@ from sandrl.jsonl import STANDARD_INPUT, RowAppender
 from sandrl.problems import Completion, Problem, demo_completions, demo_problems, load_completions, load_problems
 from sandrl.rewards.document import result_document, to_line
 from sandrl.rewards.extraction import Extraction
-from sandrl.rewards.judge import InProcessJudge, Limits
+from sandrl.rewards.judge import IsolatedJudge, Limits
 from sandrl.rewards.scoring import ScoreOptions, ScoreReport, lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, Summary
 from sandrl.rewards.verdict import Status
@@ -189,7 +189,7 @@ def run_reward(
                 completions,
                 problems,
                 job=job,
-                judge=InProcessJudge(with_site_packages=connection.has_site_packages),
+                judge=IsolatedJudge(with_site_packages=connection.has_site_packages),
                 options=ScoreOptions(request.extraction, request.limits, concurrency, request.retries),
                 emit=emit,
                 interrupt=interrupt,

@@ -18,7 +18,7 @@ from sandrl.errors import InfrastructureError
 from sandrl.events import CompletionFinished, CompletionStarted, Emit, RetryScheduled, StopRequested, Warned, ignore
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.extraction import Extraction, continues, extract, join_to_prompt
-from sandrl.rewards.judge import Execution, InProcessJudge, Judge, Limits, check_count, time_limit
+from sandrl.rewards.judge import Execution, IsolatedJudge, Judge, Limits, check_count, time_limit
 from sandrl.rewards.policies import RewardPolicy, binary, reward_of
 from sandrl.rewards.summary import ScoredCompletion, Summary, summarise
 from sandrl.rewards.verdict import Status, Verdict
@@ -139,7 +139,7 @@ def score(
                 interrupt=interrupt,
                 on_result=on_result,
             )
-    judge = judge or InProcessJudge(with_site_packages=job.connection.has_site_packages)
+    judge = judge or IsolatedJudge(with_site_packages=job.connection.has_site_packages)
     scoring = _Scoring(job, judge, options, emit, interrupt or Interrupt(), on_result)
     for completion in completions:
         scoring.add(completion, problems[completion.task_id])
@@ -245,6 +245,9 @@ class _Scoring:
             verdict = self._judge.interpret(attempt.execution, outcome)
         except InfrastructureError as error:
             self._retry_or_give_up(attempt, launch.sandbox_id, error.message)
+            return
+        if self._judge.falls_back(attempt.problem, verdict):
+            self._waiting.appendleft(attempt)
             return
         if not attempt.alone and is_doubtful(verdict):
             attempt.alone = True

@@ -10,12 +10,12 @@ into the interpreter (`posix` and `_signal` instead of `os` and `signal`), `_cty
 code runs through `exec(text)` because the first call of `compile` builds the types of `ast` (1 ms). The syntax is that
 of Python 3.8, because the image decides which interpreter runs this.
 
-Standard input: a `marshal`led request of `request_size` bytes (a name the bootstrap defines), then 32 bytes of key.
+Standard input: a `marshal`led request, what is hidden from the completion (`hidden_size` bytes of it), 32 bytes of key.
 Standard output: what the completion printed (up to the cap), a line break, and the verdict line.
 """
 
 # The style is explained above; `contextlib` is one of the imports that cost too much.
-# ruff: noqa: BLE001, SIM105, UP037
+# ruff: noqa: B905, BLE001, SIM105, UP037
 
 import _signal  # type: ignore[import-not-found]
 import marshal
@@ -43,13 +43,13 @@ class DeadlineReached(BaseException):
     """The wall clock of the completion ran out."""
 
 
-def read_exactly(size: int) -> bytes:
-    """Reads `size` bytes from standard input, leaving the rest in the pipe."""
+def read_exactly(size: int, descriptor: int = 0) -> bytes:
+    """Reads `size` bytes from standard input or another pipe, leaving the rest in it."""
     blocks = []
     while size:
-        block = posix.read(0, min(size, 1 << 20))
+        block = posix.read(descriptor, min(size, 1 << 20))
         if not block:
-            raise EOFError("the request ended early")
+            raise EOFError("the other side ended early")
         blocks.append(block)
         size -= len(block)
     return b"".join(blocks)
@@ -249,7 +249,7 @@ def become_child(
     body: "Callable[[Request, Say], None]",
     request: "Request",
     descriptors: "tuple[int, int, int]",
-    report: int,
+    kept: "tuple[int, ...]",
     call: "Libc | None",
 ) -> None:
     """Turns the forked process into one that can reach nothing of the supervisor, then runs `body`."""
@@ -260,7 +260,7 @@ def become_child(
         if getpid() != own_id:
             posix._exit(0)
         try:
-            write(report, message)
+            write(kept[0], message)
         except OSError:
             posix._exit(SPEECHLESS)
 
@@ -268,8 +268,10 @@ def become_child(
     posix.setsid()
     for target, source in enumerate(descriptors):
         posix.dup2(source, target)
-    posix.closerange(3, report)
-    posix.closerange(report + 1, 256)
+    lowest = 3
+    for descriptor in (*sorted(kept), 1 << 16):
+        posix.closerange(lowest, descriptor)
+        lowest = descriptor + 1
     if call is not None:
         call("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)
         call("setrlimit", RLIMIT_CORE, bytes(16))
@@ -339,40 +341,75 @@ def kill_quietly(target: int) -> None:
         pass
 
 
+class Child:
+    """A running child: its process id, and the files it prints and reports to."""
+
+    def __init__(self, pid: int, stdout: int, stderr: int, report: int) -> None:
+        self.pid = pid
+        self.stdout = stdout
+        self.stderr = stderr
+        self.report = report
+
+
+def start_child(
+    body: "Callable[[Request, Say], None]",
+    request: "Request",
+    stdin: int,
+    call: "Libc | None",
+    channel: "tuple[int, ...]" = (),
+) -> Child:
+    """Forks a child that runs `body`; it has three standard streams, its report, and `channel`."""
+    stdout, stderr, report = scratch_file(), scratch_file(), scratch_file()
+    pid = posix.fork()
+    if pid == 0:
+        try:
+            become_child(body, request, (stdin, stdout, stderr), (report, *channel), call)
+        finally:
+            posix._exit(70)
+    posix.close(stdin)
+    return Child(pid, stdout, stderr, report)
+
+
+def end_child(child: Child, seconds: float, wall: "float | None" = None) -> Ended:
+    """Waits at most `seconds` for a child and kills its whole process group.
+
+    Args:
+        child: The child.
+        seconds: How long it may still take.
+        wall: The time to report, where waiting was not all the time it took.
+    """
+    wait_status, cpu, starved, left = None, 0.0, 0.0, 0.0
+    try:
+        _signal.setitimer(_signal.ITIMER_REAL, max(seconds, 0.001))
+        _, wait_status, usage = posix.wait4(child.pid, 0)
+        cpu = usage[0] + usage[1]
+        left, _ = _signal.setitimer(_signal.ITIMER_REAL, 0)
+    except DeadlineReached:
+        starved = starvation(child.pid)
+    # Members of its group may outlive it; one that left the group dies with the sandbox.
+    kill_quietly(-child.pid)
+    if wait_status is None:
+        kill_quietly(child.pid)
+        try:
+            _, _, usage = posix.wait4(child.pid, 0)
+            cpu = usage[0] + usage[1]
+        except ChildProcessError:
+            pass  # the alarm fell between its end and our learning of it
+    words, _ = head(child.report, REPORT_LIMIT_BYTES)
+    posix.close(child.report)
+    times = Times(seconds - left if wall is None else wall, cpu, starved)
+    return Ended(words.split(b"\n"), wait_status, times, child.stdout, child.stderr)
+
+
 def run_child(
     body: "Callable[[Request, Say], None]", request: "Request", stdin: int, seconds: float, call: "Libc | None"
 ) -> Ended:
     """Forks a child that runs `body`, waits at most `seconds`, and kills its whole process group."""
-    stdout, stderr = scratch_file(), scratch_file()
-    report = scratch_file()
-    pid = posix.fork()
-    if pid == 0:
-        try:
-            become_child(body, request, (stdin, stdout, stderr), report, call)
-        finally:
-            posix._exit(70)
-    posix.close(stdin)
-    wait_status, cpu, starved, left = None, 0.0, 0.0, 0.0
-    try:
-        _signal.setitimer(_signal.ITIMER_REAL, max(seconds, 0.001))
-        _, wait_status, usage = posix.wait4(pid, 0)
-        cpu = usage[0] + usage[1]
-        left, _ = _signal.setitimer(_signal.ITIMER_REAL, 0)
-    except DeadlineReached:
-        starved = starvation(pid)
-    # Members of its group may outlive it; one that left the group dies with the sandbox.
-    kill_quietly(-pid)
-    if wait_status is None:
-        kill_quietly(pid)
-        try:
-            _, _, usage = posix.wait4(pid, 0)
-            cpu = usage[0] + usage[1]
-        except ChildProcessError:
-            pass  # the alarm fell between its end and our learning of it
-    words, _ = head(report, REPORT_LIMIT_BYTES)
-    posix.close(report)
-    seconds_used = Times(seconds - left, cpu, starved)
-    return Ended(words.split(b"\n"), wait_status, seconds_used, stdout, stderr)
+    return end_child(start_child(body, request, stdin, call), seconds)
+
+
+# What a child may say of itself; the rest is for its supervisor to find.
+CHILD_STATUSES = frozenset(("passed", "failed", "syntax_error", "crashed", "resource_limit", "invalid_problem"))
 
 
 def judge_child(ended: Ended, seconds: float) -> "tuple[str, str]":
@@ -382,9 +419,10 @@ def judge_child(ended: Ended, seconds: float) -> "tuple[str, str]":
     last = ended.words[-2].split(b" ") if len(ended.words) > 1 else []
     if len(last) == 3 and last[0] == b"end" and ended.wait_status == 0:
         try:
-            return last[1].decode("ascii"), bytes.fromhex(last[2].decode("ascii")).decode("utf-8", "replace")
+            status, detail = last[1].decode("ascii"), bytes.fromhex(last[2].decode("ascii")).decode("utf-8", "replace")
         except ValueError:
             return "crashed", "its report cannot be read"
+        return (status, detail) if status in CHILD_STATUSES else ("crashed", "its report is not true")
     if ended.wait_status >> 8 == SPEECHLESS:
         return "resource_limit", "its report could not be written, most likely for a full disk"
     if ended.wait_status & 0x7F:
@@ -418,42 +456,52 @@ def judge_once(request: "Request", call: "Libc | None") -> Judged:
     return Judged(status, detail, passed, total, ended.times, ended.stdout, ended.stderr)
 
 
+def read_hidden(request: "Request") -> "Request":
+    """Reads the part of the request that no completion may ever have in its memory: call it after the last fork."""
+    hidden: "Request" = marshal.loads(read_exactly(request["hidden_size"]))
+    return hidden
+
+
+def run_case(request: "Request", given: bytes, seconds: float, call: "Libc | None") -> Ended:
+    """Runs the completion as a script with `given` on standard input."""
+    stdin = scratch_file()
+    write_all(stdin, given)
+    posix.lseek(stdin, 0, 0)
+    return run_child(run_script, request, stdin, seconds, call)
+
+
 def judge_cases(request: "Request", call: "Libc | None") -> Judged:
-    """Judges a completion that reads standard input and prints: a fresh process per case, one clock for all."""
+    """Judges a completion that reads standard input and prints: a fresh process per case, one clock for all.
+
+    What each case should print is read only when the last of them has run.
+    """
     seconds = request["timeout_seconds"]
-    total = len(request["cases"])
-    passed, times, verdict = 0, Times(0.0, 0.0, 0.0), ("passed", "")
-    shown: "Ended | None" = None
-    hidden: "Ended | None"
-    for number, (given, expected) in enumerate(request["cases"], 1):
+    total = len(request["inputs"])
+    times = Times(0.0, 0.0, 0.0)
+    ran: "list[tuple[Ended, str, str]]" = []
+    for given in request["inputs"]:
         try:
-            stdin = scratch_file()
-            write_all(stdin, given)
-            posix.lseek(stdin, 0, 0)
-            ended = run_child(run_script, request, stdin, seconds - times.wall, call)
+            ended = run_case(request, given, seconds - times.wall, call)
         except OSError as error:
-            if shown is None:
+            if not ran:
                 raise  # not the completion's doing: it has not run yet
-            verdict = "resource_limit", f"case {number} of {total}: it left no room to run in ({error})"
+            ran.append((ran[-1][0], "resource_limit", f"it left no room to run in ({error})"))
             break
         times = times.plus(ended.times)
-        status, detail = judge_child(ended, seconds)
+        ran.append((ended, *judge_child(ended, seconds)))
+        if ran[-1][1] in ("timeout", "syntax_error"):
+            break
+    passed, verdict, shown = 0, ("passed", ""), ran[-1][0]
+    for number, ((ended, status, detail), expected) in enumerate(zip(ran, read_hidden(request)["expected"]), 1):
         if status == "passed":
             printed, _ = head(ended.stdout, request["max_file_bytes"])
             if same_lines(printed.decode("utf-8", "replace"), expected):
                 passed += 1
-            else:
-                status, detail = "failed", "it printed something else than expected"
-        # The output reported is that of the first case that fails, else of the last.
-        shown, hidden = (ended, shown) if verdict[0] == "passed" else (shown, ended)
-        if hidden is not None:
-            posix.close(hidden.stdout)
-            posix.close(hidden.stderr)
-        if verdict[0] == "passed" and status != "passed":
-            verdict = status, f"case {number} of {total}: {detail}"
-        if status in ("timeout", "syntax_error"):
-            break
-    assert shown is not None, "a problem with cases has at least one"
+                continue
+            status, detail = "failed", "it printed something else than expected"
+        if verdict[0] == "passed":
+            # The output reported is that of the first case that fails.
+            verdict, shown = (status, f"case {number} of {total}: {detail}"), ended
     return Judged(verdict[0], verdict[1], passed, total, times, shown.stdout, shown.stderr)
 
 
@@ -487,9 +535,7 @@ def main(request_size: int) -> "NoReturn":
         # Same user, same sandbox: without this the child could open the supervisor's descriptors through /proc.
         call("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
     _signal.signal(_signal.SIGALRM, on_alarm)
-    judge = judge_cases if request["mode"] == "cases" else judge_once
-    posix._exit(report(request, judge(request, call)))
+    posix._exit(report(request, JUDGES[request["mode"]](request, call)))
 
 
-if "request_size" in globals():
-    main(globals()["request_size"])
+JUDGES = {"tests": judge_once, "exit_status": judge_once, "cases": judge_cases}

@@ -161,8 +161,10 @@ class Agent:
     def _watch(self) -> None:
         breach = processes.exceeded_limit(self._limits, self._disk)
         if breach is not None:
-            # Process 1 is the one process this spares: the sandbox survives, what ran in it does not.
-            processes.send_signal(-1, signal.SIGKILL)
+            if breach == "memory":
+                processes.relieve_memory(self._limits)
+            else:
+                processes.send_signal(-1, signal.SIGKILL)  # spares process 1: the sandbox survives, not what ran in it
             wire.send(self._control, {"event": "limit", "limit": breach})
         self._watching = processes.others_exist()
 

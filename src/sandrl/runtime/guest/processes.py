@@ -124,6 +124,15 @@ def lower_priority() -> None:
         os.nice(_NICENESS)
 
 
+def relieve_memory(limits: Limits) -> None:
+    """Kill the process that holds most, or, where many hold much together, all of them."""
+    held = {pid: _proportional_bytes(pid) for pid in _pids()}
+    if sum(held.values()) > 2 * limits.memory_bytes:
+        send_signal(-1, signal.SIGKILL)  # process 1 is the one process this spares
+    elif held:
+        send_signal(max(held, key=lambda pid: held[pid]), signal.SIGKILL)
+
+
 def others_exist() -> bool:
     """Whether any process besides the agent is left."""
     return len(_pids()) > 0

@@ -56,8 +56,6 @@ class Record:
         self.ended = time.time()
         self.host = None
         self.log.close()
-        for file in self.spec.containers[0].files:
-            file.ClearField("content")
         self.plan = dataclasses.replace(self.plan, files=())
         if self.lifetime is not None:
             self.lifetime.cancel()

@@ -95,7 +95,11 @@ class SandboxManager:
 
     async def _create(self, spec: pb.SandboxSpec) -> Record:
         plan = make_plan(spec, self.images)
-        record = Record(str(uuid.uuid4()), next(self._sequence), spec, plan)
+        for file in spec.containers[0].files:
+            file.ClearField("content")  # the plan has it; a record is kept for long
+        kept = pb.SandboxSpec()
+        kept.CopyFrom(spec)
+        record = Record(str(uuid.uuid4()), next(self._sequence), kept, plan)
         if plan.boot.overlay is not None and not (self._overlays / plan.boot.overlay).is_dir():
             raise faults.invalid(f"there is no package overlay {plan.boot.overlay!r}", "sandbox.spec.annotations")
         try:
@@ -137,8 +141,8 @@ class SandboxManager:
         self.registry.retire(record)
 
     def _on_limit(self, record: Record, limit: str) -> None:
-        logger.info("sandbox %s went over its %s limit; everything in it was killed", record.sandbox_id, limit)
-        record.reason = f"{limit} limit exceeded; every process was killed"
+        logger.info("sandbox %s went over its %s limit", record.sandbox_id, limit)
+        record.reason = f"{limit} limit exceeded"
 
     def _expire(self, record: Record) -> None:
         self._spawn(self.delete(record, 0.0, reason="max_lifetime_seconds reached"))

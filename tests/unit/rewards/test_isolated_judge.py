@@ -1,0 +1,274 @@
+"""The isolated judge on trusted code: checks mean what they mean in plain Python, and nothing else gets a pass.
+
+Hostile code is judged in sandboxes only, in tests/integration.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import subprocess
+import sys
+from collections import Counter, OrderedDict, defaultdict, deque
+from datetime import date, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sandrl.problems import Problem
+from sandrl.rewards.guest.values import Malformed, Unsendable, decode, encode
+from sandrl.rewards.judge import IsolatedJudge, Limits, names_under_test
+from sandrl.rewards.verdict import Status, Trust, Verdict
+from sandrl.sandboxes import Outcome
+
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text()
+    | st.binary()
+    | st.complex_numbers()
+    | st.just(...)
+)
+HASHABLE = st.recursive(SCALARS, lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=3), max_leaves=4)
+VALUES = st.recursive(
+    HASHABLE,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.tuples(inner, inner)
+        | st.dictionaries(HASHABLE, inner, max_size=4)
+        | st.sets(HASHABLE, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+def judged(problem: Problem, code: str, judge: IsolatedJudge | None = None) -> Verdict:
+    judge = judge or IsolatedJudge()
+    execution = judge.prepare(problem, code, Limits(timeout_seconds=10))
+    argv = (sys.executable, *execution.command.argv[1:])
+    done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
+    return judge.interpret(execution, Outcome("sb", done.returncode, done.stdout, done.stderr))
+
+
+def verdict_of(check: str, code: str, **problem: Any) -> Verdict:
+    return judged(Problem("t", "", tests=(check,), **problem), code)
+
+
+def no_objects(*_: object) -> Any:
+    raise AssertionError("a plain value needs no stand-in")
+
+
+# Values
+
+
+def written(value: object) -> str:
+    """A value as text, sets and dictionaries in a fixed order: equal for equal values of equal types, NaN included."""
+    if isinstance(value, set | frozenset):
+        return f"{type(value).__name__}{sorted(map(written, value))}"
+    if isinstance(value, dict):
+        return f"dict{sorted((written(key), written(item)) for key, item in value.items())}"
+    if isinstance(value, list | tuple):
+        return f"{type(value).__name__}{list(map(written, value))}"
+    return repr(value)
+
+
+@given(VALUES)
+@settings(deadline=None)
+def test_plain_values_cross_unchanged(value: object) -> None:
+    received = decode(encode(value, no_objects), no_objects)
+    assert written(received) == written(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Counter("hello"),
+        OrderedDict([("b", 1), ("a", 2)]),
+        deque([1, 2], maxlen=2),
+        Fraction(3, 7),
+        Decimal("1.10"),
+        date(2026, 11, 21),
+        timedelta(days=1, seconds=2),
+        pytest.param(10**5000, id="a very large number"),
+        -(10**50),
+        range(3, 30, 4),
+        bytearray(b"xyz"),
+        "\ud800 lone",
+        [[[[]]], {(): {1: [2]}}],
+    ],
+)
+def test_other_values_that_tests_compare_cross_unchanged(value: object) -> None:
+    received = decode(encode(value, no_objects), no_objects)
+    assert received == value
+    assert type(received) is type(value)
+
+
+def test_a_defaultdict_arrives_as_one_without_its_factory() -> None:
+    received = decode(encode(defaultdict(list, {"a": [1]}), no_objects), no_objects)
+    assert received == {"a": [1]}
+    assert isinstance(received, defaultdict)
+
+
+def test_a_subclass_arrives_as_the_builtin_it_is_a_kind_of() -> None:
+    class Liar(int):
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        __hash__ = int.__hash__
+
+    received = decode(encode([Liar(3)], no_objects), no_objects)
+    assert type(received[0]) is int
+    assert received != [4]
+
+
+def test_the_shared_nan_stays_the_shared_nan() -> None:
+    assert decode(encode(math.nan, no_objects), no_objects) is math.nan
+
+
+def test_what_is_nested_too_deeply_or_refers_to_itself_cannot_cross() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(Unsendable):
+        encode(endless, no_objects)
+
+
+@given(st.binary(max_size=40) | st.text("NTFilstSZdbBcrxhfn0123456789;-").map(str.encode))
+@settings(deadline=None, max_examples=400)
+def test_no_bytes_do_more_than_make_a_value_or_an_error(data: bytes) -> None:
+    def stand_in(number: int, is_callable: bool, name: str) -> object:
+        return (number, is_callable, name)
+
+    with contextlib.suppress(Malformed, ValueError, TypeError, OverflowError, ArithmeticError):
+        decode(data, stand_in)
+
+
+# Checks
+
+
+@given(pairs=st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=25))
+@settings(deadline=None, max_examples=12)
+def test_the_judge_and_a_plain_assert_agree(pairs: list[tuple[Any, Any]]) -> None:
+    pairs = pairs + [(value, value) for value, _ in pairs]
+    results = repr([result for result, _ in pairs])
+    names = {"inf": math.inf, "nan": math.nan, "infj": complex(0, math.inf), "nanj": complex(0, math.nan)}
+    code = "inf, nan, infj, nanj = float('inf'), float('nan'), complex(0, float('inf')), complex(0, float('nan'))\n"
+    code += f"RESULTS = {results}\ndef f(number):\n    return RESULTS[number]"
+    tests = [f"assert f({number}) == {expected!r}" for number, (_, expected) in enumerate(pairs)]
+    setup = "from math import inf, nan\ninfj, nanj = complex(0, inf), complex(0, nan)"
+    plain: dict[str, Any] = {}
+    exec(code, plain)
+    expected_passes = 0
+    for test in tests:
+        try:
+            exec(test, plain | {"nan": math.nan, **names})
+        except AssertionError:
+            continue
+        expected_passes += 1
+    verdict = judged(Problem("t", "", tests=tuple(tests), setup=setup), code)
+    assert verdict.passed == expected_passes, verdict
+    assert verdict.trust is Trust.ISOLATED
+
+
+@pytest.mark.parametrize(
+    ("check", "code"),
+    [
+        ("x = [3, 1, 2]\nf(x)\nassert x == [1, 2, 3]", "def f(x):\n    x.sort()"),
+        ("x = {'a': [1]}\ny = x['a']\nf(x)\nassert y == [1, 2] and x == {'a': [1, 2]}", "def f(x): x['a'].append(2)"),
+        ("x = {1}\nf(x)\nassert x == {1, 2}", "def f(x): x.add(2)"),
+        ("x = bytearray(b'a')\nf(x)\nassert x == b'ab'", "def f(x): x.extend(b'b')"),
+        ("x = [1, 2, 3]\nf(x)\nassert x == []", "def f(x): x.clear()"),
+        ("assert list(f(3)) == [0, 1, 2]", "def f(n):\n    yield from range(n)"),
+        ("g = f()\nassert next(g) == 1 and next(g) == 2", "import itertools\ndef f(): return itertools.count(1)"),
+        ("assert [x for x in f(2)] == [0, 1]", "def f(n): return iter(range(n))"),
+        ("assert f() is None", "def f(): pass"),
+        ("assert f(1, b=2) == (1, 2)", "def f(a, *, b): return a, b"),
+        ("assert f(2) == 2 ** 4000", "def f(x): return x ** 4000"),
+        ("assert f(1)(2) == 3", "def f(a): return lambda b: a + b"),
+        ("assert abs(f(2) - 1.414) < 0.01", "def f(x): return x ** 0.5"),
+        ("import math\nassert math.isclose(f(), math.pi)", "import math\ndef f(): return math.pi"),
+        ("assert math.isclose(f(), 3.14159, rel_tol=1e-3)", "import math\ndef f(): return math.pi"),
+        ("try:\n    f(-1)\nexcept ValueError as e:\n    assert str(e) == 'no'\nelse:\n    assert False", "def f(x):\n    raise ValueError('no')"),
+        ("s = Stack()\ns.push(1)\ns.push(2)\nassert s.pop() == 2 and len(s) == 1 and not Stack()", "class Stack(list):\n    push = list.append"),
+        ("p = P(1, 2)\nassert p.x == 1 and str(p) == 'P'", "class P:\n    def __init__(self, x, y): self.x = x\n    def __str__(self): return 'P'"),
+        ("assert V(1) + V(2) == V(3)", "class V:\n    def __init__(s, n): s.n = n\n    def __add__(s, o): return V(s.n + o.n)\n    def __eq__(s, o): return s.n == o.n"),
+        ("assert isinstance(f(), C) and isinstance(C(), C)", "class C: pass\ndef f(): return C()"),
+        ("assert f(root) == 1", "class N: pass\ndef f(n): return n.v"),
+        ("def check(candidate):\n    for n in range(5):\n        assert candidate(n) == n + 1\ncheck(f)", "def f(n): return n + 1"),
+        ("assert sum(1, 2) == 3", "def sum(a, b): return a + b"),
+    ],
+)  # fmt: skip
+def test_right_answers_pass_as_in_plain_python(check: str, code: str) -> None:
+    setup = "root = N()\nroot.v = 1" if "root" in check else ""
+    reference = code if "def sum" in code else None
+    verdict = verdict_of(check, code, setup=setup, reference=reference)
+    assert (verdict.status, verdict.trust) == (Status.PASSED, Trust.ISOLATED), verdict.detail
+
+
+@pytest.mark.parametrize(
+    ("check", "code"),
+    [
+        ("assert f() == (1, 2)", "def f(): return [1, 2]"),
+        ("assert f() == 1", "class E:\n    def __eq__(s, o): return True\ndef f(): return E()"),
+        ("assert f() == 'a'", "class E(str):\n    def __eq__(s, o): return True\ndef f(): return E('b')"),
+        ("assert f() == [1]", "class E(list):\n    def __eq__(s, o): return True\ndef f(): return E()"),
+        ("assert 1 == f()", "class E:\n    def __eq__(s, o): return True\ndef f(): return E()"),
+        ("assert f() in [1, 2]", "class E:\n    def __eq__(s, o): return True\ndef f(): return E()"),
+        ("assert set(f()) == {1}", "def set(x): return 1\ndef f(): return [2]"),
+        ("assert all(f(n) for n in range(3))", "def all(x): return True\ndef f(n): return 0"),
+        ("assert sorted(f()) == [1, 2]", "def sorted(x): return [1, 2]\ndef f(): return []"),
+        ("assert len(f()) == 3", "def len(x): return 3\ndef f(): return []"),
+        ("assert f() == 1", "import builtins\nbuiltins.AssertionError = ValueError\ndef f(): return 2"),
+        ("assert f() == 1", "raise SystemExit(0)"),
+        ("assert f() == 1", "def f(): raise SystemExit(0)"),
+        ("assert f() == 1", "def f(): raise StopIteration"),
+        ("assert g() == 1", "def f(): return 1"),
+        ("assert math.isclose(f(), 1)", "class math:\n    isclose = lambda a, b: True\ndef f(): return 2"),
+        ("import math\nassert math.isclose(f(), 1)", "import math\nmath.isclose = lambda *a: True\ndef f(): return 2"),
+    ],
+)  # fmt: skip
+def test_wrong_answers_do_not_pass(check: str, code: str) -> None:
+    verdict = verdict_of(check, code)
+    assert not verdict.is_pass
+    assert verdict.status is Status.FAILED, verdict
+
+
+def test_a_check_that_hands_over_a_function_needs_one_process() -> None:
+    judge = IsolatedJudge()
+    problem = Problem("apply", "", tests=("assert f(lambda n: n + 1, 1) == 2",))
+    code = "def f(g, n): return g(n)"
+    verdict = judged(problem, code, judge)
+    assert verdict.status is Status.NOT_ISOLATED
+    assert judge.falls_back(problem, verdict)
+    again = judged(problem, code, judge)
+    assert (again.status, again.trust) == (Status.PASSED, Trust.IN_PROCESS)
+
+
+def test_where_isolation_is_required_there_is_no_way_back() -> None:
+    judge = IsolatedJudge(require_isolated=True)
+    problem = Problem("apply", "", tests=("assert f(lambda n: n + 1, 1) == 2",))
+    verdict = judged(problem, "def f(g, n): return g(n)", judge)
+    assert verdict.status is Status.NOT_ISOLATED
+    assert not judge.falls_back(problem, verdict)
+
+
+def test_no_completion_can_make_its_judge_fall_back() -> None:
+    code = "import types\nf = types.ModuleType('f')\nx = object()"
+    assert verdict_of("assert f(1) == 1", code).status is Status.FAILED
+    assert verdict_of("assert f(1) == 1", "def f(n):\n    return [lambda: 1, object(), type]").status is Status.FAILED
+
+
+def test_the_names_under_test_are_the_entry_point_and_what_the_reference_defines() -> None:
+    problem = Problem("sum", "", tests=("assert sum(1, 2) == 3",), reference="def sum(a, b):\n    return a + b")
+    assert names_under_test(problem) == {"sum"}
+    assert names_under_test(Problem("t", "", tests=("assert f()",), entry_point="f")) == {"f"}
+
+
+def test_a_check_sees_what_earlier_checks_defined() -> None:
+    problem = Problem("t", "", tests=("x = f()", "assert x == 1", "x = 5", "assert x == 5"))
+    assert judged(problem, "x = 9\ndef f(): return 1").passed == 4
