@@ -122,7 +122,7 @@ def test_mbpp_without_its_extra_names_the_command_that_installs_it(sandrl: Run) 
     assert done.returncode == 2
     assert done.stderr == (
         "sandrl: error: google-research-datasets/mbpp needs `datasets`: the package 'datasets' is not installed\n"
-        "  hint: pip install 'sandrl[grpo]', or give a local .jsonl file\n"
+        "  hint: pip install 'sandrl[hub]', or give a local .jsonl file\n"
     )
 
 

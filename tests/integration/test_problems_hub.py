@@ -18,7 +18,7 @@ import pytest
 
 from sandrl.problems.mbpp import HUB_DATASET, SPLITS
 
-pytest.importorskip("datasets", reason="`datasets` is not installed; it comes with sandrl[grpo]")
+pytest.importorskip("datasets", reason="`datasets` is not installed; it comes with sandrl[hub]")
 
 README = "---\nconfigs:\n- config_name: full\n  data_files:\n" + "".join(
     f"  - split: {split}\n    path: full/{split}-*\n" for split in SPLITS

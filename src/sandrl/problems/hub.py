@@ -19,7 +19,7 @@ from sandrl.errors import InputError, MissingExtraError, ServiceError
 from sandrl.extras import require
 from sandrl.jsonl import Row
 
-EXTRA = "grpo"
+EXTRA = "hub"
 """An extra that brings `datasets`."""
 
 PROBE_SECONDS = 4.0
