@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
@@ -33,7 +34,6 @@ class Record:
     """
 
     sandbox_id: str
-    sequence: int
     spec: pb.SandboxSpec
     plan: Plan
     state: pb.State = pb.STATE_CREATING
@@ -47,6 +47,7 @@ class Record:
     log: Log = field(default_factory=Log)
     terminal: asyncio.Event = field(default_factory=asyncio.Event)
     lifetime: asyncio.TimerHandle | None = None
+    sequence: int = 0
 
     def finish(self, state: pb.State, reason: str = "", exit_code: int | None = None) -> None:
         """Enter a final state; the first one counts."""
@@ -93,13 +94,16 @@ class Registry:
     """Finds sandboxes by id, by tags and by the request that created them."""
 
     def __init__(self) -> None:
+        # In the order of `sequence`, which is what makes pages neither overlap nor leave any out.
         self._records: OrderedDict[str, Record] = OrderedDict()
+        self._sequence = itertools.count(1)
         self._terminated: OrderedDict[str, None] = OrderedDict()
         self._logs_of_ended: deque[Record] = deque()
         self._logged_bytes = 0
 
     def add(self, record: Record) -> None:
-        """Know a sandbox."""
+        """Know a sandbox, as the newest."""
+        record.sequence = next(self._sequence)
         self._records[record.sandbox_id] = record
 
     def retire(self, record: Record) -> None:

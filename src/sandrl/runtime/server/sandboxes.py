@@ -8,7 +8,6 @@ sandbox is fresh: no program ever ran in it.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import signal
 import time
@@ -53,7 +52,6 @@ class SandboxManager:
         self.runner_id = runner_id
         self.images = images
         self._launcher = launcher
-        self._sequence = itertools.count(1)
         self._boots = asyncio.Semaphore(_CONCURRENT_BOOTS)
         self._spares: deque[HostSandbox] = deque()
         self._spare_request = BootRequest(images[0].name)
@@ -99,7 +97,7 @@ class SandboxManager:
             file.ClearField("content")  # the plan has it; a record is kept for long
         kept = pb.SandboxSpec()
         kept.CopyFrom(spec)
-        record = Record(str(uuid.uuid4()), next(self._sequence), kept, plan)
+        record = Record(str(uuid.uuid4()), kept, plan)
         if plan.boot.overlay is not None and not (self._overlays / plan.boot.overlay).is_dir():
             raise faults.invalid(f"there is no package overlay {plan.boot.overlay!r}", "sandbox.spec.annotations")
         try:
