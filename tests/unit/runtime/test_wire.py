@@ -68,3 +68,31 @@ def test_a_frame_longer_than_any_real_one_is_refused(pair: tuple[socket.socket, 
     left.sendall(b"\xff\xff\xff\xff\x00")
     with pytest.raises(wire.ProtocolError):
         list(wire.FrameReader(right).receive())
+
+
+def test_a_frame_that_announces_descriptors_it_does_not_bring_is_refused(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    left, right = pair
+    left.sendall(wire.encode({"number": 1}, descriptor_count=2))
+    with pytest.raises(wire.ProtocolError):
+        list(wire.FrameReader(right).receive())
+
+
+def test_descriptors_without_a_frame_do_not_pile_up(pair: tuple[socket.socket, socket.socket]) -> None:
+    left, right = pair
+    read, write = os.pipe()
+    reader = wire.FrameReader(right)
+    with pytest.raises(wire.ProtocolError):
+        for _ in range(40):
+            socket.send_fds(left, [b"\0"], [read])
+            list(reader.receive())
+    for descriptor in (read, write, *reader.unclaimed()):
+        os.close(descriptor)
+
+
+def test_a_reader_may_take_less_than_the_longest_frame(pair: tuple[socket.socket, socket.socket]) -> None:
+    left, right = pair
+    left.sendall(wire.encode({"text": "x" * 200}))
+    with pytest.raises(wire.ProtocolError):
+        list(wire.FrameReader(right, max_frame_bytes=100).receive())
