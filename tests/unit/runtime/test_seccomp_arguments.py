@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 
 import pytest
-
 from tests.unit.runtime.test_seccomp import ALLOW, decide, refused_with
 
 

@@ -83,10 +83,16 @@ def test_descriptors_without_a_frame_do_not_pile_up(pair: tuple[socket.socket, s
     left, right = pair
     read, write = os.pipe()
     reader = wire.FrameReader(right)
-    with pytest.raises(wire.ProtocolError):
+    left.sendall(b"\0\0\x10\0\0")  # the head of a frame that never comes
+    list(reader.receive())
+
+    def send_on_and_on() -> None:
         for _ in range(40):
-            socket.send_fds(left, [b"\0"], [read])
+            socket.send_fds(left, [b"x"], [read])
             list(reader.receive())
+
+    with pytest.raises(wire.ProtocolError):
+        send_on_and_on()
     for descriptor in (read, write, *reader.unclaimed()):
         os.close(descriptor)
 
