@@ -42,8 +42,9 @@ imports: venv
 
 generated: venv
 
-bench: venv ## Measure the reward throughput against bare subprocesses
+bench: venv ## Measure reward throughput and what the judge costs
 	@$(BIN)/python -m benchmarks.reward_throughput $(ARGS)
+	@$(BIN)/python -m benchmarks.judge
 
 # Universal resolution: one file for every Python and platform; no index addresses in it.
 COMPILE = $(BIN)/uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \

@@ -27,11 +27,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandrl.problems import Completion, Problem
-from sandrl.rewards.judge import Limits
-from sandrl.rewards.score import ScoreOptions, score
+from sandrl.rewards import Limits, ScoreOptions, score
 from sandrl.runtime import daemon
-from sandrl.sandboxes import Command, Connection, Interrupt, Job, connect, new_job_id
-from sandrl.settings import RuntimeKind, Settings
+from sandrl.sandboxes import Command, Connection, Job, connect, new_job_id
+from sandrl.settings import RuntimeKind, Settings, load_settings
 
 TRIVIAL = "pass"
 WORK = "import time\nend = time.process_time() + 0.1\nwhile time.process_time() < end: pass"
@@ -59,7 +58,7 @@ def main() -> None:
     parser.add_argument("--concurrency", type=int, default=2 * len(os.sched_getaffinity(0)) + 2)
     parser.add_argument("--soak", type=int, default=1000, help="completions of the soak (0: none)")
     arguments = parser.parse_args()
-    settings = Settings.from_environment(os.environ)
+    settings = load_settings()
     connection = connect(settings, runtime=RuntimeKind.LOCAL)
     print(f"{os.cpu_count()} processors, isolation {connection.isolation}, concurrency {arguments.concurrency}")
     compare("trivial programs", TRIVIAL, 200, arguments.rounds, arguments.concurrency, connection, settings)
@@ -93,15 +92,15 @@ def sandbox_rate(program: str, count: int, concurrency: int, connection: Connect
     command = Command(("python", "-I", "-S", "-c", program), timeout_seconds=60)
     with a_job(connection) as job:
         begun = time.monotonic()
-        flying = [job.launch(command) for _ in range(min(concurrency, count))]
-        launched = len(flying)
-        while flying:
-            for launch in job.wait_any(flying, Interrupt()):
+        launched = flying = 0
+        while launched < count or flying:
+            while launched < count and flying < concurrency:
+                job.launch(command)
+                launched += 1
+                flying += 1
+            for launch in job.wait_any():
                 assert job.collect(launch).exit_code == 0
-                flying.remove(launch)
-                if launched < count:
-                    flying.append(job.launch(command))
-                    launched += 1
+                flying -= 1
     return count / (time.monotonic() - begun)
 
 
@@ -153,12 +152,17 @@ def compare(
         costs.append(cost)
     print(f"\n{title} ({rounds} rounds of {count})")
     print(f"  bare     {statistics.median(bare):7.1f}/s")
-    for name, rates in (("sandbox", sandbox), ("reward", reward)):
-        ratios = [rate / baseline for rate, baseline in zip(rates, bare, strict=True)]
-        spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
-        print(f"  {name:8} {statistics.median(rates):7.1f}/s   ratio {statistics.median(ratios):.2f} ({spread})")
+    report_rates("sandbox", sandbox, bare)
+    report_rates("reward", reward, bare)
     middle = sorted(costs, key=lambda cost: cost.client + cost.server + cost.sandbox)[len(costs) // 2]
     print(f"  processor time per reward: {middle}")
+
+
+def report_rates(name: str, rates: list[float], baselines: list[float]) -> None:
+    """Print the median rate and, round by round, its ratio to the baseline's."""
+    ratios = [rate / baseline for rate, baseline in zip(rates, baselines, strict=True)]
+    spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
+    print(f"  {name:8} {statistics.median(rates):7.1f}/s   ratio {statistics.median(ratios):.2f} ({spread})")
 
 
 def latency(connection: Connection, count: int = 50) -> None:
@@ -215,9 +219,8 @@ def soak(count: int, connection: Connection, settings: Settings) -> None:
     before = snapshot()
     begun = time.monotonic()
     run(completions)
-    print(
-        f"\n{count} completions at concurrency {SOAK_CONCURRENCY}: {count} results, {count / (time.monotonic() - begun):.1f}/s"
-    )
+    rate = count / (time.monotonic() - begun)
+    print(f"\n{count} completions at concurrency {SOAK_CONCURRENCY}: {count} results, {rate:.1f}/s")
     time.sleep(1)
     for name, first, last in zip(names, before, snapshot(), strict=True):
         print(f"  {name:20} {first:8} before, {last:8} after ({last - first:+})")
