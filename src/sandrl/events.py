@@ -134,14 +134,33 @@ class RetryScheduled(Event):
     Attributes:
         index: Position in the input, from 0.
         attempt: The number of the coming attempt.
-        of: How many attempts there will be at most.
+        of: How many attempts there will be, as far as is known.
         reason: What went wrong.
+        delay_seconds: How long it waits before that.
     """
 
     index: int
     attempt: int
     of: int
     reason: str
+    delay_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryFinished(Event):
+    """A known-good program ran to find out whether a completion or the runtime is to blame.
+
+    Attributes:
+        index: Position of the completion in the input, from 0.
+        passed: Whether it got the verdict it must get; if not, the runtime is broken.
+        sandbox_id: Where it ran; None if it got no sandbox.
+        same_sandbox: Whether that is the one the completion failed in.
+    """
+
+    index: int
+    passed: bool
+    sandbox_id: str | None
+    same_sandbox: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,14 @@ def remark(event: events.Event) -> str | None:
             return f"Runtime: {kind} ({reason}), image {image}" + (f", isolation {isolation}" if isolation else "")
         case events.JobStarted(job_id, total, concurrency):
             return f"Job: {job_id}, {total} completions, up to {concurrency} at once"
-        case events.RetryScheduled(index, attempt, _, reason):
-            return f"Problem {index} runs again in a fresh sandbox (number {attempt}): {reason}"
+        case events.RetryScheduled(index, attempt, _, reason, delay):
+            when = f" in {delay:.1f} s" if delay else ""
+            return f"Problem {index} runs again{when} in a fresh sandbox (number {attempt}): {reason}"
+        case events.CanaryFinished(index, passed, _, same):
+            where = "in the same sandbox" if same else "in another sandbox"
+            return (
+                f"Problem {index} has no verdict; a known-good program {where} {'passes' if passed else 'fails, too'}"
+            )
         case events.StopRequested(cancel=False, in_flight=count):
             return f"stopping: finishing {count} in flight, starting no more; Ctrl-C again cancels them"
         case events.StopRequested(cancel=True, in_flight=count):

@@ -41,6 +41,10 @@ def reward(
         int | None,
         typer.Option("--concurrency", "-c", min=1, help="Sandboxes at once.", rich_help_panel=_SANDBOXES),
     ] = None,
+    retries: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, help="Further tries when a sandbox fails.", rich_help_panel=_SANDBOXES),
+    ] = 2,
     runtime: Annotated[
         RuntimeKind, typer.Option(help="What runs the sandboxes.", rich_help_panel=_SANDBOXES)
     ] = RuntimeKind.AUTO,
@@ -90,6 +94,7 @@ def reward(
         skip_bad_rows=skip_bad_rows,
         limits=Limits(timeout_seconds=timeout),
         concurrency=concurrency,
+        retries=retries,
         runtime=runtime,
         image=image,
         packages=tuple(name.strip() for name in (packages or "").split(",") if name.strip()),

@@ -41,7 +41,12 @@ def total_lines(summary: Summary) -> list[str]:
     if len(summary.pass_at_k) > 1:
         lines.append("  ".join(f"pass@{k}: {estimate:.1%}" for k, estimate in summary.pass_at_k.items()))
     if summary.unscorable:
-        lines.append(f"Unscorable: {summary.unscorable} (no reward, and in no rate)")
+        why = f"; infrastructure: {summary.infrastructure}" if summary.infrastructure else ""
+        lines.append(f"Unscorable: {summary.unscorable} (no reward, and in no rate{why})")
+    if summary.retries:
+        lines.append(f"Retries: {summary.retries} (sandboxes that failed, and were replaced)")
+    if summary.canaries:
+        lines.append(f"Canaries: {summary.canaries} (a known-good program, run to find out whom to blame)")
     if summary.truncated:
         lines.append(f"Output cut at the limit: {summary.truncated}")
     return lines

@@ -203,6 +203,8 @@ def run_reward(
 def _check(request: RewardRequest) -> None:
     if request.limits.timeout_seconds <= 0:
         raise UsageError(f"--timeout must be more than 0 seconds, not {request.limits.timeout_seconds:g}")
+    if request.retries < 0:
+        raise UsageError(f"--retries must be 0 or more, not {request.retries}")
     if request.completions is None and request.problems != BUNDLED:
         raise UsageError("--problems needs completions to score", hint="sandrl reward COMPLETIONS.jsonl --problems …")
     if request.completions == request.problems == STANDARD_INPUT:
@@ -283,7 +285,13 @@ def _metrics(report: ScoreReport) -> dict[str, float | None]:
         "total_reward": summary.total_reward,
         "mean_reward": summary.total_reward / summary.scored if summary.scored else None,
         "pass_rate": summary.pass_rate,
-        "sandboxes": float(sum(result.sandboxes for result in report.results)),
+        "infrastructure": float(summary.infrastructure),
+        "no_code": float(summary.no_code),
+        "executed": float(summary.executed),
+        "executions": float(summary.executions),
+        "retries": float(summary.retries),
+        "reruns": float(summary.reruns),
+        "canaries": float(summary.canaries),
         **estimates,
     }
 
@@ -303,6 +311,10 @@ def _trajectory(result: ScoredCompletion, completion: Completion, job_id: str) -
         timing={"cpu": result.cpu_seconds},
         sandbox_id=result.sandbox_id,
         sandboxes=result.sandboxes,
+        retries=result.retries,
+        reruns=result.reruns,
+        canaries=result.canaries,
+        failures=result.failures,
         detail=result.detail,
         completion=completion.text,
         code=result.code,

@@ -7,6 +7,7 @@ user's wish to stop kept from being finished has none, and the report says so.
 
 from __future__ import annotations
 
+import heapq
 import os
 import time
 from collections import deque
@@ -15,8 +16,19 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sandrl.errors import InfrastructureError
-from sandrl.events import CompletionFinished, CompletionStarted, Emit, RetryScheduled, StopRequested, Warned, ignore
+from sandrl.events import (
+    CanaryFinished,
+    CompletionFinished,
+    CompletionStarted,
+    Emit,
+    RetryScheduled,
+    StopRequested,
+    Warned,
+    ignore,
+)
 from sandrl.problems import Completion, Problem
+from sandrl.rewards.attempts import Attempt, Step, delay_seconds
+from sandrl.rewards.canary import CANARY_TAG, has_passed, prepare_canary
 from sandrl.rewards.extraction import Extraction, continues, extract, join_to_prompt
 from sandrl.rewards.judge import Execution, IsolatedJudge, Judge, Limits, check_count, time_limit
 from sandrl.rewards.policies import RewardPolicy, binary, reward_of
@@ -42,6 +54,7 @@ class ScoreOptions:
         limits: What a completion may use.
         concurrency: How many sandboxes at once; what suits the runtime unless given.
         retries: How often a completion is tried again when its sandbox failed.
+        backoff_seconds: How long to wait before the first of these; each next wait is twice as long.
         policy: From verdict to reward.
     """
 
@@ -49,6 +62,7 @@ class ScoreOptions:
     limits: Limits = field(default_factory=Limits)
     concurrency: int | None = None
     retries: int = 2
+    backoff_seconds: float = 0.5
     policy: RewardPolicy = binary
 
 
@@ -146,21 +160,6 @@ def score(
     return scoring.run()
 
 
-@dataclass(slots=True, eq=False)
-class _Try:
-    """A completion on its way to its result."""
-
-    index: int
-    completion: Completion
-    problem: Problem
-    code: str | None = None
-    sandboxes: int = 0
-    failures: int = 0
-    alone: bool = False
-    began: float = 0.0
-    execution: Execution | None = None
-
-
 class _Scoring:
     """The state of one call of `score`."""
 
@@ -180,32 +179,38 @@ class _Scoring:
         self._interrupt = interrupt
         self._on_result = on_result
         self._concurrency = options.concurrency or job.connection.suggested_concurrency
-        self._waiting: deque[_Try] = deque()
-        self._alone: deque[_Try] = deque()
-        self._flying: dict[Launch, _Try] = {}
+        self._waiting: deque[Attempt] = deque()
+        self._alone: deque[Attempt] = deque()
+        self._delayed: list[tuple[float, int, Attempt]] = []
+        self._flying: dict[Launch, Attempt] = {}
+        self._canaries: dict[Launch, tuple[Attempt, Execution]] = {}
         self._results: dict[int, ScoredCompletion] = {}
         self._total = 0
 
     def add(self, completion: Completion, problem: Problem) -> None:
         """Queues a completion."""
-        self._waiting.append(_Try(self._total, completion, problem))
+        self._waiting.append(Attempt(self._total, completion, problem))
         self._total += 1
 
     def run(self) -> ScoreReport:
         """Scores what is queued, until all of it has a result or the user wants to stop."""
         level = Level.NONE
-        while self._waiting or self._alone or self._flying:
+        while self._waiting or self._alone or self._delayed or self._in_flight:
             if self._interrupt.level > level:
                 level = self._interrupt.level
-                self._emit(StopRequested(level is Level.CANCEL, len(self._flying)))
+                self._emit(StopRequested(level is Level.CANCEL, self._in_flight))
             if level is Level.CANCEL:
                 break
             if level is Level.NONE:
                 self._launch_more()
-            if not self._flying:
+            pause = self._until_next() if level is Level.NONE else None
+            if not self._in_flight and pause is None:
                 break
-            for launch in self._job.wait_any(self._interrupt, level):
-                self._land(launch)
+            for launch in self._job.wait_any(self._interrupt, level, pause):
+                if launch in self._canaries:
+                    self._land_canary(launch)
+                else:
+                    self._land(launch)
         results = tuple(self._results[index] for index in sorted(self._results))
         if results and all(result.status is Status.NO_CODE for result in results):
             how = self._options.extraction
@@ -214,15 +219,26 @@ class _Scoring:
         unfinished = self._total - len(results)
         return ScoreReport(self._job.id, results, summarise(results), unfinished, self._interrupt.signal_number)
 
+    @property
+    def _in_flight(self) -> int:
+        return len(self._flying) + len(self._canaries)
+
+    def _until_next(self) -> float | None:
+        """How long until the next delayed completion is due; None if none is delayed."""
+        return max(self._delayed[0][0] - time.monotonic(), 0.0) if self._delayed else None
+
     def _launch_more(self) -> None:
-        while self._waiting and len(self._flying) < self._concurrency:
+        while self._delayed and self._delayed[0][0] <= time.monotonic():
+            attempt = heapq.heappop(self._delayed)[2]
+            (self._alone if attempt.is_alone else self._waiting).append(attempt)
+        while self._waiting and self._in_flight < self._concurrency:
             self._launch(self._waiting.popleft())
             if self._interrupt.level:
                 return
-        if self._alone and not self._flying:
+        if self._alone and not self._in_flight:
             self._launch(self._alone.popleft())
 
-    def _launch(self, attempt: _Try) -> None:
+    def _launch(self, attempt: Attempt) -> None:
         completion, problem = attempt.completion, attempt.problem
         if attempt.code is None:
             attempt.began = time.monotonic()
@@ -230,49 +246,109 @@ class _Scoring:
         if attempt.code is None:
             self._finish(attempt, Status.NO_CODE, "no code was found in it")
             return
-        attempt.sandboxes += 1
+        attempt.executions += 1
         # Prepared anew for every sandbox: an execution's key is used once.
         attempt.execution = self._judge.prepare(problem, attempt.code, self._options.limits)
-        self._emit(CompletionStarted(attempt.index, completion.id, completion.task_id, attempt.sandboxes))
+        self._emit(CompletionStarted(attempt.index, completion.id, completion.task_id, attempt.executions))
         launch = self._job.launch(attempt.execution.command, tags=(f"problem-{completion.task_id}",))
         self._flying[launch] = attempt
 
     def _land(self, launch: Launch) -> None:
         attempt = self._flying.pop(launch)
         assert attempt.execution is not None, "only executions fly"
+        attempt.sandbox_id = launch.sandbox_id or attempt.sandbox_id
         try:
-            outcome = self._job.collect(launch)
+            outcome = self._job.collect(launch, keep=True)
             verdict = self._judge.interpret(attempt.execution, outcome)
         except InfrastructureError as error:
-            self._retry_or_give_up(attempt, launch.sandbox_id, error.message)
+            self._fail(attempt, launch, error.message)
             return
+        if outcome.timed_out:
+            # The judge has a clock of its own, so this says that it was stopped, or that the sandbox hangs.
+            attempt.suspect, attempt.doubted = launch, verdict
+            self._launch_canary(attempt)
+            return
+        self._job.release(launch)
         if self._judge.falls_back(attempt.problem, verdict):
+            attempt.reruns += 1
             self._waiting.appendleft(attempt)
-            return
-        if not attempt.alone and is_doubtful(verdict):
-            attempt.alone = True
+        elif not attempt.is_alone and is_doubtful(verdict):
+            attempt.is_alone = True
+            attempt.reruns += 1
             self._alone.append(attempt)
             reason = "it timed out while it waited for a processor; it will run again alone"
-            self._emit(RetryScheduled(attempt.index, attempt.sandboxes + 1, attempt.sandboxes + 1, reason))
-            return
-        self._finish(attempt, verdict.status, verdict.detail, verdict, outcome.sandbox_id)
+            self._emit(RetryScheduled(attempt.index, attempt.executions + 1, attempt.executions + 1, reason))
+        else:
+            self._finish(attempt, verdict.status, verdict.detail, verdict)
 
-    def _retry_or_give_up(self, attempt: _Try, sandbox_id: str | None, reason: str) -> None:
-        attempt.failures += 1
-        if attempt.failures > self._options.retries:
-            self._finish(attempt, Status.INFRASTRUCTURE, reason, sandbox_id=sandbox_id)
+    def _fail(self, attempt: Attempt, launch: Launch, reason: str) -> None:
+        """A launch brought no verdict: its sandbox failed, or never came to be."""
+        has_run = launch.sandbox_id is not None
+        if not has_run:
+            self._job.reconnect(launch)
+        step = attempt.fail(reason, has_run=has_run, retries=self._options.retries)
+        attempt.suspect = launch
+        self._take(step, attempt)
+
+    def _take(self, step: Step, attempt: Attempt) -> None:
+        if step is Step.ASK_CANARY:
+            self._launch_canary(attempt)
             return
-        at_most = attempt.sandboxes + 1 + self._options.retries - attempt.failures
-        self._emit(RetryScheduled(attempt.index, attempt.sandboxes + 1, at_most, reason))
-        (self._alone if attempt.alone else self._waiting).append(attempt)
+        if attempt.suspect is not None:
+            self._job.release(attempt.suspect)
+            attempt.suspect = None
+        reason = attempt.failures[-1]
+        if step is Step.RETRY:
+            self._retry(attempt, reason)
+        elif step is Step.BLAME_RUNTIME:
+            self._finish(attempt, Status.INFRASTRUCTURE, reason)
+        else:
+            detail = f"its sandbox failed {attempt.broken} times, and a known-good program's did not: {reason}"
+            verdict = Verdict(Status.CRASHED, trust=None, total=check_count(attempt.problem), detail=detail)
+            self._finish(attempt, Status.CRASHED, detail, verdict)
+
+    def _retry(self, attempt: Attempt, reason: str) -> None:
+        attempt.retries += 1
+        delay = delay_seconds(len(attempt.failures), self._options.backoff_seconds)
+        most = max(attempt.executions + 1, self._options.retries + 1 + attempt.reruns)
+        self._emit(RetryScheduled(attempt.index, attempt.executions + 1, most, reason, delay))
+        heapq.heappush(self._delayed, (time.monotonic() + delay, attempt.index, attempt))
+
+    def _launch_canary(self, attempt: Attempt) -> None:
+        """Runs the canary in the sandbox that failed, or in a fresh one where that has been tried or never was."""
+        attempt.canaries += 1
+        execution = prepare_canary(self._judge)
+        launch = self._job.launch(execution.command, tags=(CANARY_TAG,), within=attempt.suspect)
+        self._canaries[launch] = (attempt, execution)
+
+    def _land_canary(self, launch: Launch) -> None:
+        attempt, execution = self._canaries.pop(launch)
+        within = attempt.suspect is not None
+        try:
+            passed = has_passed(self._judge, execution, self._job.collect(launch))
+        except InfrastructureError:
+            passed = False
+        attempt.suspect = None
+        self._emit(CanaryFinished(attempt.index, passed, launch.sandbox_id, within))
+        doubted, attempt.doubted = attempt.doubted, None
+        if doubted is not None:
+            if passed:
+                self._finish(attempt, doubted.status, doubted.detail, doubted)
+            else:
+                reason = "the sandbox hung, and so did a known-good program in it"
+                self._take(attempt.fail(reason, has_run=True, retries=self._options.retries), attempt)
+        elif within and not passed:
+            # The completion may have ruined it; a fresh one tells whether the runtime is well.
+            self._launch_canary(attempt)
+        else:
+            self._take(attempt.hear_canary(passed=passed), attempt)
 
     def _finish(
         self,
-        attempt: _Try,
+        attempt: Attempt,
         status: Status,
         detail: str,
         verdict: Verdict | None = None,
-        sandbox_id: str | None = None,
     ) -> None:
         seconds = time.monotonic() - attempt.began
         if verdict is None:
@@ -287,9 +363,13 @@ class _Scoring:
             passed=verdict.passed,
             total=verdict.total,
             duration_seconds=seconds,
-            sandbox_id=sandbox_id,
+            sandbox_id=attempt.sandbox_id,
             detail=detail,
-            sandboxes=attempt.sandboxes,
+            sandboxes=attempt.executions,
+            retries=attempt.retries,
+            reruns=attempt.reruns,
+            canaries=attempt.canaries,
+            failures=tuple(attempt.failures),
             cpu_seconds=verdict.cpu_seconds,
             code=attempt.code,
             stdout=verdict.stdout,

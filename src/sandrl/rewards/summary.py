@@ -30,7 +30,12 @@ class ScoredCompletion:
         duration_seconds: From handing it over to its verdict, the start of the sandbox included.
         sandbox_id: Where it ran; None if nothing ran.
         detail: Why, in one line; partly the model's words.
-        sandboxes: How many it took; 0 for a completion without code.
+        sandboxes: How many it was run in, the canary's not counted; 0 if it did not run itself.
+        retries: How many of these followed one that failed.
+        reruns: How many were for another reason: alone, because the machine was crowded, or in one process.
+        canaries: How often a known-good program was run to find out whom to blame.
+        failures: What went wrong with sandboxes, oldest first.
+        cached: Whether the verdict is that of an identical completion.
         cpu_seconds: How long it was on a processor.
         code: What was extracted and run; None if there was none.
         stdout: What it printed, as much as was kept.
@@ -50,6 +55,11 @@ class ScoredCompletion:
     sandbox_id: str | None
     detail: str
     sandboxes: int = 0
+    retries: int = 0
+    reruns: int = 0
+    canaries: int = 0
+    failures: tuple[str, ...] = ()
+    cached: bool = False
     cpu_seconds: float = 0.0
     code: str | None = field(default=None, repr=False)
     stdout: str = field(default="", repr=False)
@@ -75,6 +85,14 @@ class Summary:
         pass_rate: Passed by scored; None if none was scored.
         pass_at_k: k to the estimate of pass@k over problems with at least k scored completions.
         truncated: How many printed more than was kept.
+        infrastructure: How many have no reward because the runtime failed them.
+        no_code: How many had nothing to run.
+        cache_hits: How many got the verdict of an identical one.
+        executed: How many were run.
+        executions: In how many sandboxes these were run.
+        retries: How many executions followed one that failed.
+        reruns: How many executions were repeated for another reason.
+        canaries: How often a known-good program was run.
     """
 
     n: int
@@ -85,6 +103,14 @@ class Summary:
     pass_rate: float | None
     pass_at_k: dict[int, float]
     truncated: int = 0
+    infrastructure: int = 0
+    no_code: int = 0
+    cache_hits: int = 0
+    executed: int = 0
+    executions: int = 0
+    retries: int = 0
+    reruns: int = 0
+    canaries: int = 0
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
@@ -134,4 +160,12 @@ def summarise(results: Sequence[ScoredCompletion], *, ks: Iterable[int] = (1, 5,
         pass_rate=passed / len(scored) if scored else None,
         pass_at_k=estimates,
         truncated=sum(result.truncated for result in results),
+        infrastructure=sum(result.status is Status.INFRASTRUCTURE for result in results),
+        no_code=sum(result.status is Status.NO_CODE for result in results),
+        cache_hits=sum(result.cached for result in results),
+        executed=sum(result.sandboxes > 0 for result in results),
+        executions=sum(result.sandboxes for result in results),
+        retries=sum(result.retries for result in results),
+        reruns=sum(result.reruns for result in results),
+        canaries=sum(result.canaries for result in results),
     )

@@ -104,7 +104,11 @@ class TrajectoryRow(StepRow):
         duration_seconds: From handing it over to its verdict, the start of the sandbox included.
         timing: Seconds by part, such as `cpu`.
         sandbox_id: Where it ran last; None if nothing ran.
-        sandboxes: How many sandboxes it took.
+        sandboxes: How many sandboxes it was run in.
+        retries: How many of these followed one that failed.
+        reruns: How many were for another reason.
+        canaries: How often a known-good program was run to find out whom to blame.
+        failures: What went wrong with sandboxes, oldest first.
         detail: Why, in one line; partly the model's words.
         completion: The model's text; None where code was given.
         code: What was run; None if there was none.
@@ -125,6 +129,10 @@ class TrajectoryRow(StepRow):
     timing: dict[str, float] = Field(default_factory=dict)
     sandbox_id: str | None = None
     sandboxes: int = 0
+    retries: int = 0
+    reruns: int = 0
+    canaries: int = 0
+    failures: tuple[Text, ...] = ()
     detail: Text = ""
     completion: Text | None = None
     code: Text | None = None

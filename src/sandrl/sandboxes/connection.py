@@ -7,8 +7,8 @@ and image only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from sandrl.errors import UsageError
 from sandrl.events import Emit, RuntimeChosen, RuntimeStarting, ignore
@@ -35,6 +35,7 @@ class Connection:
         suggested_concurrency: How many sandboxes at once suit it.
         isolation: How the local runtime isolates; empty for the remote one.
         has_site_packages: Whether sandboxes have installed packages that code may import.
+        renew: Finds the runtime again after it ended, or starts it; None where that is not ours to do.
     """
 
     kind: RuntimeKind
@@ -47,6 +48,7 @@ class Connection:
     suggested_concurrency: int = 8
     isolation: str = ""
     has_site_packages: bool = False
+    renew: Callable[[], Connection] | None = field(default=None, repr=False, compare=False)
 
     @property
     def is_local(self) -> bool:
@@ -78,7 +80,12 @@ def connect(
     """
     choice = settings.choose_runtime(runtime)
     if choice.kind is RuntimeKind.LOCAL:
-        connection = _connect_local(settings, choice.reason, image, packages, emit)
+
+        def connect_again() -> Connection:
+            found = _connect_local(settings, choice.reason, image, packages, emit)
+            return replace(found, renew=connect_again)
+
+        connection = connect_again()
     else:
         connection = _connect_remote(settings, choice.reason, image, packages)
     emit(

@@ -107,6 +107,7 @@ class Job:
         self._emit = emit
         self._keys = itertools.count(1)
         self._in_flight: dict[str, Launch] = {}
+        self._kept: dict[str, Launch] = {}
         self._stops: list[Stop] = []
         self._lost_track = False
         self._session = SdkSession(connection, tags=self.tags, max_lifetime_seconds=max_lifetime_seconds)
@@ -124,13 +125,18 @@ class Job:
         """How many commands are on their way."""
         return len(self._in_flight)
 
-    def launch(self, command: Command, *, tags: Sequence[str] = ()) -> Launch:
+    def launch(self, command: Command, *, tags: Sequence[str] = (), within: Launch | None = None) -> Launch:
         """Runs a command in a fresh sandbox, without waiting.
 
         Args:
             command: What to run.
             tags: Tags of this sandbox beyond the job's, as text.
+            within: A launch that was collected and kept, in whose sandbox to run the command instead.
         """
+        if within is not None:
+            launch = self._session.launch(within.key, command, (), within)
+            self._in_flight[launch.key] = launch
+            return launch
         key = f"{next(self._keys):06d}"
         encoded = tuple(encode_tag(tag) for tag in tags)
         self._ledger.intend(key, (*self.tags, *encoded))
@@ -138,20 +144,29 @@ class Job:
         self._in_flight[key] = launch
         return launch
 
-    def wait_any(self, interrupt: Interrupt | None = None, seen: Level = Level.NONE) -> list[Launch]:
-        """Waits until at least one launch has ended, or the user asks to stop.
+    def wait_any(
+        self, interrupt: Interrupt | None = None, seen: Level = Level.NONE, timeout_seconds: float | None = None
+    ) -> list[Launch]:
+        """Waits until at least one launch has ended, the user asks to stop, or the time is over.
 
         Args:
             interrupt: The user's wish to stop.
             seen: How far the caller has obeyed it already; only more than that ends the wait.
+            timeout_seconds: How long to wait at most, also when nothing is in flight; None until something happens.
 
         Returns:
-            Those that have ended, each once; none if nothing is in flight, or the user's wish came first.
+            Those that have ended, each once; none if something else came first, or there is nothing to wait for.
         """
-        return self._session.wait_any(interrupt or Interrupt(), seen) if self._in_flight else []
+        if not self._in_flight and timeout_seconds is None:
+            return []
+        return self._session.wait_any(interrupt or Interrupt(), seen, timeout_seconds)
 
-    def collect(self, launch: Launch) -> Outcome:
-        """How an ended launch ended; its sandbox begins to stop.
+    def collect(self, launch: Launch, *, keep: bool = False) -> Outcome:
+        """How an ended launch ended; its sandbox begins to stop, unless it is to be kept.
+
+        Args:
+            launch: What has ended.
+            keep: Leave the sandbox for another launch `within` it, until it is released.
 
         Raises:
             InfrastructureError: If the sandbox failed, not the command.
@@ -163,12 +178,42 @@ class Job:
             # The request may have reached the service although its answer did not reach us.
             self._lost_track = True
         else:
-            self._ledger.created(launch.key, launch.sandbox_id)
-            self._emit(SandboxCreated(launch.sandbox_id))
+            if launch.key not in self._kept:
+                self._ledger.created(launch.key, launch.sandbox_id)
+                self._emit(SandboxCreated(launch.sandbox_id))
+            self._kept[launch.key] = launch
+            if not keep:
+                self.release(launch)
+        return self._session.collect(launch)
+
+    def release(self, launch: Launch) -> None:
+        """Begins to stop the sandbox of a launch that was kept; one that is stopping already is left alone."""
+        if self._kept.pop(launch.key, None) is not None:
             self._stops.append(self._session.stop(launch))
         if len(self._stops) >= _MAX_STOPS_IN_FLIGHT:
             self._collect_stops(at_least=_MAX_STOPS_IN_FLIGHT // 2)
-        return self._session.collect(launch)
+
+    def reconnect(self, failed: Launch) -> bool:
+        """Looks for the runtime again after a launch failed to reach it; a local one that ended is started anew.
+
+        Returns:
+            Whether what is launched from here on goes somewhere else than the failed one did.
+        """
+        if failed.base_url != self.connection.base_url:
+            return True
+        if self.connection.renew is None:
+            return False
+        try:
+            found = self.connection.renew()
+        except SandrlError as error:
+            self._emit(Warned(f"the runtime cannot be reached again: {error.message}", hint=error.hint))
+            return False
+        if found.base_url == self.connection.base_url:
+            return False
+        self._emit(Warned(f"the local runtime ended; the job goes on with another one at {found.base_url}"))
+        self.connection = found
+        self._session.direct_to(found)
+        return True
 
     def cancel(self) -> None:
         """Cancels everything in flight; the sandboxes are gone when the job is closed."""
@@ -181,9 +226,10 @@ class Job:
         What could not be stopped in time is in `unstopped`; it ends at the latest when its lifetime is over.
         """
         self.cancel()
-        for launch in self._in_flight.values():
+        for launch in (self._kept | self._in_flight).values():
             self._lost_track = self._lost_track or launch.sandbox_id is None
             self._stops.append(self._session.stop(launch))
+        self._kept.clear()
         self._in_flight.clear()
         if self._stops:
             self._emit(CleaningUp(len(self._stops)))
@@ -213,7 +259,8 @@ class Job:
         for stop in self._session.wait_stops(self._stops, at_least=at_least, timeout_seconds=timeout_seconds):
             self._stops.remove(stop)
             error = self._session.stop_error(stop)
-            if error is not None:
+            # A local runtime takes its sandboxes along when it ends.
+            if error is not None and stop.base_url == self.connection.base_url:
                 self.unstopped = (*self.unstopped, stop.sandbox_id or stop.key)
                 self._emit(Warned(f"sandbox {stop.sandbox_id} could not be stopped: {error.message}"))
             elif stop.sandbox_id:

@@ -61,10 +61,12 @@ class Launch:
 
     Attributes:
         key: Names the launch in the ledger.
+        base_url: The runtime it was sent to.
         sandbox_id: Known once the sandbox exists and the launch was looked at.
     """
 
     key: str
+    base_url: str
     command: Command
     sandbox: Sandbox = field(repr=False)
     process: Process = field(repr=False)
@@ -81,6 +83,7 @@ class Stop:
     """A sandbox on its way out."""
 
     key: str
+    base_url: str
     sandbox_id: str
     operation: OperationRef[None] = field(repr=False)
 
@@ -96,6 +99,14 @@ class SdkSession:
 
     def __init__(self, connection: Connection, *, tags: Sequence[str], max_lifetime_seconds: float) -> None:
         self._sdk = load_sdk()
+        self._tags = tuple(tags)
+        self._max_lifetime_seconds = max_lifetime_seconds
+        self._ended: deque[Launch] = deque()
+        self._bell: Future[None] = Future()
+        self.direct_to(connection)
+
+    def direct_to(self, connection: Connection) -> None:
+        """Sends what is launched from here on to a runtime; what is in flight stays where it is."""
         if connection.is_local:
             _go_round_proxies()
         self._base_url = connection.base_url
@@ -104,52 +115,58 @@ class SdkSession:
             base_url=connection.base_url,
             auth=_auth(self._sdk, connection),
             data_plane_mode="gateway" if connection.is_local else "auto",
-            max_lifetime_seconds=max_lifetime_seconds,
-            tags=tuple(tags),
+            max_lifetime_seconds=self._max_lifetime_seconds,
+            tags=self._tags,
             annotations=dict(connection.annotations),
         )
-        self._ended: deque[Launch] = deque()
-        self._bell: Future[None] = Future()
         # Metrics are sandrl's own; the SDK's reporter would look for W&B on every exec.
         self._session = self._sdk.Session(self._defaults, report_to=[])
 
-    def launch(self, key: str, command: Command, tags: Sequence[str]) -> Launch:
+    def launch(self, key: str, command: Command, tags: Sequence[str], within: Launch | None = None) -> Launch:
         """Starts a fresh sandbox and the command in it, without waiting for either.
 
         Args:
             key: Names the launch in the ledger.
             command: What to run.
             tags: Tags of this sandbox beyond those of the session, encoded.
+            within: An ended launch in whose sandbox to run the command, instead of a fresh one.
         """
-        with _addressed_to(self._base_url):
-            sandbox = self._session.sandbox(tags=list(tags))
+        base_url = self._base_url if within is None else within.base_url
+        sandbox = self._fresh_sandbox(tags) if within is None else within.sandbox
         process = sandbox.exec(command.argv, stdin=True, timeout_seconds=command.timeout_seconds)
+        assert process.stdin is not None, "it was asked for"
         if command.stdin:
             process.stdin.write(command.stdin)
         process.stdin.close()
-        launch = Launch(key, command, sandbox, process)
+        launch = Launch(key, base_url, command, sandbox, process)
         process._future.add_done_callback(lambda _: self._note_end(launch))
         return launch
+
+    def _fresh_sandbox(self, tags: Sequence[str]) -> Sandbox:
+        with _addressed_to(self._base_url):
+            sandbox: Sandbox = self._session.sandbox(tags=list(tags))
+        return sandbox
 
     def _note_end(self, launch: Launch) -> None:
         self._ended.append(launch)
         with suppress(InvalidStateError):
             self._bell.set_result(None)
 
-    def wait_any(self, interrupt: Interrupt, seen: Level) -> list[Launch]:
-        """Waits until at least one launch has ended or the user asks to stop.
+    def wait_any(self, interrupt: Interrupt, seen: Level, timeout_seconds: float | None) -> list[Launch]:
+        """Waits until at least one launch has ended, the user asks to stop, or the time is over.
 
         Args:
             interrupt: The user's wish to stop.
             seen: How far the caller has obeyed it already; only more than that ends the wait.
+            timeout_seconds: How long to wait at most; None for ever.
 
         Returns:
-            Those that have ended since the last call; none if the user's wish came first.
+            Those that have ended since the last call; none if something else came first.
         """
         self._bell = interrupt.waker()
         # In this order: what happens from here on rings the new bell, what happened before shows here.
         if not self._ended and interrupt.level is seen:
-            self._sdk.wait([self._sdk.OperationRef(self._bell)], num_returns=1)
+            self._sdk.wait([self._sdk.OperationRef(self._bell)], num_returns=1, timeout=timeout_seconds)
         return [self._ended.popleft() for _ in range(len(self._ended))]
 
     def collect(self, launch: Launch) -> Outcome:
@@ -174,7 +191,7 @@ class SdkSession:
     def stop(self, launch: Launch) -> Stop:
         """Begins to stop a launch's sandbox; a command still running in it is killed."""
         operation = launch.sandbox.stop(graceful_shutdown_seconds=0, missing_ok=True)
-        return Stop(launch.key, launch.sandbox_id or "", operation)
+        return Stop(launch.key, launch.base_url, launch.sandbox_id or "", operation)
 
     def wait_stops(self, stops: Sequence[Stop], *, at_least: int, timeout_seconds: float | None) -> list[Stop]:
         """Waits until some stops have ended, however they did; returns those that have."""

@@ -12,7 +12,7 @@ import pytest
 from cwsandbox import AuthHeaders, Sandbox
 
 from sandrl.errors import AuthenticationError, UsageError
-from sandrl.events import CompletionFinished, Event, RetryScheduled, SandboxCreated, SandboxStopped, Warned
+from sandrl.events import CompletionFinished, Event, SandboxCreated, SandboxStopped, Warned
 from sandrl.problems import Completion, Problem
 from sandrl.rewards import (
     Extraction,
@@ -25,8 +25,7 @@ from sandrl.rewards import (
     score,
 )
 from sandrl.runs import Outcome, RunReader, SandboxEvent
-from sandrl.runtime import daemon
-from sandrl.sandboxes import Connection, Interrupt, Job, connect, new_job_id
+from sandrl.sandboxes import Connection, Interrupt, Job, new_job_id
 from sandrl.settings import RuntimeKind, Settings
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
@@ -94,68 +93,6 @@ def test_no_code_uses_no_sandbox(connection: Connection) -> None:
     ] * 2
     assert any(isinstance(event, Warned) and "--extract auto" in event.message for event in told)
     assert sandboxes_with(connection, job.id, ended=True) == []
-
-
-def kill_sandbox_when_running(connection: Connection, job_id: str, times: int) -> threading.Thread:
-    """Deletes the job's next `times` sandboxes as they come up, as an operator or a failing node would."""
-    auth = AuthHeaders(headers={"Authorization": f"Bearer {connection.token}"}, strategy="test")
-
-    def work() -> None:
-        killed: set[str] = set()
-        while len(killed) < times:
-            for sandbox in sandboxes_with(connection, job_id):
-                if sandbox.sandbox_id and sandbox.sandbox_id not in killed:
-                    time.sleep(0.2)  # let its command begin
-                    killed.add(sandbox.sandbox_id)
-                    Sandbox.delete(sandbox.sandbox_id, base_url=connection.base_url, auth=auth, missing_ok=True).result(
-                        30
-                    )
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    return thread
-
-
-def test_a_sandbox_that_is_killed_is_retried_in_a_fresh_one(connection: Connection) -> None:
-    told: list[Event] = []
-    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60) as job:
-        killer = kill_sandbox_when_running(connection, job.id, times=1)
-        report = score(completions(SLOW), {"inc": INC}, job=job, emit=told.append)
-        killer.join()
-    [result] = report.results
-    assert (result.status, result.reward, result.sandboxes) == (Status.PASSED, 1.0, 2)
-    assert len([event for event in told if isinstance(event, RetryScheduled)]) == 1
-
-
-def test_a_completion_whose_sandboxes_all_fail_is_unscorable_never_wrong(connection: Connection) -> None:
-    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60) as job:
-        killer = kill_sandbox_when_running(connection, job.id, times=3)
-        report = score(completions(SLOW), {"inc": INC}, job=job)
-        killer.join()
-    [result] = report.results
-    assert (result.status, result.reward, result.sandboxes) == (Status.INFRASTRUCTURE, None, 3)
-    assert (report.summary.scored, report.summary.unscorable) == (0, 1)
-
-
-def test_a_runtime_that_dies_costs_no_result_and_gives_none_a_zero(settings: Settings) -> None:
-    connection = connect(settings, runtime=RuntimeKind.LOCAL)
-    endpoint = daemon.find(settings.state_dir)
-    assert endpoint is not None
-    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60) as job:
-
-        def kill_after_first(result: ScoredCompletion) -> None:
-            if result.index == 0:
-                os.kill(endpoint.pid, signal.SIGKILL)
-
-        report = score(
-            completions(RIGHT, SLOW, SLOW, RIGHT),
-            {"inc": INC},
-            job=job,
-            options=ScoreOptions(concurrency=2),
-            on_result=kill_after_first,
-        )
-    assert [result.reward for result in report.results] == [1.0, None, None, None]
-    assert {result.status for result in report.results[1:]} == {Status.INFRASTRUCTURE}
 
 
 def test_refused_credentials_end_the_work_at_once(connection: Connection) -> None:

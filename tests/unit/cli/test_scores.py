@@ -38,7 +38,7 @@ def test_totals_count_what_was_scored() -> None:
     assert lines == [
         "Total reward: 2.0/3",
         "Pass rate: 2/3 (67%)",
-        "Unscorable: 1 (no reward, and in no rate)",
+        "Unscorable: 1 (no reward, and in no rate; infrastructure: 1)",
     ]
 
 

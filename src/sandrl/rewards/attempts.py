@@ -1,0 +1,118 @@
+"""One completion on its way to its result: what failed so far, and whom that blames.
+
+The design decision: blame follows from the order of failures alone, in a small machine that touches no sandbox.
+
+A launch that never got a sandbox is nobody's fault: code that did not run cannot be blamed, and cannot bring it about
+either. A sandbox that was lost while the code ran is ambiguous. It is retried, and once the retries are used up the
+canary decides: if it fails, the runtime is broken and the completion has no reward. If it passes, the completion runs
+once more, now that the runtime is known to be well, and the canary after it: only a failure between two canaries that
+passed is the completion's own. An outage that ends in the meantime thus blames nobody.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from sandrl.problems import Completion, Problem
+from sandrl.rewards.judge import Execution
+from sandrl.rewards.verdict import Verdict
+from sandrl.sandboxes import Launch
+
+LONGEST_DELAY_SECONDS = 30.0
+
+
+class Step(Enum):
+    """What to do next with a completion that has no verdict."""
+
+    RETRY = auto()
+    """Run it again in a fresh sandbox."""
+    ASK_CANARY = auto()
+    """Run the canary."""
+    BLAME_RUNTIME = auto()
+    """Give up: `infrastructure`, no reward."""
+    BLAME_CODE = auto()
+    """Give up: `crashed`, 0.0."""
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """A completion on its way to its result.
+
+    Attributes:
+        index: Position in the input, from 0.
+        completion: What is scored.
+        problem: What it answers.
+        code: What was extracted from it; None before that, and if there is none.
+        key: Names its verdict in the cache; None if it is not looked for there.
+        executions: How often it was handed to a sandbox.
+        retries: How many of these followed a failure.
+        reruns: How many were for another reason: alone, or in one process.
+        canaries: How often the canary ran because of it.
+        failures: What went wrong, oldest first.
+        unreached: How many failures came before there was a sandbox.
+        broken: How many came while the code ran.
+        is_vouched: Whether the canary has passed since.
+        is_alone: Whether it runs while nothing else does.
+        began: When it was first handed over.
+        execution: The latest.
+        sandbox_id: Where it ran last.
+        suspect: The last launch, kept because its sandbox is to be tried with the canary.
+        doubted: A verdict that counts only if the canary passes in the same sandbox.
+    """
+
+    index: int
+    completion: Completion
+    problem: Problem
+    code: str | None = None
+    key: str | None = None
+    executions: int = 0
+    retries: int = 0
+    reruns: int = 0
+    canaries: int = 0
+    failures: list[str] = field(default_factory=list)
+    unreached: int = 0
+    broken: int = 0
+    is_vouched: bool = False
+    is_alone: bool = False
+    began: float = 0.0
+    execution: Execution | None = None
+    sandbox_id: str | None = None
+    suspect: Launch | None = None
+    doubted: Verdict | None = None
+
+    def fail(self, reason: str, *, has_run: bool, retries: int) -> Step:
+        """What follows from a failure.
+
+        Args:
+            reason: What went wrong.
+            has_run: Whether there was a sandbox, so that the code may have run in it.
+            retries: How many failures of a kind are forgiven.
+        """
+        self.failures.append(reason)
+        if not has_run:
+            self.unreached += 1
+            return Step.BLAME_RUNTIME if self.unreached > retries else Step.RETRY
+        self.broken += 1
+        return Step.ASK_CANARY if self.is_vouched or self.broken > retries else Step.RETRY
+
+    def hear_canary(self, *, passed: bool) -> Step:
+        """What follows from how the canary fared after a failure."""
+        if not passed:
+            return Step.BLAME_RUNTIME
+        if self.is_vouched:
+            return Step.BLAME_CODE
+        self.is_vouched = True
+        return Step.RETRY
+
+
+def delay_seconds(failures: int, first_seconds: float) -> float:
+    """How long to wait before the next try: twice as long after each failure, give or take a quarter.
+
+    The chance in it keeps completions that failed together from coming back together.
+    """
+    if not first_seconds:
+        return 0.0
+    longest = min(first_seconds * 2.0 ** min(failures - 1, 16), LONGEST_DELAY_SECONDS)
+    return longest * random.uniform(0.75, 1.25)

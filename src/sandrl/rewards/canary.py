@@ -1,0 +1,34 @@
+"""A program known to be good, to tell a broken runtime from a completion that breaks its sandbox.
+
+The design decision: the canary goes through the same judge, the same image and the same kind of sandbox as a
+completion. Whatever makes the canary fail would have failed any completion, and where it passes, a completion that
+still has no verdict is alone with its failure.
+"""
+
+from __future__ import annotations
+
+from sandrl.errors import InfrastructureError
+from sandrl.problems import Problem
+from sandrl.rewards.judge import Execution, Judge, Limits
+from sandrl.sandboxes import Outcome
+
+CANARY_TAG = "canary"
+"""Tag of sandboxes that run nothing but the canary."""
+
+CANARY = Problem(
+    "canary", "Return the sum of two numbers.", tests=("assert add(2, 3) == 5", "assert add(-1, 1) == 0"), setup=""
+)
+_CODE = "def add(a, b):\n    return a + b\n"
+
+
+def prepare_canary(judge: Judge) -> Execution:
+    """The canary, ready to be run; with limits of its own, because the user's may be too tight for any program."""
+    return judge.prepare(CANARY, _CODE, Limits())
+
+
+def has_passed(judge: Judge, execution: Execution, outcome: Outcome) -> bool:
+    """Whether the canary got the verdict it must get."""
+    try:
+        return judge.interpret(execution, outcome).is_pass
+    except InfrastructureError:
+        return False

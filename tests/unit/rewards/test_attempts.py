@@ -1,0 +1,57 @@
+"""Whom a failure blames."""
+
+from __future__ import annotations
+
+import pytest
+
+from sandrl.problems import Completion, Problem
+from sandrl.rewards.attempts import LONGEST_DELAY_SECONDS, Attempt, Step, delay_seconds
+
+PROBLEM = Problem("p", "", check="exit_status")
+
+
+def attempt() -> Attempt:
+    return Attempt(0, Completion("c", "p", code="pass"), PROBLEM)
+
+
+def test_code_that_never_ran_is_never_blamed() -> None:
+    one = attempt()
+    steps = [one.fail("no sandbox", has_run=False, retries=2) for _ in range(3)]
+    assert steps == [Step.RETRY, Step.RETRY, Step.BLAME_RUNTIME]
+    assert one.failures == ["no sandbox"] * 3
+
+
+def test_the_canary_is_asked_when_the_retries_are_used_up() -> None:
+    one = attempt()
+    steps = [one.fail("lost", has_run=True, retries=2) for _ in range(3)]
+    assert steps == [Step.RETRY, Step.RETRY, Step.ASK_CANARY]
+
+
+def test_a_canary_that_fails_blames_the_runtime() -> None:
+    one = attempt()
+    one.fail("lost", has_run=True, retries=0)
+    assert one.hear_canary(passed=False) is Step.BLAME_RUNTIME
+
+
+def test_only_a_failure_between_two_canaries_blames_the_code() -> None:
+    one = attempt()
+    assert one.fail("lost", has_run=True, retries=0) is Step.ASK_CANARY
+    assert one.hear_canary(passed=True) is Step.RETRY
+    assert one.fail("lost", has_run=True, retries=0) is Step.ASK_CANARY
+    assert one.hear_canary(passed=True) is Step.BLAME_CODE
+
+
+def test_an_outage_between_the_canaries_blames_the_runtime() -> None:
+    one = attempt()
+    one.fail("lost", has_run=True, retries=0)
+    one.hear_canary(passed=True)
+    one.fail("lost", has_run=True, retries=0)
+    assert one.hear_canary(passed=False) is Step.BLAME_RUNTIME
+
+
+@pytest.mark.parametrize(("failures", "expected"), [(1, 0.5), (2, 1.0), (3, 2.0), (100, LONGEST_DELAY_SECONDS)])
+def test_each_wait_is_twice_as_long_give_or_take_a_quarter(failures: int, expected: float) -> None:
+    delays = [delay_seconds(failures, 0.5) for _ in range(50)]
+    assert all(0.75 * expected <= delay <= 1.25 * expected for delay in delays)
+    assert len(set(delays)) > 1
+    assert delay_seconds(failures, 0.0) == 0.0
