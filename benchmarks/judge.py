@@ -75,7 +75,7 @@ def judged_rate(problems: list[Problem], concurrency: int, connection: Connectio
         Completion(id=str(number), task_id=problem.task_id, code=problem.reference)
         for number, problem in enumerate(problems)
     ]
-    options = ScoreOptions(limits=Limits(timeout_seconds=60), concurrency=concurrency)
+    options = ScoreOptions(limits=Limits(timeout_seconds=60), concurrency=concurrency, caching=False)
     by_id = {problem.task_id: problem for problem in problems}
     with a_job(connection) as job:
         begun = time.monotonic()

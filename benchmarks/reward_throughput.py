@@ -108,7 +108,7 @@ def reward_rate(program: str, count: int, concurrency: int, connection: Connecti
     """Completions per second, scored."""
     problem = Problem(task_id="bench", prompt="", tests=("assert True",))
     completions = [Completion(id=str(number), task_id="bench", code=program) for number in range(count)]
-    options = ScoreOptions(limits=Limits(timeout_seconds=60), concurrency=concurrency)
+    options = ScoreOptions(limits=Limits(timeout_seconds=60), concurrency=concurrency, caching=False)
     with a_job(connection) as job:
         begun = time.monotonic()
         report = score(completions, {"bench": problem}, job=job, options=options)
@@ -192,7 +192,7 @@ def soak(count: int, connection: Connection, settings: Settings) -> None:
     problem = Problem(task_id="bench", prompt="", tests=("assert add(2, 3) == 5",))
     code = "def add(a, b):\n    return a + b"
     completions = [Completion(id=str(number), task_id="bench", code=code) for number in range(count)]
-    options = ScoreOptions(concurrency=SOAK_CONCURRENCY)
+    options = ScoreOptions(concurrency=SOAK_CONCURRENCY, caching=False)
 
     def run(some: list[Completion]) -> None:
         with a_job(connection) as job:

@@ -161,6 +161,9 @@ def test_bad_rows_can_be_skipped_and_are_counted(sandrl: Run, problems: Path) ->
         (["--concurrency", "0"], "--concurrency"),
         (["--fail-under", "2"], "--fail-under"),
         (["--extract", "magic"], "--extract"),
+        (["--retries", "-1"], "--retries"),
+        (["--cache", "here", "--no-cache"], "--cache and --no-cache contradict each other"),
+        (["--cache", "/proc/nowhere"], "/proc/nowhere: cannot be made"),
         (["--job-id", "a b"], "--job-id 'a b' cannot be a tag"),
         (["--image", "alpine:3"], "image 'alpine:3' is not available on the local runtime"),
         (["--packages", "no-such-package"], "'no-such-package' is not installed"),
@@ -232,7 +235,7 @@ def test_a_signal_finishes_what_is_in_flight_and_keeps_it(
     slow = '{"task_id": "inc", "code": "import time\\ntime.sleep(1)\\ndef f(x):\\n    return x + 1\\n"}\n'
     (tmp_path / "c.jsonl").write_text(slow * 20, encoding="utf-8")
     out = tmp_path / "out.jsonl"
-    words = ["reward", "c.jsonl", "--problems", str(problems), "--out", str(out), "-c", "3"]
+    words = ["reward", "c.jsonl", "--problems", str(problems), "--out", str(out), "-c", "3", "--no-cache"]
     process = subprocess.Popen(
         [*SANDRL, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
     )
@@ -262,3 +265,23 @@ def test_a_signal_before_there_is_work_ends_at_once(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "interrupted" in stderr
     assert "Traceback" not in stderr
+
+
+def test_a_cache_serves_the_next_run_and_the_summary_says_so(sandrl: Run, problems: Path) -> None:
+    words = ("reward", "-", "--problems", problems, "--cache", "verdicts")
+    first, second = (sandrl(*words, stdin=RIGHT + WRONG + RIGHT) for _ in range(2))
+    assert "Cache hits: 1/3 (33%)" in first.stdout
+    assert "Cache hits: 3/3 (100%)" in second.stdout
+    assert first.stdout.splitlines()[3:6] == second.stdout.splitlines()[3:6]
+    assert "Cache hits" not in sandrl(*words[:-2], "--no-cache", stdin=RIGHT + RIGHT).stdout
+
+
+def test_where_isolation_is_required_its_lack_is_no_reward(sandrl: Run, tmp_path: Path) -> None:
+    check = "def g(x):\n    return x\nassert f(g) is g"
+    (tmp_path / "p.jsonl").write_text(json.dumps({"task_id": "id", "prompt": "", "tests": [check]}), encoding="utf-8")
+    row = json.dumps({"task_id": "id", "code": "def f(x):\n    return x\n"})
+    plain = sandrl("reward", "-", "--problems", "p.jsonl", "--json", stdin=row)
+    required = sandrl("reward", "-", "--problems", "p.jsonl", "--json", "--require-isolated", stdin=row)
+    [one], [other] = (json.loads(done.stdout)["results"] for done in (plain, required))
+    assert (one["status"], one["trust"], one["reward"]) == ("passed", "in_process", 1.0)
+    assert (other["status"], other["reward"]) == ("not_isolated", None)

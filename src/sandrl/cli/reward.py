@@ -37,6 +37,21 @@ def reward(
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", help="Time for one completion with its checks.", rich_help_panel=_WHAT)
     ] = 10.0,
+    require_isolated: Annotated[
+        bool,
+        typer.Option(
+            "--require-isolated",
+            help="No reward where the checks cannot be kept out of the completion's process.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = False,
+    cache: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep verdicts there, and use those of earlier runs.", rich_help_panel=_WHAT),
+    ] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Run identical completions each for itself.", rich_help_panel=_WHAT)
+    ] = False,
     concurrency: Annotated[
         int | None,
         typer.Option("--concurrency", "-c", min=1, help="Sandboxes at once.", rich_help_panel=_SANDBOXES),
@@ -95,6 +110,9 @@ def reward(
         limits=Limits(timeout_seconds=timeout),
         concurrency=concurrency,
         retries=retries,
+        caching=not no_cache,
+        cache=cache,
+        require_isolated=require_isolated,
         runtime=runtime,
         image=image,
         packages=tuple(name.strip() for name in (packages or "").split(",") if name.strip()),

@@ -41,8 +41,12 @@ def total_lines(summary: Summary) -> list[str]:
     if len(summary.pass_at_k) > 1:
         lines.append("  ".join(f"pass@{k}: {estimate:.1%}" for k, estimate in summary.pass_at_k.items()))
     if summary.unscorable:
-        why = f"; infrastructure: {summary.infrastructure}" if summary.infrastructure else ""
-        lines.append(f"Unscorable: {summary.unscorable} (no reward, and in no rate{why})")
+        why = ", ".join(f"{status}: {count}" for status, count in sorted(summary.unscorable_by_status.items()))
+        lines.append(f"Unscorable: {summary.unscorable} (no reward, and in no rate; {why})")
+    if summary.cache_hits:
+        lines.append(
+            f"Cache hits: {summary.cache_hits}/{summary.executed + summary.cache_hits} ({summary.hit_rate:.0%})"
+        )
     if summary.retries:
         lines.append(f"Retries: {summary.retries} (sandboxes that failed, and were replaced)")
     if summary.canaries:

@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sandrl.rewards.cache import VerdictCache
     from sandrl.rewards.document import report_document, result_document
     from sandrl.rewards.extraction import Extraction, extract
     from sandrl.rewards.judge import Execution, InProcessJudge, IsolatedJudge, Judge, Limits
@@ -36,6 +37,7 @@ __all__ = [
     "Summary",
     "Trust",
     "Verdict",
+    "VerdictCache",
     "binary",
     "extract",
     "extract_code",
@@ -49,6 +51,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "cache": ("VerdictCache",),
     "document": ("report_document", "result_document"),
     "extraction": ("Extraction", "extract"),
     "judge": ("Execution", "InProcessJudge", "IsolatedJudge", "Judge", "Limits"),

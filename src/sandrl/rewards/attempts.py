@@ -45,7 +45,8 @@ class Attempt:
         completion: What is scored.
         problem: What it answers.
         code: What was extracted from it; None before that, and if there is none.
-        key: Names its verdict in the cache; None if it is not looked for there.
+        key: Names its verdict in the cache; None if it was not looked for there.
+        leads: Whether others may wait for its verdict.
         executions: How often it was handed to a sandbox.
         retries: How many of these followed a failure.
         reruns: How many were for another reason: alone, or in one process.
@@ -67,6 +68,7 @@ class Attempt:
     problem: Problem
     code: str | None = None
     key: str | None = None
+    leads: bool = False
     executions: int = 0
     retries: int = 0
     reruns: int = 0

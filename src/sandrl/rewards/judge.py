@@ -276,8 +276,9 @@ class IsolatedJudge(InProcessJudge):
 
     @property
     def version(self) -> str:
-        """A digest of the guest's source."""
-        return "isolated-" + hashlib.sha256(_guest(_ISOLATED).source).hexdigest()[:12]
+        """A digest of the guest's source, and whether isolation is required."""
+        name = "isolated-required-" if self._require_isolated else "isolated-"
+        return name + hashlib.sha256(_guest(_ISOLATED).source).hexdigest()[:12]
 
     def prepare(self, problem: Problem, code: str, limits: Limits) -> Execution:
         """The command that judges `code`; what it is held against never reaches the completion's process."""

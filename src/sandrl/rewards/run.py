@@ -30,6 +30,7 @@ from sandrl.errors import (
 from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.jsonl import STANDARD_INPUT, RowAppender
 from sandrl.problems import Completion, Problem, demo_completions, demo_problems, load_completions, load_problems
+from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.document import result_document, to_line
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.judge import IsolatedJudge, Limits
@@ -55,6 +56,9 @@ class RewardRequest:
         skip_bad_rows: Skip and count rows that cannot be used, instead of refusing the file.
         concurrency: How many sandboxes at once; what suits the runtime unless given.
         retries: How often a completion is tried again when its sandbox failed.
+        caching: Judge identical completions once.
+        cache: Directory of verdicts of earlier runs; None keeps them within this run.
+        require_isolated: Give no reward where the checks cannot be kept out of the completion's process.
         runtime: What runs the sandboxes.
         image: Their image; the runtime's own default unless given.
         packages: Installed packages the code may import (local runtime).
@@ -73,6 +77,9 @@ class RewardRequest:
     skip_bad_rows: bool = False
     concurrency: int | None = None
     retries: int = 2
+    caching: bool = True
+    cache: Path | None = None
+    require_isolated: bool = False
     runtime: RuntimeKind = RuntimeKind.AUTO
     image: str | None = None
     packages: tuple[str, ...] = ()
@@ -159,6 +166,7 @@ def run_reward(
     completions, problems = _load(request, emit)
     job_id = checked_job_id(request.job_id) if request.job_id else new_job_id()
     with ExitStack() as stack:
+        cache = VerdictCache(request.cache)
         out = None if request.out is None else stack.enter_context(_opened(request.out))
         connection = connect(
             settings, runtime=request.runtime, image=request.image, packages=request.packages, emit=emit
@@ -189,8 +197,17 @@ def run_reward(
                 completions,
                 problems,
                 job=job,
-                judge=IsolatedJudge(with_site_packages=connection.has_site_packages),
-                options=ScoreOptions(request.extraction, request.limits, concurrency, request.retries),
+                judge=IsolatedJudge(
+                    with_site_packages=connection.has_site_packages, require_isolated=request.require_isolated
+                ),
+                options=ScoreOptions(
+                    extraction=request.extraction,
+                    limits=request.limits,
+                    concurrency=concurrency,
+                    retries=request.retries,
+                    caching=request.caching,
+                ),
+                cache=cache,
                 emit=emit,
                 interrupt=interrupt,
                 on_result=keep,
@@ -205,6 +222,8 @@ def _check(request: RewardRequest) -> None:
         raise UsageError(f"--timeout must be more than 0 seconds, not {request.limits.timeout_seconds:g}")
     if request.retries < 0:
         raise UsageError(f"--retries must be 0 or more, not {request.retries}")
+    if request.cache is not None and not request.caching:
+        raise UsageError("--cache and --no-cache contradict each other")
     if request.completions is None and request.problems != BUNDLED:
         raise UsageError("--problems needs completions to score", hint="sandrl reward COMPLETIONS.jsonl --problems …")
     if request.completions == request.problems == STANDARD_INPUT:
@@ -265,6 +284,9 @@ def _options(request: RewardRequest, connection: Connection, concurrency: int) -
         "max_file_bytes": request.limits.max_file_bytes,
         "concurrency": concurrency,
         "retries": request.retries,
+        "caching": request.caching,
+        "cache": None if request.cache is None else str(request.cache),
+        "require_isolated": request.require_isolated,
         "runtime": connection.kind.value,
         "runtime_reason": connection.reason,
         "image": connection.image,
@@ -287,6 +309,8 @@ def _metrics(report: ScoreReport) -> dict[str, float | None]:
         "pass_rate": summary.pass_rate,
         "infrastructure": float(summary.infrastructure),
         "no_code": float(summary.no_code),
+        "cache_hits": float(summary.cache_hits),
+        "hit_rate": summary.hit_rate,
         "executed": float(summary.executed),
         "executions": float(summary.executions),
         "retries": float(summary.retries),
@@ -315,6 +339,7 @@ def _trajectory(result: ScoredCompletion, completion: Completion, job_id: str) -
         reruns=result.reruns,
         canaries=result.canaries,
         failures=result.failures,
+        cached=result.cached,
         detail=result.detail,
         completion=completion.text,
         code=result.code,

@@ -12,7 +12,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from sandrl.errors import InfrastructureError
@@ -28,6 +28,7 @@ from sandrl.events import (
 )
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.attempts import Attempt, Step, delay_seconds
+from sandrl.rewards.cache import VerdictCache, VerdictNames
 from sandrl.rewards.canary import CANARY_TAG, has_passed, prepare_canary
 from sandrl.rewards.extraction import Extraction, continues, extract, join_to_prompt
 from sandrl.rewards.judge import Execution, IsolatedJudge, Judge, Limits, check_count, time_limit
@@ -56,6 +57,7 @@ class ScoreOptions:
         retries: How often a completion is tried again when its sandbox failed.
         backoff_seconds: How long to wait before the first of these; each next wait is twice as long.
         policy: From verdict to reward.
+        caching: Judge identical completions once.
     """
 
     extraction: Extraction = Extraction.AUTO
@@ -64,6 +66,7 @@ class ScoreOptions:
     retries: int = 2
     backoff_seconds: float = 0.5
     policy: RewardPolicy = binary
+    caching: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ def score(
     job: Job | None = None,
     judge: Judge | None = None,
     options: ScoreOptions | None = None,
+    cache: VerdictCache | None = None,
     emit: Emit = ignore,
     interrupt: Interrupt | None = None,
     on_result: OnResult | None = None,
@@ -126,6 +130,7 @@ def score(
             environment decides for, and closed at the end.
         judge: Decides what a completion did.
         options: How to score.
+        cache: Verdicts to begin with, and where to keep those that are found; a fresh one unless given.
         emit: Told what happens.
         interrupt: The user's wish to stop.
         on_result: Told each result as soon as there is one.
@@ -149,12 +154,15 @@ def score(
                 job=own,
                 judge=judge,
                 options=options,
+                cache=cache,
                 emit=emit,
                 interrupt=interrupt,
                 on_result=on_result,
             )
     judge = judge or IsolatedJudge(with_site_packages=job.connection.has_site_packages)
-    scoring = _Scoring(job, judge, options, emit, interrupt or Interrupt(), on_result)
+    if cache is None:
+        cache = VerdictCache()
+    scoring = _Scoring(job, judge, options, cache, emit, interrupt or Interrupt(), on_result)
     for completion in completions:
         scoring.add(completion, problems[completion.task_id])
     return scoring.run()
@@ -168,6 +176,7 @@ class _Scoring:
         job: Job,
         judge: Judge,
         options: ScoreOptions,
+        cache: VerdictCache,
         emit: Emit,
         interrupt: Interrupt,
         on_result: OnResult | None,
@@ -175,6 +184,10 @@ class _Scoring:
         self._job = job
         self._judge = judge
         self._options = options
+        self._cache = cache
+        self._names = VerdictNames(judge, job.connection, options.limits)
+        # Identical completions wait here for the verdict of the first.
+        self._followers: dict[str, list[Attempt]] = {}
         self._emit = emit
         self._interrupt = interrupt
         self._on_result = on_result
@@ -186,6 +199,7 @@ class _Scoring:
         self._canaries: dict[Launch, tuple[Attempt, Execution]] = {}
         self._results: dict[int, ScoredCompletion] = {}
         self._total = 0
+        self._has_warned = False
 
     def add(self, completion: Completion, problem: Problem) -> None:
         """Queues a completion."""
@@ -239,16 +253,37 @@ class _Scoring:
             self._launch(self._alone.popleft())
 
     def _launch(self, attempt: Attempt) -> None:
-        completion, problem = attempt.completion, attempt.problem
         if attempt.code is None:
             attempt.began = time.monotonic()
-            attempt.code = extract_code(completion, problem, self._options.extraction)
+            attempt.code = extract_code(attempt.completion, attempt.problem, self._options.extraction)
         if attempt.code is None:
-            self._finish(attempt, Status.NO_CODE, "no code was found in it")
+            self._finish(attempt, Verdict(Status.NO_CODE, None, detail="no code was found in it"))
+        elif self._options.caching and not attempt.executions and self._waits_or_has_verdict(attempt, attempt.code):
             return
+        else:
+            self._execute(attempt, attempt.code)
+
+    def _waits_or_has_verdict(self, attempt: Attempt, code: str) -> bool:
+        """Whether another completion's verdict is there for this one, or will be."""
+        if attempt.key is not None:
+            return False
+        attempt.key = self._names.name(attempt.problem, code)
+        verdict = self._cache.find(attempt.key)
+        if verdict is not None:
+            self._finish(attempt, verdict, cached=True)
+            return True
+        if attempt.key in self._followers:
+            self._followers[attempt.key].append(attempt)
+            return True
+        self._followers[attempt.key] = []
+        attempt.leads = True
+        return False
+
+    def _execute(self, attempt: Attempt, code: str) -> None:
+        completion, problem = attempt.completion, attempt.problem
         attempt.executions += 1
         # Prepared anew for every sandbox: an execution's key is used once.
-        attempt.execution = self._judge.prepare(problem, attempt.code, self._options.limits)
+        attempt.execution = self._judge.prepare(problem, code, self._options.limits)
         self._emit(CompletionStarted(attempt.index, completion.id, completion.task_id, attempt.executions))
         launch = self._job.launch(attempt.execution.command, tags=(f"problem-{completion.task_id}",))
         self._flying[launch] = attempt
@@ -279,7 +314,7 @@ class _Scoring:
             reason = "it timed out while it waited for a processor; it will run again alone"
             self._emit(RetryScheduled(attempt.index, attempt.executions + 1, attempt.executions + 1, reason))
         else:
-            self._finish(attempt, verdict.status, verdict.detail, verdict)
+            self._finish(attempt, verdict)
 
     def _fail(self, attempt: Attempt, launch: Launch, reason: str) -> None:
         """A launch brought no verdict: its sandbox failed, or never came to be."""
@@ -301,11 +336,10 @@ class _Scoring:
         if step is Step.RETRY:
             self._retry(attempt, reason)
         elif step is Step.BLAME_RUNTIME:
-            self._finish(attempt, Status.INFRASTRUCTURE, reason)
+            self._finish(attempt, Verdict(Status.INFRASTRUCTURE, None, detail=reason))
         else:
             detail = f"its sandbox failed {attempt.broken} times, and a known-good program's did not: {reason}"
-            verdict = Verdict(Status.CRASHED, trust=None, total=check_count(attempt.problem), detail=detail)
-            self._finish(attempt, Status.CRASHED, detail, verdict)
+            self._finish(attempt, Verdict(Status.CRASHED, None, detail=detail))
 
     def _retry(self, attempt: Attempt, reason: str) -> None:
         attempt.retries += 1
@@ -333,7 +367,7 @@ class _Scoring:
         doubted, attempt.doubted = attempt.doubted, None
         if doubted is not None:
             if passed:
-                self._finish(attempt, doubted.status, doubted.detail, doubted)
+                self._finish(attempt, doubted)
             else:
                 reason = "the sandbox hung, and so did a known-good program in it"
                 self._take(attempt.fail(reason, has_run=True, retries=self._options.retries), attempt)
@@ -343,33 +377,29 @@ class _Scoring:
         else:
             self._take(attempt.hear_canary(passed=passed), attempt)
 
-    def _finish(
-        self,
-        attempt: Attempt,
-        status: Status,
-        detail: str,
-        verdict: Verdict | None = None,
-    ) -> None:
+    def _finish(self, attempt: Attempt, verdict: Verdict, *, cached: bool = False) -> None:
+        """Gives a completion its result, and those that wait for its verdict theirs."""
         seconds = time.monotonic() - attempt.began
-        if verdict is None:
-            verdict = Verdict(status, trust=None, total=check_count(attempt.problem), detail=detail)
+        if verdict.trust is None:
+            verdict = replace(verdict, total=check_count(attempt.problem))
         result = ScoredCompletion(
             index=attempt.index,
             id=attempt.completion.id,
             task_id=attempt.completion.task_id,
             reward=reward_of(verdict, self._options.policy),
-            status=status,
+            status=verdict.status,
             trust=verdict.trust,
             passed=verdict.passed,
             total=verdict.total,
             duration_seconds=seconds,
             sandbox_id=attempt.sandbox_id,
-            detail=detail,
+            detail=verdict.detail,
             sandboxes=attempt.executions,
             retries=attempt.retries,
             reruns=attempt.reruns,
             canaries=attempt.canaries,
             failures=tuple(attempt.failures),
+            cached=cached,
             cpu_seconds=verdict.cpu_seconds,
             code=attempt.code,
             stdout=verdict.stdout,
@@ -384,16 +414,37 @@ class _Scoring:
                 index=result.index,
                 id=result.id,
                 task_id=result.task_id,
-                status=status,
+                status=verdict.status,
                 reward=result.reward,
                 passed=result.passed,
                 total=result.total,
                 duration_seconds=seconds,
-                detail=detail,
+                detail=verdict.detail,
                 finished=len(self._results),
                 of=self._total,
             )
         )
+        if attempt.leads and attempt.key is not None:
+            self._release_followers(attempt, attempt.key, verdict)
+
+    def _release_followers(self, leader: Attempt, key: str, verdict: Verdict) -> None:
+        followers = self._followers.pop(key)
+        if self._keep(key, verdict, for_others=not leader.failures):
+            for follower in followers:
+                follower.sandbox_id = leader.sandbox_id
+                self._finish(follower, verdict, cached=True)
+        else:
+            # Each for itself, and at once: one after the other could take as many time limits as there are.
+            self._waiting.extendleft(reversed(followers))
+
+    def _keep(self, key: str, verdict: Verdict, *, for_others: bool) -> bool:
+        try:
+            return self._cache.keep(key, verdict, for_others=for_others)
+        except OSError as error:
+            if not self._has_warned:
+                self._has_warned = True
+                self._emit(Warned(f"verdicts cannot be written to the cache: {error.strerror}"))
+            return True
 
 
 def is_doubtful(verdict: Verdict) -> bool:

@@ -7,7 +7,7 @@ counting it either way would make a bad day of the infrastructure look like a ch
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -85,7 +85,7 @@ class Summary:
         pass_rate: Passed by scored; None if none was scored.
         pass_at_k: k to the estimate of pass@k over problems with at least k scored completions.
         truncated: How many printed more than was kept.
-        infrastructure: How many have no reward because the runtime failed them.
+        unscorable_by_status: Why they have none, to how many.
         no_code: How many had nothing to run.
         cache_hits: How many got the verdict of an identical one.
         executed: How many were run.
@@ -103,7 +103,7 @@ class Summary:
     pass_rate: float | None
     pass_at_k: dict[int, float]
     truncated: int = 0
-    infrastructure: int = 0
+    unscorable_by_status: dict[str, int] = field(default_factory=dict)
     no_code: int = 0
     cache_hits: int = 0
     executed: int = 0
@@ -111,6 +111,17 @@ class Summary:
     retries: int = 0
     reruns: int = 0
     canaries: int = 0
+
+    @property
+    def infrastructure(self) -> int:
+        """How many have no reward because the runtime failed them."""
+        return self.unscorable_by_status.get(Status.INFRASTRUCTURE.value, 0)
+
+    @property
+    def hit_rate(self) -> float | None:
+        """Cache hits by completions that had code; None if none had."""
+        with_code = self.executed + self.cache_hits
+        return self.cache_hits / with_code if with_code else None
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
@@ -160,7 +171,7 @@ def summarise(results: Sequence[ScoredCompletion], *, ks: Iterable[int] = (1, 5,
         pass_rate=passed / len(scored) if scored else None,
         pass_at_k=estimates,
         truncated=sum(result.truncated for result in results),
-        infrastructure=sum(result.status is Status.INFRASTRUCTURE for result in results),
+        unscorable_by_status=dict(Counter(result.status.value for result in results if result.reward is None)),
         no_code=sum(result.status is Status.NO_CODE for result in results),
         cache_hits=sum(result.cached for result in results),
         executed=sum(result.sandboxes > 0 for result in results),

@@ -109,6 +109,7 @@ class TrajectoryRow(StepRow):
         reruns: How many were for another reason.
         canaries: How often a known-good program was run to find out whom to blame.
         failures: What went wrong with sandboxes, oldest first.
+        cached: Whether the verdict is that of an identical completion.
         detail: Why, in one line; partly the model's words.
         completion: The model's text; None where code was given.
         code: What was run; None if there was none.
@@ -133,6 +134,7 @@ class TrajectoryRow(StepRow):
     reruns: int = 0
     canaries: int = 0
     failures: tuple[Text, ...] = ()
+    cached: bool = False
     detail: Text = ""
     completion: Text | None = None
     code: Text | None = None

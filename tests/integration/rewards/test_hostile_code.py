@@ -41,7 +41,7 @@ ATTACKS = {
 
 def score_codes(job: Job, codes: list[str], timeout_seconds: float = 2.0) -> list[ScoredCompletion]:
     completions = [Completion(f"c{number}", "inc", code=code) for number, code in enumerate(codes)]
-    options = ScoreOptions(limits=Limits(timeout_seconds=timeout_seconds), concurrency=4)
+    options = ScoreOptions(limits=Limits(timeout_seconds=timeout_seconds), concurrency=4, caching=False)
     return list(score(completions, {"inc": INC}, job=job, options=options).results)
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ from sandrl.settings import RuntimeKind, Settings
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
 RIGHT, WRONG = "def f(x):\n    return x + 1\n", "def f(x):\n    return x\n"
+EACH_FOR_ITSELF = ScoreOptions(concurrency=4, caching=False)
 SLOW = "import time\ntime.sleep(1.5)\n" + RIGHT
 
 
@@ -65,7 +67,7 @@ def test_results_come_in_input_order_and_events_in_order_of_arrival(job: Job) ->
 def test_every_completion_has_a_sandbox_of_its_own_and_none_is_left(connection: Connection) -> None:
     told: list[Event] = []
     with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60, emit=told.append) as job:
-        report = score(completions(*[RIGHT] * 12), {"inc": INC}, job=job, options=ScoreOptions(concurrency=4))
+        report = score(completions(*[RIGHT] * 12), {"inc": INC}, job=job, options=EACH_FOR_ITSELF)
     used = [result.sandbox_id for result in report.results]
     assert len(set(used)) == 12
     assert {event.sandbox_id for event in told if isinstance(event, SandboxCreated)} == set(used)
@@ -126,7 +128,11 @@ def test_the_first_wish_to_stop_finishes_what_is_in_flight(job: Job) -> None:
     interrupt = Interrupt()
     threading.Timer(0.5, interrupt.request, [signal.SIGINT]).start()
     report = score(
-        completions(*[SLOW] * 6), {"inc": INC}, job=job, options=ScoreOptions(concurrency=2), interrupt=interrupt
+        completions(*[SLOW] * 6),
+        {"inc": INC},
+        job=job,
+        options=replace(EACH_FOR_ITSELF, concurrency=2),
+        interrupt=interrupt,
     )
     assert [result.reward for result in report.results] == [1.0, 1.0]
     assert (report.unfinished, report.signal_number) == (4, signal.SIGINT)
@@ -139,7 +145,7 @@ def test_the_second_wish_to_stop_cancels_and_leaves_no_sandbox(connection: Conne
     began = time.monotonic()
     with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60) as job:
         sleeper = "import time\ntime.sleep(60)"
-        options = ScoreOptions(limits=Limits(timeout_seconds=100), concurrency=4)
+        options = replace(EACH_FOR_ITSELF, limits=Limits(timeout_seconds=100))
         report = score(completions(*[sleeper] * 8), {"inc": INC}, job=job, options=options, interrupt=interrupt)
     assert report.results == ()
     assert report.unfinished == 8
@@ -153,9 +159,7 @@ def test_an_error_in_the_middle_leaves_no_sandbox(connection: Connection) -> Non
 
     job = Job(connection, job_id=new_job_id(), max_lifetime_seconds=60)
     with pytest.raises(RuntimeError, match="disk"), job:
-        score(
-            completions(RIGHT, *[SLOW] * 3), {"inc": INC}, job=job, options=ScoreOptions(concurrency=4), on_result=fail
-        )
+        score(completions(RIGHT, *[SLOW] * 3), {"inc": INC}, job=job, options=EACH_FOR_ITSELF, on_result=fail)
     assert sandboxes_with(connection, job.id) == []
 
 
@@ -164,7 +168,7 @@ def test_a_crowded_machine_makes_no_honest_completion_time_out(job: Job) -> None
     busy = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n" + RIGHT
     told: list[Event] = []
     codes = [busy] * (8 * (os.cpu_count() or 1)) + ["import time\ntime.sleep(60)"]
-    options = ScoreOptions(limits=Limits(timeout_seconds=1), concurrency=len(codes))
+    options = replace(EACH_FOR_ITSELF, limits=Limits(timeout_seconds=1), concurrency=len(codes))
     report = score(completions(*codes), {"inc": INC}, job=job, options=options, emit=told.append)
     assert [result.reward for result in report.results] == [1.0] * (len(codes) - 1) + [0.0]
     assert report.results[-1].sandboxes == 1, "who sleeps has waited for nobody"

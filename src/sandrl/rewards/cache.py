@@ -1,0 +1,151 @@
+"""Verdicts by content: the same code under the same conditions is judged once.
+
+The design decision: the name of a verdict is a digest of everything that could change it (code, checks, limits, image,
+packages, the judge itself), so that nothing is ever invalidated: what differs has another name. Kept is only what says
+something about the code. That a sandbox failed does not, and a timeout says as much about the machine.
+
+A policy's reward is not kept, only the verdict: the same verdicts serve every policy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from sandrl import __version__
+from sandrl.errors import InputError
+from sandrl.problems import Problem
+from sandrl.rewards.judge import Judge, Limits, names_under_test, time_limit
+from sandrl.rewards.verdict import Status, Verdict
+from sandrl.runs.config import write_whole
+from sandrl.sandboxes import Connection
+
+SCHEMA = 1
+"""Rises when an entry changes its meaning."""
+
+_VERDICT = TypeAdapter(Verdict)
+# What a machine that is slow or broken can bring about by itself.
+_NEVER_KEPT = frozenset({Status.TIMEOUT, Status.INFRASTRUCTURE, Status.NO_CODE})
+
+
+class VerdictCache:
+    """Verdicts of this process, and of others through a directory they share.
+
+    Args:
+        directory: Where verdicts outlive the process; made if it is missing. None keeps them in memory.
+
+    Raises:
+        InputError: If the directory cannot be made.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._directory = directory
+        self._verdicts: dict[str, Verdict] = {}
+        if directory is not None:
+            try:
+                directory.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(
+                    f"cannot be made: {error.strerror}", path=directory, hint="choose another --cache"
+                ) from error
+
+    def find(self, key: str) -> Verdict | None:
+        """The verdict of that name; an entry that cannot be read counts as none."""
+        verdict = self._verdicts.get(key)
+        if verdict is None and self._directory is not None:
+            verdict = self._read(key)
+            if verdict is not None:
+                self._verdicts[key] = verdict
+        return verdict
+
+    def keep(self, key: str, verdict: Verdict, *, for_others: bool = True) -> bool:
+        """Keeps a verdict, if it is one that may be kept.
+
+        Args:
+            key: Its name.
+            verdict: The verdict.
+            for_others: Whether other processes may have it, too.
+
+        Returns:
+            Whether it is kept.
+
+        Raises:
+            OSError: If it is kept in memory, but could not be written to the directory.
+        """
+        if verdict.status in _NEVER_KEPT:
+            return False
+        self._verdicts[key] = verdict
+        if self._directory is not None and for_others and verdict.status.scorable:
+            path = self._path(self._directory, key)
+            path.parent.mkdir(exist_ok=True)
+            content = {"schema": SCHEMA, "verdict": asdict(verdict)}
+            write_whole(path, json.dumps(content, ensure_ascii=True).encode("ascii"))
+        return True
+
+    def _read(self, key: str) -> Verdict | None:
+        assert self._directory is not None, "only called with one"
+        try:
+            content = json.loads(self._path(self._directory, key).read_bytes())
+            if content["schema"] != SCHEMA:
+                return None
+            verdict = _VERDICT.validate_python(content["verdict"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, ValidationError):
+            return None
+        return verdict if verdict.status.scorable and verdict.status not in _NEVER_KEPT else None
+
+    @staticmethod
+    def _path(directory: Path, key: str) -> Path:
+        return directory / key[:2] / f"{key[2:]}.json"
+
+
+class VerdictNames:
+    """Names verdicts of one judge on one runtime.
+
+    Args:
+        judge: Decides.
+        connection: Where the code runs.
+        limits: What it may use.
+    """
+
+    def __init__(self, judge: Judge, connection: Connection, limits: Limits) -> None:
+        self._limits = limits
+        self._conditions: dict[str, Any] = {
+            "sandrl": __version__,
+            "judge": judge.version,
+            "limits": asdict(limits),
+            "runtime": connection.kind.value,
+            "image": connection.image,
+            # The local image is an interpreter of this machine.
+            "python": platform.python_version() if connection.is_local else None,
+            "annotations": list(connection.annotations),
+            "site_packages": connection.has_site_packages,
+        }
+        self._of_problems: dict[str, tuple[Problem, bytes]] = {}
+
+    def name(self, problem: Problem, code: str) -> str:
+        """The name of the verdict on `code` as an answer to `problem`: 64 hex digits."""
+        known = self._of_problems.get(problem.task_id)
+        if known is None or known[0] is not problem:
+            known = self._of_problems[problem.task_id] = (problem, _digest(self._conditions | self._checks(problem)))
+        return hashlib.sha256(known[1] + code.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def _checks(self, problem: Problem) -> dict[str, Any]:
+        return {
+            "tests": problem.tests,
+            "cases": [(case.stdin, case.stdout) for case in problem.cases],
+            "check": problem.check,
+            "setup": problem.setup,
+            "under_test": sorted(names_under_test(problem)),
+            "timeout_seconds": time_limit(problem, self._limits),
+        }
+
+
+def _digest(content: Mapping[str, Any]) -> bytes:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=True).encode("ascii")).digest()

@@ -1,0 +1,88 @@
+"""Identical completions in real sandboxes: judged once, and every count adds up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sandrl.problems import Completion, Problem
+from sandrl.rewards import Limits, ScoreOptions, ScoreReport, Status, VerdictCache, score
+from sandrl.sandboxes import Job
+
+INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
+RIGHT, WRONG = "def f(x):\n    return x + 1\n", "def f(x):\n    return x\n"
+ENDLESS = "import time\ntime.sleep(60)"
+
+
+def score_codes(
+    job: Job, *codes: str, options: ScoreOptions | None = None, cache: VerdictCache | None = None
+) -> ScoreReport:
+    completions = [Completion(f"c{number}", "inc", code=code) for number, code in enumerate(codes)]
+    report = score(completions, {"inc": INC}, job=job, options=options or ScoreOptions(concurrency=4), cache=cache)
+    summary = report.summary
+    assert summary.n == len(codes) == summary.executed + summary.cache_hits + summary.no_code
+    assert summary.executions == summary.executed + summary.retries + summary.reruns
+    return report
+
+
+def test_identical_completions_are_judged_once_although_they_start_together(job: Job) -> None:
+    report = score_codes(job, RIGHT, WRONG, RIGHT, RIGHT, WRONG, " ")
+    assert [result.reward for result in report.results] == [1.0, 0.0, 1.0, 1.0, 0.0, 0.0]
+    assert [result.cached for result in report.results] == [False, False, True, True, True, False]
+    assert {report.results[index].sandbox_id for index in (0, 2, 3)} == {report.results[0].sandbox_id}
+    summary = report.summary
+    assert (summary.executed, summary.cache_hits, summary.no_code) == (2, 3, 1)
+    assert summary.hit_rate == 0.6
+
+
+def test_without_caching_each_runs_for_itself(job: Job) -> None:
+    report = score_codes(job, RIGHT, RIGHT, options=ScoreOptions(caching=False))
+    assert (report.summary.executed, report.summary.cache_hits) == (2, 0)
+
+
+def test_timeouts_are_not_kept_and_nobody_waits_for_a_row_of_them(job: Job) -> None:
+    options = ScoreOptions(limits=Limits(timeout_seconds=0.5), concurrency=4)
+    report = score_codes(job, ENDLESS, ENDLESS, ENDLESS, options=options)
+    assert {result.status for result in report.results} == {Status.TIMEOUT}
+    assert (report.summary.executed, report.summary.cache_hits) == (3, 0)
+    assert len({result.sandbox_id for result in report.results}) == 3
+
+
+def test_a_directory_carries_verdicts_into_the_next_run(job: Job, tmp_path: Path) -> None:
+    first = score_codes(job, RIGHT, WRONG, cache=VerdictCache(tmp_path))
+    second = score_codes(job, RIGHT, WRONG, cache=VerdictCache(tmp_path))
+    assert (first.summary.cache_hits, second.summary.cache_hits, second.summary.executions) == (0, 2, 0)
+    for one, other in zip(first.results, second.results, strict=True):
+        assert (one.status, one.reward, one.trust, one.detail) == (
+            other.status,
+            other.reward,
+            other.trust,
+            other.detail,
+        )
+        assert other.sandbox_id is None, "nothing ran in this run"
+
+
+def test_another_limit_is_another_verdict(job: Job) -> None:
+    cache = VerdictCache()
+    options = ScoreOptions()
+    score_codes(job, RIGHT, options=options, cache=cache)
+    other = replace(options, limits=Limits(timeout_seconds=9.0))
+    assert score_codes(job, RIGHT, options=other, cache=cache).summary.cache_hits == 0
+
+
+@pytest.mark.parametrize("require_isolated", [False, True])
+def test_a_verdict_in_one_process_does_not_serve_those_who_require_isolation(job: Job, require_isolated: bool) -> None:
+    from sandrl.rewards import IsolatedJudge
+
+    problem = Problem("id", "", tests=("def g(x):\n    return x\nassert f(g) is g",))
+    cache = VerdictCache()
+    answers = [Completion("a", "id", code="def f(x):\n    return x\n")]
+    seen = []
+    for required in (require_isolated, not require_isolated):
+        judge = IsolatedJudge(require_isolated=required)
+        [result] = score(answers, {"id": problem}, job=job, judge=judge, cache=cache).results
+        seen.append((result.status, result.reward))
+    expected = [(Status.PASSED, 1.0), (Status.NOT_ISOLATED, None)]
+    assert seen == (expected[::-1] if require_isolated else expected)
