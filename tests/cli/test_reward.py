@@ -285,3 +285,14 @@ def test_where_isolation_is_required_its_lack_is_no_reward(sandrl: Run, tmp_path
     [one], [other] = (json.loads(done.stdout)["results"] for done in (plain, required))
     assert (one["status"], one["trust"], one["reward"]) == ("passed", "in_process", 1.0)
     assert (other["status"], other["reward"]) == ("not_isolated", None)
+
+
+def test_components_are_reported_beside_the_reward(sandrl: Run, tmp_path: Path) -> None:
+    (tmp_path / "p.jsonl").write_text(
+        '{"task_id": "inc", "prompt": "", "tests": ["assert f(1) == 2", "assert f(2) == 3"]}', encoding="utf-8"
+    )
+    row = json.dumps({"task_id": "inc", "completion": "<answer>def f(x): return 2</answer>"})
+    words = ("reward", "-", "--problems", "p.jsonl", "--reward", "fraction", "--format-reward", "0.1")
+    [result] = json.loads(sandrl(*words, "--json", stdin=row).stdout)["results"]
+    assert (result["reward"], result["components"]) == (0.5, {"format": 0.1})
+    assert "Components, on average: format +0.100 (not in the reward)" in sandrl(*words, stdin=row).stdout

@@ -8,11 +8,13 @@ from typing import Annotated
 import typer
 
 from sandrl.rewards.extraction import Extraction
+from sandrl.rewards.policies import RewardName
 from sandrl.settings import RuntimeKind
 
 _WHAT = "What to score"
 _SANDBOXES = "Sandboxes"
 _OUTPUT = "Output"
+_REWARD = "Reward"
 
 
 def reward(
@@ -37,6 +39,26 @@ def reward(
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", help="Time for one completion with its checks.", rich_help_panel=_WHAT)
     ] = 10.0,
+    reward_: Annotated[
+        RewardName,
+        typer.Option("--reward", help="All checks or nothing, or the share that passed.", rich_help_panel=_REWARD),
+    ] = RewardName.BINARY,
+    format_reward: Annotated[
+        float,
+        typer.Option(
+            metavar="WEIGHT",
+            min=0,
+            help="Component for a completion that is one `<answer>…</answer>`.",
+            rich_help_panel=_REWARD,
+        ),
+    ] = 0.0,
+    length_penalty: Annotated[
+        float,
+        typer.Option(metavar="WEIGHT", min=0, help="Component against long completions.", rich_help_panel=_REWARD),
+    ] = 0.0,
+    timeout_penalty: Annotated[
+        float, typer.Option(metavar="WEIGHT", min=0, help="Component against timeouts.", rich_help_panel=_REWARD)
+    ] = 0.0,
     require_isolated: Annotated[
         bool,
         typer.Option(
@@ -98,7 +120,7 @@ def reward(
     from sandrl.cli import progress, signals
     from sandrl.cli.output import print_json
     from sandrl.cli.scores import print_report
-    from sandrl.rewards import Limits, RewardRequest, report_document, run_reward
+    from sandrl.rewards import Components, Limits, RewardRequest, report_document, run_reward
     from sandrl.sandboxes import Interrupt
     from sandrl.settings import load_settings
 
@@ -110,6 +132,8 @@ def reward(
         limits=Limits(timeout_seconds=timeout),
         concurrency=concurrency,
         retries=retries,
+        reward=reward_,
+        components=Components(format_reward, length_penalty, timeout_penalty),
         caching=not no_cache,
         cache=cache,
         require_isolated=require_isolated,

@@ -43,6 +43,9 @@ def total_lines(summary: Summary) -> list[str]:
     if summary.unscorable:
         why = ", ".join(f"{status}: {count}" for status, count in sorted(summary.unscorable_by_status.items()))
         lines.append(f"Unscorable: {summary.unscorable} (no reward, and in no rate; {why})")
+    if summary.components:
+        means = ", ".join(f"{name} {mean:+.3f}" for name, mean in summary.components.items())
+        lines.append(f"Components, on average: {means} (not in the reward)")
     if summary.cache_hits:
         lines.append(
             f"Cache hits: {summary.cache_hits}/{summary.executed + summary.cache_hits} ({summary.hit_rate:.0%})"

@@ -14,19 +14,21 @@ if TYPE_CHECKING:
     from sandrl.rewards.document import report_document, result_document
     from sandrl.rewards.extraction import Extraction, extract
     from sandrl.rewards.judge import Execution, InProcessJudge, IsolatedJudge, Judge, Limits
-    from sandrl.rewards.policies import RewardPolicy, binary, reward_of
+    from sandrl.rewards.policies import Components, RewardName, RewardPolicy, binary, fraction, reward_of
     from sandrl.rewards.run import RewardRequest, RewardRun, run_reward
     from sandrl.rewards.scoring import ScoreOptions, ScoreReport, extract_code, score
     from sandrl.rewards.summary import ScoredCompletion, Summary, pass_at_k, summarise
     from sandrl.rewards.verdict import Status, Trust, Verdict
 
 __all__ = [
+    "Components",
     "Execution",
     "Extraction",
     "InProcessJudge",
     "IsolatedJudge",
     "Judge",
     "Limits",
+    "RewardName",
     "RewardPolicy",
     "RewardRequest",
     "RewardRun",
@@ -41,6 +43,7 @@ __all__ = [
     "binary",
     "extract",
     "extract_code",
+    "fraction",
     "pass_at_k",
     "report_document",
     "result_document",
@@ -55,7 +58,7 @@ _MODULES = {
     "document": ("report_document", "result_document"),
     "extraction": ("Extraction", "extract"),
     "judge": ("Execution", "InProcessJudge", "IsolatedJudge", "Judge", "Limits"),
-    "policies": ("RewardPolicy", "binary", "reward_of"),
+    "policies": ("Components", "RewardName", "RewardPolicy", "binary", "fraction", "reward_of"),
     "run": ("RewardRequest", "RewardRun", "run_reward"),
     "scoring": ("ScoreOptions", "ScoreReport", "extract_code", "score"),
     "summary": ("ScoredCompletion", "Summary", "pass_at_k", "summarise"),

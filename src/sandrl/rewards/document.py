@@ -14,8 +14,8 @@ from sandrl.rewards.summary import ScoredCompletion
 
 
 def result_document(result: ScoredCompletion) -> dict[str, Any]:
-    """One result."""
-    return {
+    """One result; with its components only where some were asked for."""
+    document: dict[str, Any] = {
         "id": result.id,
         "task_id": result.task_id,
         "reward": result.reward,
@@ -27,6 +27,9 @@ def result_document(result: ScoredCompletion) -> dict[str, Any]:
         "sandbox_id": result.sandbox_id,
         "detail": result.detail,
     }
+    if result.components:
+        document["components"] = dict(result.components)
+    return document
 
 
 def report_document(report: ScoreReport) -> dict[str, Any]:

@@ -1,22 +1,54 @@
 """From a verdict to the number that is trained on.
 
 The design decision: a policy is a plain function of the verdict, so that one verdict (which is dear) can be rewarded in
-several ways (which is cheap), and a policy cannot turn an unscorable verdict into a number.
+several ways (which is cheap), and a policy cannot turn an unscorable verdict into a number. What is rewarded besides
+correctness (form, length, time) are components, told apart from the reward everywhere, so that a model that learns
+to please them is never mistaken for one that solves problems.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TypeAlias
 
-from sandrl.rewards.verdict import Verdict
+from sandrl.rewards.extraction import Extraction, extract
+from sandrl.rewards.verdict import Status, Verdict
 
 RewardPolicy: TypeAlias = Callable[[Verdict], float]
+
+LONG_CHARACTERS = 4000
+"""A completion of this many characters, or more, has the whole length penalty."""
+
+
+class RewardName(StrEnum):
+    """The policies, as options name them."""
+
+    BINARY = "binary"
+    FRACTION = "fraction"
+
+    @property
+    def policy(self) -> RewardPolicy:
+        """The policy of that name."""
+        return {RewardName.BINARY: binary, RewardName.FRACTION: fraction}[self]
 
 
 def binary(verdict: Verdict) -> float:
     """1.0 if every check passed, else 0.0."""
     return 1.0 if verdict.is_pass else 0.0
+
+
+def fraction(verdict: Verdict) -> float:
+    """The share of checks that passed; 0.0 for code that did not come to an end by itself.
+
+    Only a pass is 1.0: code that failed although all of its checks passed counts as if the last one had not.
+    """
+    if verdict.is_pass:
+        return 1.0
+    if verdict.status is not Status.FAILED or verdict.total <= 0:
+        return 0.0
+    return min(verdict.passed, verdict.total - 1) / verdict.total
 
 
 def reward_of(verdict: Verdict, policy: RewardPolicy = binary) -> float | None:
@@ -30,3 +62,36 @@ def reward_of(verdict: Verdict, policy: RewardPolicy = binary) -> float | None:
         A number from 0.0 to 1.0, or None where the verdict says nothing about the code.
     """
     return policy(verdict) if verdict.status.scorable else None
+
+
+@dataclass(frozen=True, slots=True)
+class Components:
+    """What is rewarded besides correctness; a weight of 0.0 leaves a component out.
+
+    Attributes:
+        format_reward: For a completion that is one `<answer>…</answer>` and nothing else.
+        length_penalty: Taken off in proportion to the completion's length, all of it from `LONG_CHARACTERS` on.
+        timeout_penalty: Taken off a completion that ran out of time.
+    """
+
+    format_reward: float = 0.0
+    length_penalty: float = 0.0
+    timeout_penalty: float = 0.0
+
+    def of(self, text: str, verdict: Verdict) -> dict[str, float]:
+        """The components of one completion by name; none where there is no reward either.
+
+        Args:
+            text: What the model wrote.
+            verdict: What came of it.
+        """
+        if not verdict.status.scorable:
+            return {}
+        found: dict[str, float] = {}
+        if self.format_reward:
+            found["format"] = self.format_reward if extract(text, Extraction.EXACT) is not None else 0.0
+        if self.length_penalty:
+            found["length"] = -self.length_penalty * min(len(text) / LONG_CHARACTERS, 1.0)
+        if self.timeout_penalty:
+            found["timeout"] = -self.timeout_penalty if verdict.status is Status.TIMEOUT else 0.0
+        return found

@@ -34,6 +34,7 @@ from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.document import result_document, to_line
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.judge import IsolatedJudge, Limits
+from sandrl.rewards.policies import Components, RewardName
 from sandrl.rewards.scoring import ScoreOptions, ScoreReport, lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, Summary
 from sandrl.rewards.verdict import Status
@@ -56,6 +57,8 @@ class RewardRequest:
         skip_bad_rows: Skip and count rows that cannot be used, instead of refusing the file.
         concurrency: How many sandboxes at once; what suits the runtime unless given.
         retries: How often a completion is tried again when its sandbox failed.
+        reward: The policy that turns a verdict into a reward.
+        components: What is rewarded besides.
         caching: Judge identical completions once.
         cache: Directory of verdicts of earlier runs; None keeps them within this run.
         require_isolated: Give no reward where the checks cannot be kept out of the completion's process.
@@ -77,6 +80,8 @@ class RewardRequest:
     skip_bad_rows: bool = False
     concurrency: int | None = None
     retries: int = 2
+    reward: RewardName = RewardName.BINARY
+    components: Components = field(default_factory=Components)
     caching: bool = True
     cache: Path | None = None
     require_isolated: bool = False
@@ -205,6 +210,8 @@ def run_reward(
                     limits=request.limits,
                     concurrency=concurrency,
                     retries=request.retries,
+                    policy=request.reward.policy,
+                    components=request.components,
                     caching=request.caching,
                 ),
                 cache=cache,
@@ -284,6 +291,10 @@ def _options(request: RewardRequest, connection: Connection, concurrency: int) -
         "max_file_bytes": request.limits.max_file_bytes,
         "concurrency": concurrency,
         "retries": request.retries,
+        "reward": request.reward.value,
+        "format_reward": request.components.format_reward,
+        "length_penalty": request.components.length_penalty,
+        "timeout_penalty": request.components.timeout_penalty,
         "caching": request.caching,
         "cache": None if request.cache is None else str(request.cache),
         "require_isolated": request.require_isolated,
@@ -317,6 +328,7 @@ def _metrics(report: ScoreReport) -> dict[str, float | None]:
         "reruns": float(summary.reruns),
         "canaries": float(summary.canaries),
         **estimates,
+        **{f"component/{name}": mean for name, mean in summary.components.items()},
     }
 
 
@@ -340,6 +352,7 @@ def _trajectory(result: ScoredCompletion, completion: Completion, job_id: str) -
         canaries=result.canaries,
         failures=result.failures,
         cached=result.cached,
+        components=result.components,
         detail=result.detail,
         completion=completion.text,
         code=result.code,

@@ -32,7 +32,7 @@ from sandrl.rewards.cache import VerdictCache, VerdictNames
 from sandrl.rewards.canary import CANARY_TAG, has_passed, prepare_canary
 from sandrl.rewards.extraction import Extraction, continues, extract, join_to_prompt
 from sandrl.rewards.judge import Execution, IsolatedJudge, Judge, Limits, check_count, time_limit
-from sandrl.rewards.policies import RewardPolicy, binary, reward_of
+from sandrl.rewards.policies import Components, RewardPolicy, binary, reward_of
 from sandrl.rewards.summary import ScoredCompletion, Summary, summarise
 from sandrl.rewards.verdict import Status, Verdict
 from sandrl.sandboxes import Interrupt, Job, Launch, Level, connect, new_job_id
@@ -57,6 +57,7 @@ class ScoreOptions:
         retries: How often a completion is tried again when its sandbox failed.
         backoff_seconds: How long to wait before the first of these; each next wait is twice as long.
         policy: From verdict to reward.
+        components: What is rewarded besides; never part of the reward itself.
         caching: Judge identical completions once.
     """
 
@@ -66,6 +67,7 @@ class ScoreOptions:
     retries: int = 2
     backoff_seconds: float = 0.5
     policy: RewardPolicy = binary
+    components: Components = field(default_factory=Components)
     caching: bool = True
 
 
@@ -382,6 +384,7 @@ class _Scoring:
         seconds = time.monotonic() - attempt.began
         if verdict.trust is None:
             verdict = replace(verdict, total=check_count(attempt.problem))
+        text = attempt.completion.text if attempt.completion.code is None else attempt.completion.code
         result = ScoredCompletion(
             index=attempt.index,
             id=attempt.completion.id,
@@ -398,6 +401,7 @@ class _Scoring:
             retries=attempt.retries,
             reruns=attempt.reruns,
             canaries=attempt.canaries,
+            components=self._options.components.of(text or "", verdict),
             failures=tuple(attempt.failures),
             cached=cached,
             cpu_seconds=verdict.cpu_seconds,

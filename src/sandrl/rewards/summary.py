@@ -36,6 +36,7 @@ class ScoredCompletion:
         canaries: How often a known-good program was run to find out whom to blame.
         failures: What went wrong with sandboxes, oldest first.
         cached: Whether the verdict is that of an identical completion.
+        components: What it earned besides the reward, by name; not part of it.
         cpu_seconds: How long it was on a processor.
         code: What was extracted and run; None if there was none.
         stdout: What it printed, as much as was kept.
@@ -60,6 +61,7 @@ class ScoredCompletion:
     canaries: int = 0
     failures: tuple[str, ...] = ()
     cached: bool = False
+    components: dict[str, float] = field(default_factory=dict)
     cpu_seconds: float = 0.0
     code: str | None = field(default=None, repr=False)
     stdout: str = field(default="", repr=False)
@@ -93,6 +95,7 @@ class Summary:
         retries: How many executions followed one that failed.
         reruns: How many executions were repeated for another reason.
         canaries: How often a known-good program was run.
+        components: Mean of each component over the completions that have it.
     """
 
     n: int
@@ -111,6 +114,7 @@ class Summary:
     retries: int = 0
     reruns: int = 0
     canaries: int = 0
+    components: dict[str, float] = field(default_factory=dict)
 
     @property
     def infrastructure(self) -> int:
@@ -179,4 +183,13 @@ def summarise(results: Sequence[ScoredCompletion], *, ks: Iterable[int] = (1, 5,
         retries=sum(result.retries for result in results),
         reruns=sum(result.reruns for result in results),
         canaries=sum(result.canaries for result in results),
+        components=_mean_components(scored),
     )
+
+
+def _mean_components(results: Iterable[ScoredCompletion]) -> dict[str, float]:
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    for result in results:
+        for name, value in result.components.items():
+            values[name].append(value)
+    return {name: math.fsum(each) / len(each) for name, each in values.items()}

@@ -110,6 +110,7 @@ class TrajectoryRow(StepRow):
         canaries: How often a known-good program was run to find out whom to blame.
         failures: What went wrong with sandboxes, oldest first.
         cached: Whether the verdict is that of an identical completion.
+        components: What it earned besides the reward, by name; not part of it.
         detail: Why, in one line; partly the model's words.
         completion: The model's text; None where code was given.
         code: What was run; None if there was none.
@@ -135,6 +136,7 @@ class TrajectoryRow(StepRow):
     canaries: int = 0
     failures: tuple[Text, ...] = ()
     cached: bool = False
+    components: dict[str, float] = Field(default_factory=dict)
     detail: Text = ""
     completion: Text | None = None
     code: Text | None = None
