@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from sandrl.problems import Case, Completion, Problem, load_completions, load_problems
-    from sandrl.rewards import Verdict, score
+    from sandrl.rewards import Verdict, reward_function, score
 
 __version__ = "0.1.0"
 
@@ -48,6 +48,7 @@ __all__ = [
     "Verdict",
     "load_completions",
     "load_problems",
+    "reward_function",
     "score",
 ]
 
@@ -59,6 +60,7 @@ _MODULE_OF = {
     "Verdict": "sandrl.rewards",
     "load_completions": "sandrl.problems",
     "load_problems": "sandrl.problems",
+    "reward_function": "sandrl.rewards",
     "score": "sandrl.rewards",
 }
 

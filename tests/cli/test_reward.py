@@ -273,6 +273,8 @@ def test_a_cache_serves_the_next_run_and_the_summary_says_so(sandrl: Run, proble
     assert "Cache hits: 1/3 (33%)" in first.stdout
     assert "Cache hits: 3/3 (100%)" in second.stdout
     assert first.stdout.splitlines()[3:6] == second.stdout.splitlines()[3:6]
+    counts = json.loads(sandrl(*words, "--json", stdin=RIGHT + WRONG + RIGHT).stdout)["summary"]["counts"]
+    assert (counts["cache_hits"], counts["executed"], counts["executions"]) == (3, 0, 0)
     assert "Cache hits" not in sandrl(*words[:-2], "--no-cache", stdin=RIGHT + RIGHT).stdout
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sandrl.rewards.cache import VerdictCache
     from sandrl.rewards.document import report_document, result_document
     from sandrl.rewards.extraction import Extraction, extract
+    from sandrl.rewards.function import OnInfrastructureError, RewardFunction, reward_function
     from sandrl.rewards.judge import Execution, InProcessJudge, IsolatedJudge, Judge, Limits
     from sandrl.rewards.policies import Components, RewardName, RewardPolicy, binary, fraction, reward_of
     from sandrl.rewards.run import RewardRequest, RewardRun, run_reward
@@ -28,6 +29,8 @@ __all__ = [
     "IsolatedJudge",
     "Judge",
     "Limits",
+    "OnInfrastructureError",
+    "RewardFunction",
     "RewardName",
     "RewardPolicy",
     "RewardRequest",
@@ -47,6 +50,7 @@ __all__ = [
     "pass_at_k",
     "report_document",
     "result_document",
+    "reward_function",
     "reward_of",
     "run_reward",
     "score",
@@ -57,6 +61,7 @@ _MODULES = {
     "cache": ("VerdictCache",),
     "document": ("report_document", "result_document"),
     "extraction": ("Extraction", "extract"),
+    "function": ("OnInfrastructureError", "RewardFunction", "reward_function"),
     "judge": ("Execution", "InProcessJudge", "IsolatedJudge", "Judge", "Limits"),
     "policies": ("Components", "RewardName", "RewardPolicy", "binary", "fraction", "reward_of"),
     "run": ("RewardRequest", "RewardRun", "run_reward"),

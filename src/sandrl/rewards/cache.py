@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -30,6 +31,9 @@ from sandrl.sandboxes import Connection
 SCHEMA = 1
 """Rises when an entry changes its meaning."""
 
+MAX_CHARACTERS = 64 << 20
+"""How much verdicts may take in memory, what programs printed being most of it."""
+
 _VERDICT = TypeAdapter(Verdict)
 # What a machine that is slow or broken can bring about by itself.
 _NEVER_KEPT = frozenset({Status.TIMEOUT, Status.INFRASTRUCTURE, Status.NO_CODE})
@@ -47,7 +51,8 @@ class VerdictCache:
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory
-        self._verdicts: dict[str, Verdict] = {}
+        self._verdicts: OrderedDict[str, Verdict] = OrderedDict()
+        self._characters = 0
         if directory is not None:
             try:
                 directory.mkdir(parents=True, exist_ok=True)
@@ -59,10 +64,12 @@ class VerdictCache:
     def find(self, key: str) -> Verdict | None:
         """The verdict of that name; an entry that cannot be read counts as none."""
         verdict = self._verdicts.get(key)
-        if verdict is None and self._directory is not None:
+        if verdict is not None:
+            self._verdicts.move_to_end(key)
+        elif self._directory is not None:
             verdict = self._read(key)
             if verdict is not None:
-                self._verdicts[key] = verdict
+                self._remember(key, verdict)
         return verdict
 
     def keep(self, key: str, verdict: Verdict, *, for_others: bool = True) -> bool:
@@ -81,13 +88,21 @@ class VerdictCache:
         """
         if verdict.status in _NEVER_KEPT:
             return False
-        self._verdicts[key] = verdict
+        self._remember(key, verdict)
         if self._directory is not None and for_others and verdict.status.scorable:
             path = self._path(self._directory, key)
             path.parent.mkdir(exist_ok=True)
             content = {"schema": SCHEMA, "verdict": asdict(verdict)}
             write_whole(path, json.dumps(content, ensure_ascii=True).encode("ascii"))
         return True
+
+    def _remember(self, key: str, verdict: Verdict) -> None:
+        """Keeps a verdict in memory; those that were not asked for in the longest time make room for it."""
+        before = self._verdicts.pop(key, None)
+        self._characters += _size(verdict) - (_size(before) if before is not None else 0)
+        self._verdicts[key] = verdict
+        while self._characters > MAX_CHARACTERS and len(self._verdicts) > 1:
+            self._characters -= _size(self._verdicts.popitem(last=False)[1])
 
     def _read(self, key: str) -> Verdict | None:
         assert self._directory is not None, "only called with one"
@@ -103,6 +118,10 @@ class VerdictCache:
     @staticmethod
     def _path(directory: Path, key: str) -> Path:
         return directory / key[:2] / f"{key[2:]}.json"
+
+
+def _size(verdict: Verdict) -> int:
+    return 500 + len(verdict.stdout) + len(verdict.stderr) + len(verdict.detail)
 
 
 class VerdictNames:

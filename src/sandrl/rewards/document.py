@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from sandrl.rewards.scoring import ScoreReport
-from sandrl.rewards.summary import ScoredCompletion
+from sandrl.rewards.summary import ScoredCompletion, Summary
 
 
 def result_document(result: ScoredCompletion) -> dict[str, Any]:
@@ -45,8 +45,25 @@ def report_document(report: ScoreReport) -> dict[str, Any]:
             "total_reward": summary.total_reward,
             "pass_rate": summary.pass_rate,
             "pass_at_k": {str(k): estimate for k, estimate in summary.pass_at_k.items()},
+            **_counts(summary),
         },
     }
+
+
+def _counts(summary: Summary) -> dict[str, Any]:
+    """How many sandboxes it took; only where that is another number than one for each completion with code."""
+    if summary.executions == summary.n - summary.no_code and not summary.canaries:
+        return {}
+    counts = {
+        "executed": summary.executed,
+        "cache_hits": summary.cache_hits,
+        "no_code": summary.no_code,
+        "executions": summary.executions,
+        "retries": summary.retries,
+        "reruns": summary.reruns,
+        "canaries": summary.canaries,
+    }
+    return {"counts": counts}
 
 
 def to_line(document: dict[str, Any]) -> bytes:

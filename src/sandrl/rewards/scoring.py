@@ -12,6 +12,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -225,8 +226,12 @@ class _Scoring:
             for launch in self._job.wait_any(self._interrupt, level, pause):
                 if launch in self._canaries:
                     self._land_canary(launch)
-                else:
+                elif launch in self._flying:
                     self._land(launch)
+                else:
+                    # The job was used before, by a batch that an error or Ctrl-C tore open.
+                    with suppress(InfrastructureError):
+                        self._job.collect(launch)
         results = tuple(self._results[index] for index in sorted(self._results))
         if results and all(result.status is Status.NO_CODE for result in results):
             how = self._options.extraction

@@ -149,6 +149,9 @@ class SdkSession:
 
     def _note_end(self, launch: Launch) -> None:
         self._ended.append(launch)
+        self._ring()
+
+    def _ring(self) -> None:
         with suppress(InvalidStateError):
             self._bell.set_result(None)
 
@@ -165,8 +168,12 @@ class SdkSession:
         """
         self._bell = interrupt.waker()
         # In this order: what happens from here on rings the new bell, what happened before shows here.
-        if not self._ended and interrupt.level is seen:
-            self._sdk.wait([self._sdk.OperationRef(self._bell)], num_returns=1, timeout=timeout_seconds)
+        try:
+            if not self._ended and interrupt.level is seen:
+                self._sdk.wait([self._sdk.OperationRef(self._bell)], num_returns=1, timeout=timeout_seconds)
+        finally:
+            # Whoever still waits for it would do so for ever.
+            self._ring()
         return [self._ended.popleft() for _ in range(len(self._ended))]
 
     def collect(self, launch: Launch) -> Outcome:

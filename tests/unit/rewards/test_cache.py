@@ -114,3 +114,14 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"file.*cannot be made"):
         VerdictCache(tmp_path / "file")
+
+
+def test_memory_is_bounded_and_what_was_asked_for_last_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sandrl.rewards.cache.MAX_CHARACTERS", 25_000)
+    cache = VerdictCache()
+    large = replace(PASSED, stdout="x" * 10_000)
+    cache.keep(KEY, large)
+    cache.keep(OTHER, large)
+    assert cache.find(KEY) is not None
+    cache.keep("ef" * 32, large)
+    assert (cache.find(KEY), cache.find(OTHER)) == (large, None)

@@ -1,0 +1,353 @@
+"""A reward function for any trainer: prompts and completions in, one number per completion out.
+
+The design decision: the function keeps what a training run should keep (one job, one judge, one cache of verdicts) and
+nothing else; what a batch needs it finds in the batch. The shape of its arguments is TRL's, which others accept or are
+easily adapted to: `f(prompts, completions, **columns)`, each a list with one entry per completion.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import math
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self, TypeAlias, TypeVar
+
+from sandrl.errors import InfrastructureError, InputError, UsageError
+from sandrl.events import Emit, ignore
+from sandrl.problems import Completion, Problem, load_problems, render_prompt
+from sandrl.rewards.cache import VerdictCache
+from sandrl.rewards.extraction import Extraction
+from sandrl.rewards.judge import IsolatedJudge, Limits
+from sandrl.rewards.policies import Components, RewardName, RewardPolicy
+from sandrl.rewards.scoring import ScoreOptions, ScoreReport, lifetime_seconds, score
+from sandrl.rewards.summary import ScoredCompletion
+from sandrl.rewards.verdict import Status
+from sandrl.sandboxes import Job, connect, new_job_id
+from sandrl.settings import RuntimeKind, load_settings
+
+Message: TypeAlias = Mapping[str, Any]
+Text: TypeAlias = "str | Sequence[Message]"
+"""A prompt or a completion: plain text, or a conversation, whose last message with text counts."""
+
+AsyncRewardFunction: TypeAlias = Callable[..., Awaitable[list[float | None]]]
+
+
+_FEW_CHECKS = 3
+
+
+class OnInfrastructureError(StrEnum):
+    """What a completion without a reward becomes in a batch.
+
+    Attributes:
+        MASK: None, which TRL (from 1.6 on) leaves out of the step.
+        ZERO: The fallback reward, for trainers that need a number.
+        RAISE: The end of the batch, with an error.
+    """
+
+    MASK = "mask"
+    ZERO = "zero"
+    RAISE = "raise"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionOptions:
+    """How a reward function scores.
+
+    Attributes:
+        score: How to score a batch.
+        on_infrastructure_error: What a completion without a reward becomes.
+        fallback_reward: What `ZERO` gives it.
+        require_isolated: Never judge in the completion's process.
+        runtime: What runs the sandboxes.
+        image: Their image; the runtime's own default unless given.
+        packages: Installed packages the code may import (local runtime).
+        tags: Tags of every sandbox.
+    """
+
+    score: ScoreOptions = field(default_factory=ScoreOptions)
+    on_infrastructure_error: OnInfrastructureError = OnInfrastructureError.MASK
+    fallback_reward: float = 0.0
+    require_isolated: bool = False
+    runtime: RuntimeKind = RuntimeKind.AUTO
+    image: str | None = None
+    packages: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+
+class RewardFunction:
+    """Scores batches; makes its job with the first of them, and ends it when it is closed or the process ends.
+
+    Calls from several threads wait for one another.
+
+    Args:
+        problems: By `task_id`.
+        options: How to score.
+        job: Owns the sandboxes, and is closed by the caller; one of its own unless given.
+        cache: Verdicts to begin with, and where to keep those that are found.
+        emit: Told what happens.
+
+    Attributes:
+        last_report: What came of the last batch; None before the first.
+    """
+
+    def __init__(
+        self,
+        problems: Mapping[str, Problem],
+        options: FunctionOptions | None = None,
+        *,
+        job: Job | None = None,
+        cache: VerdictCache | None = None,
+        emit: Emit = ignore,
+    ) -> None:
+        # Trainers name their columns after it.
+        self.__name__ = "sandrl_reward"
+        self.last_report: ScoreReport | None = None
+        self._problems = dict(problems)
+        self._options = options or FunctionOptions()
+        self._by_prompt: dict[str, tuple[str, ...]] | None = None
+        self._job = job
+        self._owns_job = job is None
+        self._judge: IsolatedJudge | None = None
+        self._cache = VerdictCache() if cache is None else cache
+        self._emit = emit
+        self._lock = threading.Lock()
+
+    def __call__(self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any) -> list[float | None]:
+        """Scores a batch.
+
+        Args:
+            prompts: What the model was asked, N of them.
+            completions: What it answered, N of them.
+            columns: The other columns of the N rows. `task_id` names their problems; without it a row's problem is the
+                one with its prompt. A callable `log_metric` (TRL) is told the batch's rates. The rest is ignored.
+
+        Returns:
+            N rewards, components included; None where nothing can be said about a completion's code.
+
+        Raises:
+            UsageError: If a row's problem is unknown, or the service refuses the request itself.
+            InfrastructureError: If that is asked for, and a completion has no reward.
+            ServiceError: If there is no runtime.
+        """
+        rows = self._rows(prompts, completions, columns.get("task_id"))
+        with self._lock:
+            report = self._score(rows)
+            self.last_report = report
+        log_metric = columns.get("log_metric")
+        if callable(log_metric):
+            _log(report, log_metric)
+        return [self._reward(result) for result in report.results]
+
+    def as_async(self) -> AsyncRewardFunction:
+        """The same as a coroutine function, for trainers that await their rewards; the batch runs in a thread."""
+
+        async def sandrl_reward(
+            prompts: Sequence[Text], completions: Sequence[Text], **columns: Any
+        ) -> list[float | None]:
+            return await asyncio.to_thread(self, prompts, completions, **columns)
+
+        return sandrl_reward
+
+    def close(self) -> None:
+        """Ends the job that was made for it; closing twice is fine."""
+        with self._lock:
+            atexit.unregister(self.close)
+            if self._owns_job and self._job is not None:
+                self._job.close()
+                self._job = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _score(self, rows: Sequence[Completion]) -> ScoreReport:
+        job = self._job or self._open_job()
+        if self._judge is None:
+            self._judge = IsolatedJudge(
+                with_site_packages=job.connection.has_site_packages, require_isolated=self._options.require_isolated
+            )
+        options = self._options.score
+        return score(
+            rows, self._problems, job=job, judge=self._judge, options=options, cache=self._cache, emit=self._emit
+        )
+
+    def _open_job(self) -> Job:
+        options = self._options
+        connection = connect(
+            load_settings(), runtime=options.runtime, image=options.image, packages=options.packages, emit=self._emit
+        )
+        lifetime = lifetime_seconds(self._problems, options.score.limits)
+        self._job = Job(
+            connection, job_id=new_job_id(), tags=options.tags, max_lifetime_seconds=lifetime, emit=self._emit
+        )
+        atexit.register(self.close)
+        return self._job
+
+    def _rows(
+        self, prompts: Sequence[Text], completions: Sequence[Text], task_ids: Sequence[object] | None
+    ) -> list[Completion]:
+        if len(prompts) != len(completions) or (task_ids is not None and len(task_ids) != len(completions)):
+            raise UsageError("prompts, completions and task_id must have one entry per completion")
+        rows = []
+        for number, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
+            task_id = self._task_id(number, prompt) if task_ids is None else str(task_ids[number])
+            if task_id not in self._problems:
+                raise UsageError(f"row {number} of the batch: no problem is called {task_id!r}")
+            rows.append(Completion(f"{task_id}#{number}", task_id, text=text_of(completion)))
+        return rows
+
+    def _task_id(self, number: int, prompt: Text) -> str:
+        if self._by_prompt is None:
+            self._by_prompt = _by_prompt(self._problems.values())
+        found = self._by_prompt.get(text_of(prompt).strip(), ())
+        if len(found) == 1:
+            return found[0]
+        reason = "no problem has its prompt" if not found else f"{len(found)} problems have its prompt"
+        raise UsageError(f"row {number} of the batch: {reason}", hint="give the dataset a column `task_id`")
+
+    def _reward(self, result: ScoredCompletion) -> float | None:
+        if result.reward is not None:
+            return result.reward + math.fsum(result.components.values())
+        match self._options.on_infrastructure_error:
+            case OnInfrastructureError.MASK:
+                return None
+            case OnInfrastructureError.ZERO:
+                return self._options.fallback_reward
+        message = f"a completion of {result.task_id} could not be scored: {result.status.value}: {result.detail}"
+        if result.status is Status.INFRASTRUCTURE:
+            raise InfrastructureError(message, hint="on_infrastructure_error='mask' leaves such completions out")
+        raise InputError(message, hint="on_infrastructure_error='mask' leaves such completions out")
+
+
+def reward_function(
+    problems: str | Path | Mapping[str, Problem] | Iterable[Problem],
+    *,
+    reward: RewardName | str | RewardPolicy = RewardName.BINARY,
+    components: Components | None = None,
+    extraction: Extraction | str = Extraction.AUTO,
+    limits: Limits | None = None,
+    concurrency: int | None = None,
+    retries: int = 2,
+    require_isolated: bool = False,
+    on_infrastructure_error: OnInfrastructureError | str = OnInfrastructureError.MASK,
+    fallback_reward: float = 0.0,
+    caching: bool = True,
+    cache: str | Path | None = None,
+    runtime: RuntimeKind | str = RuntimeKind.AUTO,
+    image: str | None = None,
+    packages: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    job: Job | None = None,
+    emit: Emit = ignore,
+) -> RewardFunction:
+    """Makes a reward function for a trainer: `f(prompts, completions, **columns) -> list[float | None]`.
+
+    Args:
+        problems: Problems, or where to load them from, as `--problems` takes it.
+        reward: `binary`, `fraction`, or a function of a verdict.
+        components: What is rewarded besides; added to the reward, because a trainer trains on one number.
+        extraction: Where in a completion its code is.
+        limits: What a completion may use.
+        concurrency: How many sandboxes at once; what suits the runtime unless given.
+        retries: How often a completion is tried again when its sandbox failed.
+        require_isolated: Give no reward where the checks cannot be kept out of the completion's process.
+        on_infrastructure_error: `mask` (None), `zero` (the fallback reward) or `raise`, where there is no reward.
+        fallback_reward: What `zero` gives.
+        caching: Judge identical completions once.
+        cache: Directory of verdicts of earlier runs.
+        runtime: What runs the sandboxes: `auto`, `local` or `remote`.
+        image: Their image; the runtime's own default unless given.
+        packages: Installed packages the code may import (local runtime).
+        tags: Tags of every sandbox.
+        job: Owns the sandboxes, and is closed by the caller; one is made with the first batch unless given.
+        emit: Told what happens.
+
+    Raises:
+        UsageError: If an option is none of its words, or the problems cannot be loaded.
+    """
+    policy = reward if callable(reward) else _word(RewardName, reward, "reward").policy
+    options = ScoreOptions(
+        extraction=_word(Extraction, extraction, "extraction"),
+        limits=limits or Limits(),
+        concurrency=concurrency,
+        retries=retries,
+        policy=policy,
+        components=components or Components(),
+        caching=caching,
+    )
+    return RewardFunction(
+        _loaded(problems),
+        FunctionOptions(
+            score=options,
+            on_infrastructure_error=_word(OnInfrastructureError, on_infrastructure_error, "on_infrastructure_error"),
+            fallback_reward=fallback_reward,
+            require_isolated=require_isolated,
+            runtime=_word(RuntimeKind, runtime, "runtime"),
+            image=image,
+            packages=tuple(packages),
+            tags=tuple(tags),
+        ),
+        job=job,
+        cache=VerdictCache(None if cache is None else Path(cache)),
+        emit=emit,
+    )
+
+
+def text_of(message: Text) -> str:
+    """The text of a prompt or completion; of a conversation, that of its last message that has any."""
+    if isinstance(message, str):
+        return message
+    for each in reversed(message):
+        content = each.get("content")
+        if isinstance(content, str) and content:
+            return content
+        if isinstance(content, Sequence) and not isinstance(content, str):
+            parts = [str(part["text"]) for part in content if isinstance(part, Mapping) and "text" in part]
+            if parts:
+                return "".join(parts)
+    return ""
+
+
+_Word = TypeVar("_Word", bound=StrEnum)
+
+
+def _word(kind: type[_Word], text: str, name: str) -> _Word:
+    try:
+        return kind(text)
+    except ValueError:
+        words = ", ".join(kind)
+        raise UsageError(f"{name} is {text!r}, which is none of {words}") from None
+
+
+def _loaded(problems: str | Path | Mapping[str, Problem] | Iterable[Problem]) -> dict[str, Problem]:
+    if isinstance(problems, str | Path):
+        return dict(load_problems(str(problems)).problems)
+    if isinstance(problems, Mapping):
+        return dict(problems)
+    return {problem.task_id: problem for problem in problems}
+
+
+def _by_prompt(problems: Iterable[Problem]) -> dict[str, tuple[str, ...]]:
+    """Problems by what a model is told of them: the bare prompt, or the rendered one with few or all checks shown."""
+    found: dict[str, tuple[str, ...]] = {}
+    for problem in problems:
+        shown = {*range(_FEW_CHECKS + 1), problem.check_count}
+        texts = {problem.prompt.strip(), *(render_prompt(problem, show_tests=count).text.strip() for count in shown)}
+        for text in texts:
+            found[text] = (*found.get(text, ()), problem.task_id)
+    return found
+
+
+def _log(report: ScoreReport, log_metric: Callable[[str, float], None]) -> None:
+    summary = report.summary
+    values = {"pass_rate": summary.pass_rate, "unscorable": summary.unscorable, "hit_rate": summary.hit_rate}
+    for name, value in values.items():
+        if value is not None:
+            log_metric(f"sandrl/{name}", float(value))

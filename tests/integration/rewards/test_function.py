@@ -1,0 +1,103 @@
+"""The reward function in real sandboxes, with the batches that trainers pass."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+import sandrl
+from sandrl.errors import InfrastructureError, InputError
+from sandrl.problems import Problem
+from sandrl.rewards import Components, IsolatedJudge
+from sandrl.rewards.judge import Execution
+from sandrl.rewards.verdict import Verdict
+from sandrl.sandboxes import Job, Outcome
+
+INC = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
+RIGHT, HALF = "<answer>def f(x): return x + 1</answer>", "<answer>def f(x): return 2</answer>"
+
+
+def chat(text: str) -> list[dict[str, str]]:
+    return [{"role": "assistant", "content": text}]
+
+
+def test_a_batch_of_conversations_and_one_of_texts_get_the_same_rewards(job: Job) -> None:
+    function = sandrl.reward_function([INC], job=job)
+    asked = [[{"role": "user", "content": "Add one."}]] * 3
+    answers = [RIGHT, HALF, "I cannot."]
+    columns = {"completion_ids": [[1]] * 3, "trainer_state": object(), "log_extra": None}
+    assert function(asked, [chat(answer) for answer in answers], **columns) == [1.0, 0.0, 0.0]
+    assert function(prompts=["Add one."] * 3, completions=answers, task_id=["inc"] * 3) == [1.0, 0.0, 0.0]
+    assert function.last_report is not None
+    assert (function.last_report.summary.cache_hits, function.last_report.summary.no_code) == (2, 1)
+
+
+def test_policy_and_components_make_the_number_that_is_trained_on(job: Job) -> None:
+    function = sandrl.reward_function([INC], job=job, reward="fraction", components=Components(format_reward=0.25))
+    logged: dict[str, float] = {}
+    rewards = function(["Add one."] * 3, [RIGHT, HALF, "So: " + HALF], log_metric=logged.__setitem__)
+    assert rewards == [1.25, 0.75, 0.5]
+    assert logged["sandrl/pass_rate"] == pytest.approx(1 / 3)
+    assert logged["sandrl/unscorable"] == 0
+
+
+async def test_batches_can_be_awaited_at_the_same_time(job: Job) -> None:
+    score = sandrl.reward_function([INC], job=job).as_async()
+    batches = await asyncio.gather(*(score(["Add one."], [text]) for text in (RIGHT, HALF, RIGHT)))
+    assert batches == [[1.0], [0.0], [1.0]]
+
+
+class _MuteJudge(IsolatedJudge):
+    def interpret(self, execution: Execution, outcome: Outcome) -> Verdict:
+        raise InfrastructureError("no verdict")
+
+
+@pytest.mark.parametrize(("word", "expected"), [("mask", [None]), ("zero", [-0.5]), ("raise", InfrastructureError)])
+def test_what_has_no_reward_becomes_what_was_asked_for(job: Job, word: str, expected: Any) -> None:
+    function = sandrl.reward_function([INC], job=job, retries=0, on_infrastructure_error=word, fallback_reward=-0.5)
+    function._judge = _MuteJudge()
+    if isinstance(expected, list):
+        assert function(["Add one."], [RIGHT]) == expected
+    else:
+        with pytest.raises(expected, match="could not be scored: infrastructure: no verdict"):
+            function(["Add one."], [RIGHT])
+
+
+def test_a_broken_problem_is_bad_input_where_errors_are_to_be_raised(job: Job) -> None:
+    unsplittable = Problem("id", "Same.", tests=("def g(x):\n    return x\nassert f(g) is g",))
+    function = sandrl.reward_function([unsplittable], job=job, require_isolated=True, on_infrastructure_error="raise")
+    with pytest.raises(InputError, match="not_isolated"):
+        function(["Same."], ["<answer>def f(x): return x</answer>"])
+
+
+def test_a_batch_torn_open_by_ctrl_c_does_not_disturb_the_next(job: Job) -> None:
+    function = sandrl.reward_function([INC], job=job)
+    slow = f"<answer>import time\ntime.sleep(1)\n{RIGHT[8:]}"
+    main = threading.main_thread().ident
+    assert main is not None
+    threading.Timer(0.4, signal.pthread_kill, (main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        function(["Add one."], [slow])
+    assert function(["Add one."] * 2, [RIGHT, HALF]) == [1.0, 0.0]
+
+
+@pytest.mark.usefixtures("connection")
+def test_a_job_of_its_own_ends_with_the_process_and_leaves_no_sandbox() -> None:
+    program = (
+        "import sandrl\n"
+        "inc = sandrl.Problem('inc', 'Add one.', tests=('assert f(1) == 2',))\n"
+        "told = []\n"
+        "function = sandrl.reward_function([inc], emit=told.append)\n"
+        "import atexit\n"
+        "atexit.register(lambda: print([type(event).__name__ for event in told].count('SandboxStopped')))\n"
+        f"print(function(['Add one.'], [{RIGHT!r}]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "[1.0]\n1\n"), done.stderr
+    assert done.stderr == ""

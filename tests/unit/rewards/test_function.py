@@ -1,0 +1,78 @@
+"""What a reward function makes of a trainer's batch, before any sandbox."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+
+import sandrl
+from sandrl.errors import UsageError
+from sandrl.problems import Problem, render_prompt
+from sandrl.rewards.function import RewardFunction, text_of
+
+INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
+DEC = Problem("dec", "Subtract one.", tests=("assert f(1) == 0",))
+
+
+def task_ids(function: RewardFunction, prompts: list[Any], **columns: Any) -> list[str]:
+    rows = function._rows(prompts, ["x"] * len(prompts), columns.get("task_id"))
+    return [row.task_id for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("plain", "plain"),
+        ([{"role": "assistant", "content": "said"}], "said"),
+        ([{"role": "user", "content": "asked"}, {"role": "assistant", "content": "said"}], "said"),
+        ([{"role": "assistant", "content": "said"}, {"role": "assistant", "content": None, "tool_calls": []}], "said"),
+        ([{"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}], "ab"),
+        ([{"role": "assistant", "content": ""}], ""),
+        ([], ""),
+    ],
+)
+def test_text_is_found_in_every_shape_a_trainer_gives(message: Any, text: str) -> None:
+    assert text_of(message) == text
+
+
+def test_rows_find_their_problems_by_column_or_by_prompt() -> None:
+    function = sandrl.reward_function([INC, DEC])
+    assert task_ids(function, ["?", "?"], task_id=["dec", "inc"]) == ["dec", "inc"]
+    rendered = [{"role": "user", "content": render_prompt(DEC).text}]
+    assert task_ids(function, ["Add one.", rendered, render_prompt(INC, show_tests=0).text]) == ["inc", "dec", "inc"]
+
+
+def test_numbers_name_problems_too() -> None:
+    function = sandrl.reward_function({"11": Problem("11", "p", check="exit_status")})
+    assert task_ids(function, ["?"], task_id=[11]) == ["11"]
+
+
+@pytest.mark.parametrize(
+    ("problems", "prompts", "columns", "message"),
+    [
+        ([INC], ["What?"], {}, "row 0 of the batch: no problem has its prompt"),
+        ([INC, Problem("again", "Add one.", check="exit_status")], ["Add one."], {}, "2 problems have its prompt"),
+        ([INC], ["?"], {"task_id": ["nope"]}, "no problem is called 'nope'"),
+        ([INC], ["?"], {"task_id": ["inc", "inc"]}, "one entry per completion"),
+    ],
+)
+def test_a_row_without_a_problem_is_named(
+    problems: list[Problem], prompts: list[str], columns: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        sandrl.reward_function(problems)(prompts, ["x"], **columns)
+
+
+@pytest.mark.parametrize("wrong", [{"reward": "best"}, {"extraction": "magic"}, {"on_infrastructure_error": "cry"}])
+def test_words_that_are_none_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="which is none of"):
+        sandrl.reward_function([INC], **wrong)
+
+
+def test_trainers_can_name_both_variants_and_tell_them_apart() -> None:
+    function = sandrl.reward_function([INC])
+    assert function.__name__ == function.as_async().__name__ == "sandrl_reward"  # type: ignore[attr-defined]
+    assert inspect.iscoroutinefunction(function.as_async())
+    assert not inspect.iscoroutinefunction(function)
