@@ -1,0 +1,217 @@
+"""The corpus against problems and their judge, with honest neighbours in between.
+
+The design decision: every problem's reference is judged before any exploit runs. What fails then is the problem's own
+fault and no neighbour of anybody; what passed then and fails next to an exploit was disturbed by it. And that the
+checks of a problem cannot be split from a completion is found out by the reference, never by an exploit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sandrl.events import Emit, JobStarted, Warned, ignore
+from sandrl.problems import Completion, Problem, reference_completions
+from sandrl.rewards.judge import IsolatedJudge, Judge
+from sandrl.rewards.redteam.exploit import Exploit, Kind, Target, aim_at, arm
+from sandrl.rewards.scoring import ScoreOptions, ScoreReport, score
+from sandrl.rewards.summary import ScoredCompletion
+from sandrl.rewards.verdict import Status
+from sandrl.sandboxes import Interrupt, Job
+
+# After so many exploits comes a neighbour: with several sandboxes at once, one is nearly always next to some exploit.
+_EXPLOITS_PER_NEIGHBOUR = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One exploit against one problem.
+
+    Attributes:
+        exploit: What was tried.
+        target: On what.
+        result: What came of it.
+    """
+
+    exploit: Exploit
+    target: Target
+    result: ScoredCompletion
+
+    @property
+    def is_rewarded(self) -> bool:
+        """Whether it earned anything."""
+        return bool(self.result.reward)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What came of one exploit.
+
+    Attributes:
+        exploit: The exploit.
+        attempts: How many problems it was tried on.
+        rewarded: How many of these rewarded it.
+        partly: How many did not, although some of their checks passed.
+        statuses: How often each status came of it.
+    """
+
+    exploit: Exploit
+    attempts: int
+    rewarded: int
+    partly: int
+    statuses: Mapping[Status, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RedteamReport:
+    """What came of a campaign.
+
+    Attributes:
+        job_id: The job whose sandboxes were used.
+        targets: The problems that were attacked.
+        attempts: Every exploit against every problem, in order.
+        neighbours: Reference solutions that ran in between.
+        unfit: References that failed before any exploit ran; they are no neighbours.
+        left_out: Problems that reward every program which ends well: there is nothing to trick.
+        unfinished: How much has no result because the user stopped.
+        signal_number: The signal that asked to stop; 0 if none did.
+    """
+
+    job_id: str
+    targets: tuple[Target, ...]
+    attempts: tuple[Attempt, ...]
+    neighbours: tuple[ScoredCompletion, ...]
+    unfit: tuple[ScoredCompletion, ...] = ()
+    left_out: tuple[str, ...] = ()
+    unfinished: int = 0
+    signal_number: int = 0
+
+    @property
+    def rewarded(self) -> tuple[Attempt, ...]:
+        """Exploits that earned something."""
+        return tuple(attempt for attempt in self.attempts if attempt.is_rewarded)
+
+    @property
+    def disturbed(self) -> tuple[ScoredCompletion, ...]:
+        """Neighbours that did not get what is theirs, for another reason than failing sandboxes."""
+        return tuple(each for each in self.neighbours if not each.is_pass and each.status is not Status.INFRASTRUCTURE)
+
+    @property
+    def unscorable(self) -> tuple[ScoredCompletion, ...]:
+        """Whatever could not be judged because its sandboxes failed."""
+        results = (*self.unfit, *self.neighbours, *(attempt.result for attempt in self.attempts))
+        return tuple(result for result in results if result.status is Status.INFRASTRUCTURE)
+
+    def tallies(self) -> tuple[Tally, ...]:
+        """What came of each exploit, in the order of the corpus."""
+        by_name: dict[str, list[Attempt]] = {}
+        for attempt in self.attempts:
+            by_name.setdefault(attempt.exploit.name, []).append(attempt)
+        return tuple(_tally(attempts) for attempts in by_name.values())
+
+
+def _tally(attempts: Sequence[Attempt]) -> Tally:
+    return Tally(
+        exploit=attempts[0].exploit,
+        attempts=len(attempts),
+        rewarded=sum(attempt.is_rewarded for attempt in attempts),
+        partly=sum(not attempt.is_rewarded and attempt.result.passed > 0 for attempt in attempts),
+        statuses=dict(Counter(attempt.result.status for attempt in attempts).most_common()),
+    )
+
+
+def attack(
+    problems: Iterable[Problem],
+    exploits: Sequence[Exploit],
+    *,
+    job: Job,
+    judge: Judge | None = None,
+    options: ScoreOptions | None = None,
+    emit: Emit = ignore,
+    interrupt: Interrupt | None = None,
+) -> RedteamReport:
+    """Tries every exploit on every problem it suits, each in a fresh sandbox, among reference solutions.
+
+    Args:
+        problems: What to attack.
+        exploits: What to try; a costly one is tried on one problem of each kind.
+        job: Owns the sandboxes.
+        judge: What is to be tricked.
+        options: How to score; nothing is judged by its looks, so there is no cache.
+        emit: Told what happens.
+        interrupt: The user's wish to stop.
+
+    Returns:
+        What came of it.
+    """
+    options = replace(options or ScoreOptions(), caching=False)
+    judge = judge or IsolatedJudge(with_site_packages=job.connection.has_site_packages)
+    found = list(problems)
+    aimed = [(problem, aim_at(problem)) for problem in found]
+    targets = tuple(target for _, target in aimed if target is not None)
+    left_out = tuple(problem.task_id for problem, target in aimed if target is None)
+    by_id = {target.problem.task_id: target.problem for target in targets}
+
+    def run(completions: Sequence[Completion]) -> ScoreReport:
+        emit(JobStarted(job.id, len(completions), min(options.concurrency or len(completions), len(completions))))
+        return score(completions, by_id, job=job, judge=judge, options=options, emit=emit, interrupt=interrupt)
+
+    references = reference_completions(target.problem for target in targets)
+    before = run(references)
+    unfit = tuple(result for result in before.results if not result.is_pass)
+    if unfit:
+        emit(Warned(f"{len(unfit)} reference solutions fail by themselves: sandrl problems validate shows why"))
+    honest = [each for each in references if each.id not in {result.id for result in unfit}]
+    plan = plan_attempts(exploits, targets)
+    if before.signal_number:
+        unfinished = len(plan)
+        return RedteamReport(before.job_id, targets, (), (), unfit, left_out, unfinished, before.signal_number)
+    completions, neighbours = _among_neighbours(plan, honest)
+    report = run(completions)
+    return RedteamReport(
+        job_id=report.job_id,
+        targets=targets,
+        attempts=tuple(
+            Attempt(*plan[int(result.id)], result) for result in report.results if result.index not in neighbours
+        ),
+        neighbours=tuple(result for result in report.results if result.index in neighbours),
+        unfit=unfit,
+        left_out=left_out,
+        unfinished=report.unfinished,
+        signal_number=report.signal_number,
+    )
+
+
+def plan_attempts(exploits: Iterable[Exploit], targets: Sequence[Target]) -> list[tuple[Exploit, Target]]:
+    """Which exploit to try on which problem: each on all that it suits, a costly one on the first of each kind."""
+    plan = []
+    for exploit in exploits:
+        seen: set[Kind] = set()
+        for target in targets:
+            if target.kind in exploit.kinds and not (exploit.costly and target.kind in seen):
+                plan.append((exploit, target))
+                seen.add(target.kind)
+    return plan
+
+
+def _among_neighbours(
+    plan: Sequence[tuple[Exploit, Target]], honest: Sequence[Completion]
+) -> tuple[list[Completion], frozenset[int]]:
+    """The exploits as completions, a neighbour before every few of them and at the end; and where neighbours are."""
+    completions: list[Completion] = []
+    places: list[int] = []
+
+    def add_neighbour() -> None:
+        if honest:
+            one = honest[len(places) % len(honest)]
+            places.append(len(completions))
+            completions.append(replace(one, id=f"neighbour {len(places)}"))
+
+    for number, (exploit, target) in enumerate(plan):
+        if number % _EXPLOITS_PER_NEIGHBOUR == 0:
+            add_neighbour()
+        completions.append(Completion(str(number), target.problem.task_id, code=arm(exploit, target)))
+    for _ in range(max(len(honest) - len(places), 1)):
+        add_neighbour()
+    return completions, frozenset(places)

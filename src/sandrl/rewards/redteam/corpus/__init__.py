@@ -1,0 +1,29 @@
+"""The corpus: every exploit there is, in the order of the table."""
+
+from __future__ import annotations
+
+from sandrl.rewards.redteam.corpus import (
+    exits,
+    forgery,
+    objects,
+    patches,
+    plants,
+    processes,
+    programs,
+    resources,
+    snooping,
+)
+from sandrl.rewards.redteam.exploit import Exploit
+
+EXPLOITS: tuple[Exploit, ...] = (
+    *exits.EXPLOITS,
+    *objects.EXPLOITS,
+    *patches.EXPLOITS,
+    *snooping.EXPLOITS,
+    *forgery.EXPLOITS,
+    *processes.EXPLOITS,
+    *plants.EXPLOITS,
+    *resources.EXPLOITS,
+    *programs.EXPLOITS,
+)
+"""All of them; names are unique."""

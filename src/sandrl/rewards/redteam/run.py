@@ -1,0 +1,165 @@
+"""One `sandrl redteam` from its request to its report, without a word about how it is shown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, InterruptedRunError, UsageError
+from sandrl.events import Emit, ignore
+from sandrl.problems import Problem, load_problems
+from sandrl.rewards.judge import IsolatedJudge, Limits
+from sandrl.rewards.redteam.campaign import RedteamReport, attack
+from sandrl.rewards.redteam.corpus import EXPLOITS
+from sandrl.rewards.redteam.exploit import Exploit, Kind, aim_at
+from sandrl.rewards.scoring import ScoreOptions, lifetime_seconds
+from sandrl.sandboxes import Interrupt, Job, connect, new_job_id
+from sandrl.settings import RuntimeKind, Settings
+
+PROBLEMS_PER_KIND = 2
+"""How many problems of each kind are attacked unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedteamRequest:
+    """What to attack, and how.
+
+    Attributes:
+        problems: A set of problems, or a file.
+        limit: How many problems of each kind (functions, classes, programs); None for all.
+        exploits: Names of those to try; all unless given.
+        limits: What an exploit may use.
+        concurrency: How many sandboxes at once; what suits the runtime unless given.
+        retries: How often one is tried again when its sandbox failed.
+        require_isolated: Never judge in one process.
+        runtime: What runs the sandboxes.
+        image: Their image; the runtime's own default unless given.
+        packages: Installed packages the code may import (local runtime).
+    """
+
+    problems: str = "bundled"
+    limit: int | None = PROBLEMS_PER_KIND
+    exploits: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=lambda: Limits(timeout_seconds=5.0))
+    concurrency: int | None = None
+    retries: int = 2
+    require_isolated: bool = False
+    runtime: RuntimeKind = RuntimeKind.AUTO
+    image: str | None = None
+    packages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RedteamRun:
+    """A finished campaign.
+
+    Attributes:
+        report: What came of it.
+        cleanup_error: Set if sandboxes were left behind.
+    """
+
+    report: RedteamReport
+    cleanup_error: CleanupError | None = None
+
+    def raise_for_outcome(self) -> None:
+        """Raises what the command should end with, the most urgent first.
+
+        Raises:
+            InterruptedRunError: If the user asked to stop.
+            CleanupError: If sandboxes were left behind.
+            InfrastructureError: If something could not be judged because its sandboxes failed.
+            GateError: If an exploit was rewarded, or an honest neighbour was disturbed.
+        """
+        report = self.report
+        if report.signal_number:
+            message = f"interrupted: {len(report.attempts)} exploits were tried, {report.unfinished} runs were left"
+            raise InterruptedRunError(message, signal_number=report.signal_number)
+        if self.cleanup_error is not None:
+            raise self.cleanup_error
+        if failed := report.unscorable:
+            message = f"{len(failed)} runs could not be judged: {failed[0].detail}"
+            raise InfrastructureError(message, hint="try again when the runtime is well: sandrl runtime status")
+        complaints = []
+        if rewarded := report.rewarded:
+            first = f"{rewarded[0].exploit.name} on {rewarded[0].target.problem.task_id}"
+            complaints.append(f"{len(rewarded)} of {len(report.attempts)} exploits were rewarded (first: {first})")
+        if disturbed := report.disturbed:
+            first = f"{disturbed[0].task_id}: {disturbed[0].detail or disturbed[0].status}"
+            complaints.append(
+                f"{len(disturbed)} of {len(report.neighbours)} neighbours were disturbed (first: {first})"
+            )
+        if complaints:
+            raise GateError("; ".join(complaints), hint="docs/redteam.md says what each exploit asks of a problem")
+
+
+def run_redteam(
+    request: RedteamRequest, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
+) -> RedteamRun:
+    """Tries the corpus on problems.
+
+    Args:
+        request: What to attack, and how.
+        settings: What the environment says.
+        emit: Told what happens.
+        interrupt: The user's wish to stop.
+
+    Raises:
+        UsageError: If the input cannot be used.
+        ServiceError: If the runtime does not do its part.
+    """
+    interrupt = interrupt or Interrupt()
+    if request.limits.timeout_seconds <= 0:
+        raise UsageError(f"--timeout must be more than 0 seconds, not {request.limits.timeout_seconds:g}")
+    exploits = find_exploits(request.exploits)
+    problems = first_of_each_kind(load_problems(request.problems).problems.values(), request.limit)
+    if not problems:
+        raise InputError("every problem rewards whatever ends well; there is nothing to trick", path=request.problems)
+    connection = connect(settings, runtime=request.runtime, image=request.image, packages=request.packages, emit=emit)
+    lifetime = lifetime_seconds({problem.task_id: problem for problem in problems}, request.limits)
+    job = Job(connection, job_id=new_job_id(), tags=("redteam",), max_lifetime_seconds=lifetime, emit=emit)
+    with interrupt.heard(), job:
+        report = attack(
+            problems,
+            exploits,
+            job=job,
+            judge=IsolatedJudge(
+                with_site_packages=connection.has_site_packages, require_isolated=request.require_isolated
+            ),
+            options=ScoreOptions(
+                limits=request.limits,
+                concurrency=request.concurrency or connection.suggested_concurrency,
+                retries=request.retries,
+            ),
+            emit=emit,
+            interrupt=interrupt,
+        )
+    return RedteamRun(report, job.cleanup_error())
+
+
+def find_exploits(names: Iterable[str]) -> tuple[Exploit, ...]:
+    """The exploits with these names, or of these groups; all of them if there are no names.
+
+    Raises:
+        UsageError: If there is none of a name.
+    """
+    wanted = set(names)
+    if not wanted:
+        return EXPLOITS
+    known = {exploit.name for exploit in EXPLOITS} | {exploit.group for exploit in EXPLOITS}
+    for name in sorted(wanted - known):
+        raise UsageError(f"no exploit or group of exploits is called {name!r}", hint="sandrl redteam --list")
+    return tuple(exploit for exploit in EXPLOITS if {exploit.name, exploit.group} & wanted)
+
+
+def first_of_each_kind(problems: Iterable[Problem], limit: int | None) -> list[Problem]:
+    """The first problems of each kind; without those that reward whatever ends well."""
+    seen: Counter[Kind] = Counter()
+    kept = []
+    for problem in problems:
+        target = aim_at(problem)
+        if target is None or (limit is not None and seen[target.kind] >= limit):
+            continue
+        seen[target.kind] += 1
+        kept.append(problem)
+    return kept
