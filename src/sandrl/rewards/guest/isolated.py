@@ -3,7 +3,8 @@
 The design decision: the completion's process never contains a check or an expected value. It is forked before the
 checks are read; they then run in this process, in a namespace where the completion's functions are stand-ins. Arguments
 and results cross as plain values (`values.py`); an object that is none crosses as an opaque stand-in, which equals no
-plain value whatever its own `__eq__` says.
+plain value whatever its own `__eq__` says, and has no say in what an operator makes of it and a plain value unless the
+problem asks for a class: what a check compares with never reaches the completion.
 
 Files of this package are shipped as one; the rules of `in_process.py` apply here too.
 """
@@ -40,8 +41,20 @@ if "request_size" not in globals():
         start_child,
         write_all,
     )
-    from sandrl.rewards.guest.values import MAX_BYTES, Malformed, Opaque, Unsendable, decode, encode
+    from sandrl.rewards.guest.values import (
+        MAX_BYTES,
+        MAX_DEPTH_ASKED,
+        REBUILT,
+        Malformed,
+        Opaque,
+        TooLarge,
+        Unsendable,
+        decode,
+        encode,
+    )
 
+NOT_NAMES_NOR_CALLS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "_(")}
+NOT_NAMES_NOR_CALLS[ord("(")] = "( "
 NOT_IDENTIFIERS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
 
 
@@ -146,10 +159,10 @@ def serve(namespace: "dict[str, Any]", channel: Channel) -> None:
         except EOFError:
             return
         try:
-            operation, subject, arguments, keywords = decode(request, objects.find)
-            before = encode((arguments, keywords), objects.number_of)
+            operation, subject, arguments, keywords = decode(request, objects.find, MAX_DEPTH_ASKED)
+            before = encode((arguments, keywords), objects.number_of, MAX_DEPTH_ASKED)
             result = answer(operation, subject, arguments, keywords)
-            after = encode((arguments, keywords), objects.number_of)
+            after = encode((arguments, keywords), objects.number_of, MAX_DEPTH_ASKED)
             changed = (arguments, keywords) if before != after else None
             reply = encode((True, result, changed), objects.number_of)
         except Unsendable as error:
@@ -221,6 +234,12 @@ class Completion:
         self.stand_ins: "dict[int, StandIn]" = {}
         self.failure: "str | None" = None
         self.blamed: "dict[int, tuple[Exception, str]]" = {}
+        self.gone = False
+        # What the check at hand says, and whether it is about a class of the completion's.
+        self.check = ""
+        self.has_class = False
+        self.attributes: "set[int]" = set()
+        self.derived: "set[int]" = set()
 
     def take_failure(self) -> "str | None":
         """What the completion's last exception was, in its own words, once."""
@@ -271,22 +290,72 @@ class Completion:
             CompletionGone: If it does not answer.
         """
         keywords = keywords or {}
-        try:
-            request = encode((operation, subject, arguments, keywords), self.number_of)
-        except Unsendable as error:
-            raise Unsplittable(str(error)) from error
+        request = self.request(operation, subject, arguments, keywords)
+        if self.gone:
+            raise CompletionGone
         try:
             self.channel.send(request)
             done, result, changed = decode(self.channel.receive(), self.stand_in)
         except (EOFError, OSError, ValueError, TypeError, OverflowError, ArithmeticError, Malformed) as error:
+            self.gone = True  # a check may catch everything
             raise CompletionGone from error
         if not done:
-            raise self.exception(result)
+            raise self.exception(result, operation)
         if changed is not None:
             update_in_place((arguments, keywords), changed)
+        if operation == "get" and type(result) is StandIn:
+            self.attributes.add(self.number_of(result))
         return result
 
-    def exception(self, facts: "Any") -> Exception:
+    def request(
+        self, operation: str, subject: object, arguments: "tuple[object, ...]", keywords: "dict[str, object]"
+    ) -> bytes:
+        """The bytes of a question.
+
+        Raises:
+            Unsplittable: If the check hands over what cannot cross.
+            TypeError: If it does so only because the completion answered with an object in place of a value: a list
+                can be sorted by a function here, an object that calls itself one cannot.
+        """
+        try:
+            return encode((operation, subject, arguments, keywords), self.number_of, MAX_DEPTH_ASKED)
+        except TooLarge as error:
+            raise ValueError(str(error)) from error
+        except (Unsendable, Unsplittable) as error:
+            is_attribute = type(subject) is StandIn and self.number_of(subject) in self.attributes
+            if self.has_class or (operation == "call" and not is_attribute):
+                raise Unsplittable(str(error)) from error
+            raise TypeError(f"the completion's object is no plain value ({error})") from error
+
+    def operate(self, operation: str, left: object, right: object) -> object:
+        """Has the completion apply an operator of two operands.
+
+        Between two of its objects that is its own affair. With a plain value it decides nothing, unless the check is
+        about a class of its own; then it may answer with another object, but not with a plain value, and what came of
+        it has no order (`abs(answer - 1.5) < 1e-6` is a comparison with 1.5).
+        """
+        if type(left) is type(right) is StandIn:
+            return self.ask(operation, left, (right,))
+        is_derived = not self.derived.isdisjoint(map(self.number_of, [x for x in (left, right) if type(x) is StandIn]))
+        if not self.has_class or (is_derived and operation in COMPARISONS):
+            raise TypeError(f"the completion's object is no plain value ({operation})")
+        result = self.ask(operation, left, (right,))
+        if operation not in COMPARISONS:
+            if type(result) is not StandIn:
+                raise TypeError(f"the completion's object becomes a plain value ({operation})")
+            self.derived.add(self.number_of(result))
+        return result
+
+    def convert(self, operation: str, stand_in: "StandIn") -> "Any":
+        """Has the completion make something else of an object."""
+        result = self.ask(operation, stand_in)
+        if type(result) is StandIn:
+            self.derived.add(self.number_of(result))
+        elif self.number_of(stand_in) in self.derived:
+            raise TypeError(f"the completion's object becomes a plain value ({operation})")
+        return result
+
+    def exception(self, facts: "Any", operation: str) -> Exception:
         """The judge's own exception for one of the completion's."""
         try:
             name, arguments, self.failure, status = facts
@@ -295,6 +364,8 @@ class Completion:
             raise CompletionGone from error
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
             kind = RuntimeError  # SystemExit and the like end nothing here
+        if issubclass(kind, (StopIteration, StopAsyncIteration)) and operation != "next" and name not in self.check:
+            kind = RuntimeError  # nor does it end the loop of a check: `all(map(f, …))` would be true
         try:
             raised: Exception = kind(*arguments)
         except Exception:
@@ -358,7 +429,9 @@ class StandIn:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return type(other) is StandIn and ask(self, "eq", (other,)) is True
+        if type(other) is not StandIn:
+            return False
+        return ask(self, "eq", (other,)) is True
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -381,7 +454,10 @@ class StandIn:
         return result
 
     def __contains__(self, item: object) -> bool:
-        return ask(self, "contains", (item,)) is True
+        completion = object.__getattribute__(self, "_completion")
+        if type(item) is StandIn or completion.has_class:
+            return ask(self, "contains", (item,)) is True
+        return any(item is member or item == member for member in self)
 
     def __getitem__(self, key: object) -> object:
         return ask(self, "getitem", (key,))
@@ -399,36 +475,34 @@ class StandIn:
         return plain_text(ask(self, "repr"))
 
     def __int__(self) -> int:
-        result: int = ask(self, "int")
+        result: int = convert(self, "int")
         return result
 
     def __float__(self) -> float:
-        result: float = ask(self, "float")
+        result: float = convert(self, "float")
         return result
 
     def __index__(self) -> int:
-        result: int = ask(self, "index")
+        result: int = convert(self, "index")
         return result
 
     def __abs__(self) -> object:
-        result: object = ask(self, "abs")
-        return result
+        return convert(self, "abs")
 
     def __neg__(self) -> object:
-        result: object = ask(self, "neg")
-        return result
+        return convert(self, "neg")
 
     def __lt__(self, other: object) -> object:
-        return ask(self, "lt", (other,))
+        return operate(self, "lt", self, other)
 
     def __le__(self, other: object) -> object:
-        return ask(self, "le", (other,))
+        return operate(self, "le", self, other)
 
     def __gt__(self, other: object) -> object:
-        return ask(self, "gt", (other,))
+        return operate(self, "gt", self, other)
 
     def __ge__(self, other: object) -> object:
-        return ask(self, "ge", (other,))
+        return operate(self, "ge", self, other)
 
 
 def ask(
@@ -440,6 +514,18 @@ def ask(
     """Has the completion do something with one of its objects."""
     completion = object.__getattribute__(stand_in, "_completion")
     return completion.ask(operation, stand_in, arguments, keywords)
+
+
+def operate(stand_in: "StandIn", operation: str, left: object, right: object) -> object:
+    """Has the completion apply an operator to one of its objects and something else."""
+    completion: Completion = object.__getattribute__(stand_in, "_completion")
+    return completion.operate(operation, left, right)
+
+
+def convert(stand_in: "StandIn", operation: str) -> "Any":
+    """Has the completion make something else of one of its objects."""
+    completion: Completion = object.__getattribute__(stand_in, "_completion")
+    return completion.convert(operation, stand_in)
 
 
 def iterate(iterator: object) -> "Iterator[object]":
@@ -465,11 +551,10 @@ def _operator_methods() -> None:
         special = name.rstrip("_")
 
         def forward(self: StandIn, other: object, name: str = name) -> object:
-            return ask(self, name, (other,))
+            return operate(self, name, self, other)
 
         def backward(self: StandIn, other: object, name: str = name) -> object:
-            completion: Completion = object.__getattribute__(self, "_completion")
-            return completion.ask(name, other, (self,))
+            return operate(self, name, other, self)
 
         setattr(StandIn, f"__{special}__", forward)
         setattr(StandIn, f"__r{special}__", backward)
@@ -478,30 +563,40 @@ def _operator_methods() -> None:
 _operator_methods()
 
 
+STANDARD_CLASSES = {name: module for module, name in REBUILT}
+
+
 class Checks:
     """Runs a problem's checks against a completion in another process.
 
     Args:
         completion: The other process.
-        problem: `setup`, `tests`, and `under_test`: the names it asks a completion to define.
+        problem: `setup`, `tests`, and `under_test`: the names it asks a completion to define; also `classes`, those of
+            them that are classes, where that is known.
     """
 
     def __init__(self, completion: Completion, problem: "Request") -> None:
         self.completion = completion
         self.tests = problem["tests"]
         self.under_test = frozenset(problem["under_test"])
+        self.classes = problem.get("classes")
         self.setup = problem["setup"]
         self.namespace: "dict[str, Any]" = {"__name__": "checks", "__builtins__": sys.modules["builtins"]}
         self.offered: "frozenset[str]" = frozenset()
         self.lent: "set[str]" = set()
+        # Words of functions that setup and earlier checks defined: they may mean the completion's objects, too.
+        self.kept_words: "frozenset[str]" = frozenset()
 
     def lend_names(self, text: str) -> None:
         """Puts the completion's objects that a text may mean into the namespace, fresh as they are now."""
         for name in self.lent:
             self.namespace.pop(name, None)
         builtin = sys.modules["builtins"].__dict__
-        wanted = set(text.translate(NOT_IDENTIFIERS).split()) & self.offered
+        words = set(text.translate(NOT_IDENTIFIERS).split())
+        wanted = (words | self.kept_words) & self.offered
         self.lent = set()
+        self.completion.check = text
+        self.completion.has_class = any(self.is_class(name) for name in wanted)
         for name in wanted:
             if name in self.namespace or (name in builtin and name not in self.under_test):
                 continue
@@ -514,13 +609,24 @@ class Checks:
                     value = __import__(name)
                 except ImportError:
                     continue
+            elif type(value) is StandIn and name in STANDARD_CLASSES and name not in self.under_test:
+                # A check that counts with `Counter` and leaves its import to the completion means that class.
+                value = getattr(__import__(STANDARD_CLASSES[name]), name) if self.under_test else value
             self.namespace[name] = value
             self.lent.add(name)
+        if "def " in text or "lambda" in text or "class " in text:
+            self.kept_words |= words
+
+    def is_class(self, name: str) -> bool:
+        """Whether a name is that of a class the problem asks for: in the problem's own words, or by its look."""
+        if self.classes is not None:
+            return name in self.classes
+        return (name in self.under_test or not self.under_test) and name[:1].isupper() and name[1:2].islower()
 
     def means_module(self, name: str, text: str) -> bool:
         """Whether a text means a module of the standard library by a name that the completion gave something else."""
         known = name in getattr(sys, "stdlib_module_names", ()) and name not in self.under_test
-        return known and name + "." in text and name + "(" not in text
+        return known and name + "." in text and " " + name + "(" not in " " + text.translate(NOT_NAMES_NOR_CALLS)
 
     def run_text(self, text: str) -> None:
         """Runs setup or a check; names it defines itself stay defined."""
@@ -551,6 +657,11 @@ class Checks:
             self.completion.take_failure()
             try:
                 self.run_text(check)
+                # A check that catches everything catches the end of the completion or of its time, too.
+                if self.completion.gone:
+                    raise CompletionGone
+                if not _signal.getitimer(_signal.ITIMER_REAL)[0]:
+                    raise DeadlineReached
                 passed += 1
             except Exception as error:
                 if status == "passed":
@@ -561,13 +672,14 @@ class Checks:
         return passed, status, detail
 
 
-def watch_for_end(pid: int) -> None:
+def watch_for_end(pid: int, completion: Completion) -> None:
     """From here on the end of the completion's process raises `CompletionGone`.
 
     Processes it forked may hold the channel open after it, so the end of the channel is not enough of a sign.
     """
 
     def on_end(number: int, frame: object) -> None:
+        completion.gone = True
         raise CompletionGone
 
     _signal.signal(_signal.SIGCHLD, on_end)
@@ -593,7 +705,7 @@ def judge_isolated(request: "Request", call: "Libc | None") -> Judged:
     try:
         _signal.setitimer(_signal.ITIMER_REAL, seconds)
         try:
-            watch_for_end(child.pid)
+            watch_for_end(child.pid, completion)
             completion.wait_until_ready()
             passed, status, detail = Checks(completion, hidden).run()
         except CompletionGone:

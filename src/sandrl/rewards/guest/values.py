@@ -19,11 +19,17 @@ if MYPY:
     StandInFor = Callable[[int, bool, str], object]
 
 MAX_DEPTH = 150
+# What the judge may hand over: more than it is ever answered, so that no answer is too deep to be handed on.
+MAX_DEPTH_ASKED = 250
 MAX_BYTES = 64 << 20
 
 
 class Unsendable(Exception):
     """A value that cannot cross."""
+
+
+class TooLarge(Unsendable):
+    """A value of too many bytes."""
 
 
 class Opaque:
@@ -60,19 +66,20 @@ REBUILT: "dict[tuple[str, str], Callable[[Any], tuple[Any, ...]]]" = {
 }
 
 
-def encode(value: object, stand_in: "Number") -> bytes:
+def encode(value: object, stand_in: "Number", deepest: int = MAX_DEPTH) -> bytes:
     """The bytes of a value.
 
     Args:
         value: What to send.
         stand_in: Given an object that is no plain value, returns the whole number that stands for it, or raises
             `Unsendable`.
+        deepest: How many levels of nesting may be sent.
     """
     parts: "list[bytes]" = []
-    _encode(value, stand_in, parts, 0)
+    _encode(value, stand_in, parts, deepest)
     data = b"".join(parts)
     if len(data) > MAX_BYTES:
-        raise Unsendable(f"the value is larger than {MAX_BYTES >> 20} MiB")
+        raise TooLarge(f"the value is larger than {MAX_BYTES >> 20} MiB")
     return data
 
 
@@ -81,7 +88,7 @@ def _text(value: str) -> bytes:
     return b"s%d;%s" % (len(data), data)
 
 
-def _encode(value: "Any", stand_in: "Number", parts: "list[bytes]", depth: int) -> None:
+def _encode(value: "Any", stand_in: "Number", parts: "list[bytes]", levels: int) -> None:
     kind = type(value)
     if value is None:
         parts.append(b"N")
@@ -95,33 +102,36 @@ def _encode(value: "Any", stand_in: "Number", parts: "list[bytes]", depth: int) 
         # The one NaN that is the same everywhere: containers compare their items by identity first.
         shared = "math" in sys.modules and value is sys.modules["math"].nan
         parts.append(b"n" if shared else b"f%s;" % float.__repr__(value).encode())
-    elif depth >= MAX_DEPTH:
-        raise Unsendable(f"the value is nested more than {MAX_DEPTH} levels deep")
+    elif levels <= 0:
+        raise Unsendable("the value is nested too deep")
     elif kind is list or kind is tuple or kind is set or kind is frozenset:
         parts.append(b"%s%d;" % (_CONTAINER_TAGS[kind], len(value)))
         for item in value:
-            _encode(item, stand_in, parts, depth + 1)
+            _encode(item, stand_in, parts, levels - 1)
     elif kind is dict:
         parts.append(b"d%d;" % len(value))
         for key, item in value.items():
-            _encode(key, stand_in, parts, depth + 1)
-            _encode(item, stand_in, parts, depth + 1)
+            _encode(key, stand_in, parts, levels - 1)
+            _encode(item, stand_in, parts, levels - 1)
     elif kind is bytes or kind is bytearray:
         parts.append(b"%s%d;%s" % (b"b" if kind is bytes else b"B", len(value), bytes(value)))
     elif kind is complex:
         parts.append(b"c%s;%s;" % (repr(value.real).encode(), repr(value.imag).encode()))
     elif kind is range:
         parts.append(b"r%x;%x;%x;" % (value.start, value.stop, value.step))
+    elif kind is slice:
+        parts.append(b"q")
+        _encode((value.start, value.stop, value.step), stand_in, parts, levels - 1)
     elif value is Ellipsis:
         parts.append(b"E")
     else:
-        _encode_other(value, kind, stand_in, parts, depth)
+        _encode_other(value, kind, stand_in, parts, levels)
 
 
 _CONTAINER_TAGS: "dict[type, bytes]" = {list: b"l", tuple: b"t", set: b"S", frozenset: b"Z"}
 
 
-def _encode_other(value: "Any", kind: "Any", stand_in: "Number", parts: "list[bytes]", depth: int) -> None:
+def _encode_other(value: "Any", kind: "Any", stand_in: "Number", parts: "list[bytes]", levels: int) -> None:
     place = (kind.__module__, kind.__name__)
     take_parts = REBUILT.get(place)
     module = sys.modules.get(place[0])
@@ -129,7 +139,7 @@ def _encode_other(value: "Any", kind: "Any", stand_in: "Number", parts: "list[by
         if getattr(value, "tzinfo", None) is not None:
             raise Unsendable("a time with a zone")
         parts.append(b"x%s%s" % (_text(place[0]), _text(place[1])))
-        _encode(take_parts(value), stand_in, parts, depth + 1)
+        _encode(take_parts(value), stand_in, parts, levels - 1)
         return
     # A subclass crosses as what it is a kind of, by that class's own methods: those of the value may lie.
     if kind is Opaque:
@@ -137,7 +147,7 @@ def _encode_other(value: "Any", kind: "Any", stand_in: "Number", parts: "list[by
     else:
         for base, plain in _PLAIN_BASES:
             if isinstance(value, base):
-                _encode(plain(value), stand_in, parts, depth + 1)
+                _encode(plain(value), stand_in, parts, levels - 1)
                 return
     number = stand_in(value)
     parts.append(b"h%x;%s%s" % (number, b"c" if callable(value) else b"-", _text(kind.__name__[:200])))
@@ -162,12 +172,14 @@ class Decoder:
     Args:
         data: Its bytes.
         stand_in: Given the number, the callability and the type name of an opaque object, returns what stands for it.
+        deepest: How many levels of nesting it may have.
     """
 
-    def __init__(self, data: bytes, stand_in: "StandInFor") -> None:
+    def __init__(self, data: bytes, stand_in: "StandInFor", deepest: int = MAX_DEPTH) -> None:
         self.data = data
         self.position = 0
         self.stand_in = stand_in
+        self.deepest = deepest
 
     def whole(self) -> object:
         """The value, which must be all there is."""
@@ -213,7 +225,7 @@ class Decoder:
 
     def value(self, depth: int) -> "Any":
         """The next value."""
-        if depth > MAX_DEPTH + 2:
+        if depth > self.deepest + 2:
             raise Malformed("nested too deeply")
         tag = self.take()
         if tag == b"i":
@@ -236,6 +248,8 @@ class Decoder:
             return complex(float(self.field()), float(self.field()))
         if tag == b"r":
             return range(int(self.field(), 16), int(self.field(), 16), int(self.field(), 16))
+        if tag == b"q":
+            return slice(*self.parts(depth))
         if tag == b"x":
             return self.rebuilt(depth)
         if tag == b"h":
@@ -248,16 +262,32 @@ class Decoder:
         place = (self.text(), self.text())
         if place not in REBUILT:
             raise Malformed("an unknown class")
+        parts = self.parts(depth)
+        # These classes also accept texts that stand for numbers as long as memory; we never send such.
+        allowed = _ALLOWED_PARTS.get(place, (int,))
+        if not parts or [part for part in parts if type(part) not in allowed]:
+            raise Malformed("parts that were never sent")
+        return getattr(__import__(place[0]), place[1])(*parts)
+
+    def parts(self, depth: int) -> "tuple[Any, ...]":
+        """A tuple."""
         parts = self.value(depth + 1)
         if type(parts) is not tuple:
             raise Malformed("no parts")
-        return getattr(__import__(place[0]), place[1])(*parts)
+        return parts
 
 
+_ALLOWED_PARTS: "dict[tuple[str, str], tuple[type, ...]]" = {
+    ("collections", "Counter"): (dict,),
+    ("collections", "OrderedDict"): (list,),
+    ("collections", "defaultdict"): (type(None), dict),
+    ("collections", "deque"): (list, type(None), int),
+    ("decimal", "Decimal"): (str,),
+}
 _CONSTANTS: "dict[bytes, object]" = {b"N": None, b"T": True, b"F": False, b"E": Ellipsis}
 _CONTAINERS: "dict[bytes, Callable[[list[Any]], object]]" = {b"l": list, b"t": tuple, b"S": set, b"Z": frozenset}
 
 
-def decode(data: bytes, stand_in: "StandInFor") -> "Any":
-    """The value that `encode` made bytes of; see `Decoder` for `stand_in`."""
-    return Decoder(data, stand_in).whole()
+def decode(data: bytes, stand_in: "StandInFor", deepest: int = MAX_DEPTH) -> "Any":
+    """The value that `encode` made bytes of; see `Decoder` for the arguments."""
+    return Decoder(data, stand_in, deepest).whole()
