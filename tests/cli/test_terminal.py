@@ -60,7 +60,8 @@ def sleepers(tmp_path: Path) -> list[str]:
     row = '{"task_id": "inc", "code": "import time\\ntime.sleep(2)\\ndef f(x):\\n    return x + 1\\n"}\n'
     (tmp_path / "c.jsonl").write_text(row * 40, encoding="utf-8")
     files = [str(tmp_path / "c.jsonl"), "--problems", str(tmp_path / "p.jsonl"), "--out", str(tmp_path / "out.jsonl")]
-    return [*SANDRL, "reward", *files, "-c", "8"]
+    # All forty are the same code: judged once each all the same.
+    return [*SANDRL, "reward", *files, "-c", "8", "--no-cache"]
 
 
 def all_fly(text: str) -> bool:

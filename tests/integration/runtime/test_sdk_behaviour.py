@@ -71,7 +71,7 @@ def test_a_main_program_that_does_not_exist_fails_its_sandbox(defaults: SandboxD
 def test_stop_gives_the_main_program_its_grace_period(defaults: SandboxDefaults) -> None:
     program = "trap 'sleep 0.3; exit 0' TERM; echo up; while :; do sleep 0.05; done"
     sandbox = Sandbox.run("sh", "-c", program, defaults=defaults)
-    sandbox.wait()
+    assert next(iter(sandbox.stream_logs(follow=True))) == "up\n"
     begun = time.monotonic()
     sandbox.stop(graceful_shutdown_seconds=10).result()
     assert 0.25 < time.monotonic() - begun < 9
