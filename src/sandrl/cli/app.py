@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from sandrl import __version__
-from sandrl.cli import problems, reward, runtime
+from sandrl.cli import problems, redteam, reward, runtime
 from sandrl.cli.text import visible
 from sandrl.errors import InterruptedRunError, SandrlError
 
@@ -46,6 +46,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("reward")(reward.reward)
+app.command("redteam")(redteam.redteam)
 app.add_typer(problems.app)
 app.add_typer(runtime.app)
 

@@ -23,6 +23,19 @@ def run(sandbox: Sandbox, program: str, *, timeout: float = 30) -> ProcessResult
     return sandbox.exec(["python", "-c", program], timeout_seconds=timeout).result()
 
 
+def test_a_program_inherits_nothing_but_its_standard_streams(sandbox: Sandbox) -> None:
+    program = """
+import os
+for name in os.listdir("/proc/self/fd"):
+    try:
+        print(name, os.readlink("/proc/self/fd/" + name).partition(":")[0])
+    except OSError:
+        pass  # the listing's own
+"""
+    lines = sorted(run(sandbox, program).stdout.splitlines())
+    assert lines == ["0 pipe", "1 pipe", "2 pipe"]
+
+
 def test_the_root_cannot_be_rearranged(sandbox: Sandbox) -> None:
     program = """
 import os

@@ -34,6 +34,8 @@ class Agent:
 
     def __init__(self, control: socket.socket, limits: processes.Limits) -> None:
         self._control = control
+        # It came over a socket or from the launcher, inheritable: a program that has it speaks for the agent.
+        control.set_inheritable(False)
         self._disk = os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._frames = wire.FrameReader(control)
         self._limits = limits

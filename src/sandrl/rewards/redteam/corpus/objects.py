@@ -189,10 +189,10 @@ EXPLOITS = (
         _GROUP,
         "a list that a thread keeps changing between comparisons",
         "import threading, time\n"
-        "shared = []\n"
+        "shared = [0]\n"
         "def change():\n"
         "    while True:\n"
-        "        shared[:] = [time.monotonic_ns()] * (time.monotonic_ns() % 5)\n"
+        "        shared[:] = [time.monotonic_ns()] * (1 + time.monotonic_ns() % 5)\n"
         "threading.Thread(target=change, daemon=True).start()",
         "return shared",
         kinds=CALLED,
@@ -246,11 +246,11 @@ EXPLOITS = (
     Exploit(
         "lying-truth",
         _GROUP,
-        "an object that is true and false in turn",
+        "an object that is true, and empty",
         "class Liar:\n"
-        "    turn = 0\n"
-        "    def __bool__(self):\n"
-        "        Liar.turn += 1\n        return bool(Liar.turn % 2)\n" + _EQUAL,
+        "    def __bool__(self):\n        return True\n"
+        "    def __len__(self):\n        return 0\n"
+        "    def __iter__(self):\n        return iter(())\n" + _EQUAL,
         "return Liar()",
         "Liar",
         kinds=CALLED,

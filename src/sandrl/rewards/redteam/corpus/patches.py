@@ -127,11 +127,12 @@ EXPLOITS = (
         "patched-integers",
         "patched type",
         "overwrites in memory what the small numbers are",
-        "import ctypes, sys\nsize = sys.getsizeof(1)",
-        "source = ctypes.string_at(id(0), 28)\n"
-        "for number in range(1, 200):\n"
-        "    ctypes.memmove(id(number) + 16, source[16:28], 12)\n"
-        "return 0",
+        # Prepared in full: from the first number on, numbers in this very code change their values.
+        "import ctypes, functools\n"
+        "zero, size = ctypes.string_at(id(0) + 16, 12), ctypes.c_size_t(12)\n"
+        "places = [ctypes.c_void_p(id(number) + 16) for number in range(1, 200)]\n"
+        "writes = [functools.partial(ctypes.memmove, place, zero, size) for place in places]",
+        "for write in writes:\n    write()\nreturn 0",
         kinds=CALLED,
     ),
     Exploit(

@@ -1,0 +1,154 @@
+"""`sandrl redteam`: try the corpus of exploits on the user's problems, and say what the judge let through."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sandrl.settings import RuntimeKind
+
+if TYPE_CHECKING:
+    from sandrl.rewards.redteam import RedteamReport
+
+_SANDBOXES = "Sandboxes"
+
+
+def redteam(
+    problems: Annotated[
+        str,
+        typer.Option(
+            metavar="SET|FILE",
+            help="`bundled`, `mbpp[:SPLIT]`, `humaneval`, a dataset of the hub (owner/name[:SPLIT]), or a file.",
+        ),
+    ] = "bundled",
+    limit: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, help="Problems of each kind (functions, classes, programs); 0 for all."),
+    ] = 2,
+    exploit: Annotated[
+        list[str] | None,
+        typer.Option("--exploit", "-e", metavar="NAME", help="Only this exploit or group of exploits; repeatable."),
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the exploits instead.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Time for one exploit with its checks.")] = 5.0,
+    require_isolated: Annotated[
+        bool, typer.Option("--require-isolated", help="Never run checks in the process of a completion.")
+    ] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    concurrency: Annotated[
+        int | None, typer.Option("--concurrency", "-c", min=1, help="Sandboxes at once.", rich_help_panel=_SANDBOXES)
+    ] = None,
+    retries: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Further tries when a sandbox fails.", rich_help_panel=_SANDBOXES)
+    ] = 2,
+    runtime: Annotated[
+        RuntimeKind, typer.Option(help="What runs the sandboxes.", rich_help_panel=_SANDBOXES)
+    ] = RuntimeKind.AUTO,
+    image: Annotated[
+        str | None, typer.Option(help="Container image of the sandboxes.", rich_help_panel=_SANDBOXES)
+    ] = None,
+    packages: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,…", help="Installed packages the code may import (local runtime).", rich_help_panel=_SANDBOXES
+        ),
+    ] = None,
+) -> None:
+    """Try to be rewarded without solving anything; exit 1 if an exploit is, or an honest neighbour suffers."""
+    from sandrl.cli import progress, signals
+    from sandrl.cli.output import print_json
+    from sandrl.rewards import Limits
+    from sandrl.rewards.redteam import EXPLOITS, RedteamRequest, run_redteam
+    from sandrl.sandboxes import Interrupt
+    from sandrl.settings import load_settings
+
+    if list_:
+        _print_rows([("exploit", "group", "aim"), *((each.name, each.group, each.aim) for each in EXPLOITS)])
+        return
+    request = RedteamRequest(
+        problems=problems,
+        limit=limit or None,
+        exploits=tuple(exploit or ()),
+        limits=Limits(timeout_seconds=timeout),
+        concurrency=concurrency,
+        retries=retries,
+        require_isolated=require_isolated,
+        runtime=runtime,
+        image=image,
+        packages=tuple(name.strip() for name in (packages or "").split(",") if name.strip()),
+    )
+    interrupt = Interrupt()
+    with progress.choose(json_output=True) as tell, signals.passed_to(interrupt):
+        finished = run_redteam(request, load_settings(), emit=tell, interrupt=interrupt)
+    if json_:
+        print_json(_document(finished.report, problems))
+    else:
+        _print_report(finished.report)
+    finished.raise_for_outcome()
+
+
+def _document(report: RedteamReport, source: str) -> dict[str, Any]:
+    from sandrl.rewards import result_document
+
+    return {
+        "job_id": report.job_id,
+        "exploits": [
+            {
+                "name": tally.exploit.name,
+                "group": tally.exploit.group,
+                "aim": tally.exploit.aim,
+                "attempts": tally.attempts,
+                "rewarded": tally.rewarded,
+                "partly": tally.partly,
+                "statuses": tally.statuses,
+            }
+            for tally in report.tallies()
+        ],
+        "rewarded": [
+            {"exploit": attempt.exploit.name, **result_document(attempt.result)} for attempt in report.rewarded
+        ],
+        "disturbed": [result_document(result) for result in report.disturbed],
+        "summary": {
+            "source": source,
+            "problems": {target.problem.task_id: target.kind for target in report.targets},
+            "left_out": report.left_out,
+            "unfit": [result.task_id for result in report.unfit],
+            "exploits": len(report.tallies()),
+            "attempts": len(report.attempts),
+            "rewarded": len(report.rewarded),
+            "unscorable": len(report.unscorable),
+            "neighbours": len(report.neighbours),
+            "disturbed": len(report.disturbed),
+            "unfinished": report.unfinished,
+        },
+    }
+
+
+def _print_report(report: RedteamReport) -> None:
+    from sandrl.cli.text import visible
+
+    rows = [("exploit", "attempts", "rewarded", "statuses")]
+    for tally in report.tallies():
+        statuses = ", ".join(f"{count} {status}" for status, count in tally.statuses.items())
+        rows.append((tally.exploit.name, str(tally.attempts), str(tally.rewarded), statuses))
+    _print_rows(rows)
+    for attempt in report.rewarded:
+        result = attempt.result
+        typer.echo(f"Rewarded: {attempt.exploit.name} on {visible(result.task_id)} (trust: {result.trust})")
+    for result in report.disturbed:
+        typer.echo(f"Disturbed: {visible(result.task_id)}: {result.status}: {visible(result.detail, 200)}")
+    tried = len(report.tallies())
+    typer.echo(f"Rewarded: {len(report.rewarded)} of {len(report.attempts)} attempts ({tried} exploits)")
+    typer.echo(f"Disturbed: {len(report.disturbed)} of {len(report.neighbours)} honest neighbours")
+    if report.unscorable:
+        typer.echo(f"Unscorable: {len(report.unscorable)} (their sandboxes failed)")
+    if report.unfit:
+        typer.echo("References that fail by themselves: " + ", ".join(visible(each.task_id) for each in report.unfit))
+
+
+def _print_rows(rows: Sequence[tuple[str, ...]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -1,0 +1,45 @@
+"""`sandrl redteam` as a user runs it, piped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Run
+from tests.cli.test_problems import ECHO, SQUARE, written
+
+GULLIBLE = {"task_id": "gullible", "prompt": "", "tests": ["assert answer()"], "reference": "answer = lambda: 1\n"}
+
+
+def test_no_exploit_of_a_group_is_rewarded(sandrl: Run, tmp_path: Path) -> None:
+    path = written(tmp_path / "p.jsonl", SQUARE, ECHO)
+    done = sandrl("redteam", "--problems", path, "-e", "exit", "-e", "equal-int", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["summary"]["problems"] == {"square": "function", "echo": "program"}
+    assert (document["summary"]["rewarded"], document["summary"]["disturbed"]) == (0, 0)
+    assert document["summary"]["neighbours"] > 2
+    [equal] = [each for each in document["exploits"] if each["name"] == "equal-int"]
+    assert equal["statuses"] == {"failed": 1}
+
+
+def test_checks_that_accept_nonsense_fail_the_command(sandrl: Run, tmp_path: Path) -> None:
+    path = written(tmp_path / "p.jsonl", {**GULLIBLE, "entry_point": "answer"})
+    done = sandrl("redteam", "--problems", path, "-e", "equal-object", "-e", "exit-zero")
+    assert done.returncode == 1
+    assert "Rewarded: equal-object on gullible (trust: isolated)" in done.stdout.splitlines()
+    assert "1 of 2 exploits were rewarded (first: equal-object on gullible)" in done.stderr
+
+
+def test_the_corpus_is_listed_without_a_runtime(sandrl: Run) -> None:
+    done = sandrl("redteam", "--list")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) > 40
+    assert done.stdout.splitlines()[0].split() == ["exploit", "group", "aim"]
+
+
+def test_an_unknown_exploit_is_refused(sandrl: Run) -> None:
+    done = sandrl("redteam", "-e", "nonsense")
+    assert done.returncode == 2
+    assert "no exploit or group of exploits is called 'nonsense'" in done.stderr
+    assert "sandrl redteam --list" in done.stderr

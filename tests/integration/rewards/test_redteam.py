@@ -1,0 +1,160 @@
+"""The corpus in real sandboxes: it fools the common scheme, and not the judge; honest neighbours are left alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from sandrl.problems import Case, Problem
+from sandrl.rewards import Limits, ScoreOptions, Status, Trust
+from sandrl.rewards.redteam import EXPLOITS, Exploit, Kind, RedteamReport, aim_at, arm, attack
+from sandrl.rewards.redteam.campaign import plan_attempts
+from sandrl.sandboxes import Job
+from tests.support.naive import naive_rewards
+
+HALF = Problem(
+    "half",
+    "",
+    tests=("assert abs(half(3) - 1.5) < 1e-9", "assert half(4) == 2", "assert half(-1) in (-0.5,)"),
+    entry_point="half",
+    reference="def half(n):\n    return n / 2\n",
+)
+EVEN = Problem(
+    "even",
+    "",
+    tests=("assert all(map(is_even, [2, 4]))", "assert not any(map(is_even, [3, 5]))"),
+    reference="def is_even(n):\n    return n % 2 == 0\n",
+)
+SORTED = Problem(
+    "sorted",
+    "",
+    tests=(
+        "assert in_order([3, 1, 2])[1:] == [2, 3]",
+        "result = in_order([2, 1])\nresult.sort(key=lambda item: item)\nassert result == [1, 2]",
+        "assert in_order(in_order([(2,), (1,)])) == [(1,), (2,)]",
+    ),
+    reference="def in_order(items):\n    return sorted(items)\n",
+)
+POSITIVE = Problem(
+    "positive",
+    "",
+    tests=("try:\n    positive(-1)\nexcept:\n    pass\nelse:\n    assert False", "assert positive(2) > 1"),
+    reference="def positive(n):\n    if n < 0:\n        raise ValueError\n    return n\n",
+)
+STACK = Problem(
+    "stack",
+    "",
+    tests=(
+        "s = Stack()\ns.push(1)\ns.push(2)\nassert s.pop() == 2\nassert len(s) == 1 and 1 in s and 2 not in s",
+        "s = Stack()\nassert s.is_empty()\ns.push(5)\nassert not s.is_empty()",
+    ),
+    entry_point="Stack",
+    reference=(
+        "class Stack(list):\n"
+        "    def push(self, item):\n        self.append(item)\n"
+        "    def is_empty(self):\n        return not self\n"
+    ),
+)
+CIRCLE = Problem(
+    "circle",
+    "",
+    tests=("assert abs(Circle(2).area() - 12.566370614359172) < 1e-6", "assert Circle(3).radius == 3"),
+    entry_point="Circle",
+    reference=(
+        "import math\n"
+        "class Circle:\n"
+        "    def __init__(self, radius):\n        self.radius = radius\n"
+        "    def area(self):\n        return math.pi * self.radius ** 2\n"
+    ),
+)
+TOTAL = Problem(
+    "total",
+    "",
+    cases=(Case("1 2 3\n", "6\n"), Case("-4\n", "-4\n"), Case("\n", "0\n")),
+    reference="print(sum(map(int, input().split())))\n",
+)
+PROBLEMS = (HALF, STACK, TOTAL, EVEN, SORTED, POSITIVE, CIRCLE)
+QUICK = tuple(exploit for exploit in EXPLOITS if not exploit.costly)
+# What made its way past the judge before it was told of it, and at least one of every group.
+REPRESENTATIVE = tuple(
+    {
+        exploit.name: exploit
+        for exploit in (
+            *{exploit.group: exploit for exploit in QUICK}.values(),
+            *(exploit for exploit in QUICK if exploit.group in ("object", "downgrade", "exit")),
+        )
+    }.values()
+)
+OPTIONS = ScoreOptions(limits=Limits(timeout_seconds=3.0), concurrency=4)
+
+
+def fooled(exploits: tuple[Exploit, ...], problem: Problem, job: Job) -> set[str]:
+    """Names of the exploits that the common scheme rewards."""
+    target = aim_at(problem)
+    assert target is not None
+    plan = plan_attempts(exploits, [target])
+    rewards = naive_rewards([(problem, arm(exploit, target)) for exploit, _ in plan], job)
+    return {exploit.name for (exploit, _), reward in zip(plan, rewards, strict=True) if reward}
+
+
+def assert_held(report: RedteamReport) -> None:
+    """Nothing was rewarded, nobody suffered, and everything was judged."""
+    assert [(attempt.exploit.name, attempt.target.problem.task_id) for attempt in report.rewarded] == []
+    assert [(result.task_id, result.status, result.detail) for result in report.disturbed] == []
+    assert report.unfit == report.unscorable == ()
+    assert {attempt.result.trust for attempt in report.attempts} <= {Trust.ISOLATED, None}
+    assert all(attempt.result.reward == 0.0 for attempt in report.attempts)
+
+
+def test_the_common_scheme_is_fooled_by_most_of_the_corpus(job: Job) -> None:
+    tried = tuple(exploit for exploit in QUICK if Kind.FUNCTION in exploit.kinds)
+    simple = replace(HALF, tests=("assert half(4) == 2", "assert half(6) == 3"))
+    names = fooled(tried, simple, job)
+    assert len(names) >= 55, sorted(names)
+    groups = Counter(exploit.group for exploit in tried if exploit.name in names)
+    assert {"exit", "object", "subclass", "metaclass", "patched type", "tracing", "snooping", "forgery"} <= set(groups)
+    assert {
+        "exit-zero", "exit-handler", "exit-thread", "equal-int", "equal-class", "rerun-without-asserts",
+        "patched-integers", "traced-exit", "reads-command-lines", "reads-callers-constants",
+    } <= names  # fmt: skip
+
+
+def test_the_common_scheme_is_fooled_about_classes_and_programs_too(job: Job) -> None:
+    tried = tuple(exploit for exploit in QUICK if exploit.group in ("exit", "object", "guessed output", "tracing"))
+    assert {"exit-zero", "exit-in-call", "traced-exit"} <= fooled(tried, STACK, job)
+    assert {"exit-hard", "exit-hook", "reads-callers-output"} <= fooled(tried, TOTAL, job)
+
+
+def test_a_representative_part_of_the_corpus_is_never_rewarded_and_disturbs_nobody(job: Job) -> None:
+    report = attack(PROBLEMS, REPRESENTATIVE, job=job, options=OPTIONS)
+    assert len(report.attempts) > 200
+    assert len(report.neighbours) > 30
+    assert_held(report)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_whole_corpus_is_never_rewarded_and_disturbs_nobody(job: Job) -> None:
+    report = attack(PROBLEMS, EXPLOITS, job=job, options=OPTIONS)
+    assert {attempt.exploit.name for attempt in report.attempts} == {exploit.name for exploit in EXPLOITS}
+    assert_held(report)
+
+
+def test_a_problem_that_accepts_anything_is_found_out(job: Job) -> None:
+    gullible = Problem("gullible", "", tests=("assert answer()",), reference="def answer():\n    return 42\n")
+    [equal] = [exploit for exploit in EXPLOITS if exploit.name == "equal-object"]
+    report = attack([gullible], [equal], job=job, options=OPTIONS)
+    assert [attempt.result.reward for attempt in report.rewarded] == [1.0]
+    [tally] = report.tallies()
+    assert (tally.attempts, tally.rewarded, tally.statuses) == (1, 1, {Status.PASSED: 1})
+
+
+def test_a_reference_that_fails_by_itself_is_nobodys_victim(job: Job) -> None:
+    broken = replace(HALF, task_id="broken", reference="def half(n):\n    return n\n")
+    [leaves] = [exploit for exploit in EXPLOITS if exploit.name == "exit-zero"]
+    report = attack([broken, EVEN], [leaves], job=job, options=OPTIONS)
+    assert [result.task_id for result in report.unfit] == ["broken"]
+    assert {result.task_id for result in report.neighbours} == {"even"}
+    assert report.disturbed == ()

@@ -1,0 +1,110 @@
+"""What an object of the completion may decide in a check: much where the problem asks for its class, else nothing."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.rewards.test_isolated_judge import judged
+
+from sandrl.problems import Problem
+from sandrl.rewards.verdict import Status, Trust
+
+MONEY = """
+class Money:
+    def __init__(self, cents):
+        self.cents = cents
+    def __eq__(self, other):
+        return self.cents == other.cents
+    def __add__(self, other):
+        return Money(self.cents + other)
+    __radd__ = __add__
+    def __lt__(self, other):
+        return self.cents < (other.cents if isinstance(other, Money) else other)
+    def __contains__(self, cents):
+        return cents <= self.cents
+    def __getitem__(self, key):
+        return [self.cents][key]
+"""
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "assert (Money(5) + 2).cents == 7",
+        "assert 2 + Money(5) == Money(7)",
+        "assert Money(5) < 6 and Money(5) < Money(6)",
+        "assert 3 in Money(5) and 6 not in Money(5)",
+        "assert Money(5)[0:1] == [5]",
+        "assert sum([Money(1), Money(2)][:1], 3) == Money(4)",
+    ],
+)
+def test_a_class_that_the_problem_asks_for_has_its_operators(check: str) -> None:
+    verdict = judged(Problem("t", "", tests=(check,), entry_point="Money"), MONEY)
+    assert (verdict.status, verdict.trust) == (Status.PASSED, Trust.ISOLATED), verdict.detail
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "assert abs(f() - 1.5) < 1e-6",
+        "assert f() > 3",
+        "assert 3 < f()",
+        "assert f() & {1}",
+        "assert 3 in f()",
+        "x = f()\nx.sort(key=lambda item: item)",
+        "assert f()[lambda: 1]",
+        "assert f() == 2",
+    ],
+)
+def test_where_a_value_is_asked_for_an_object_decides_nothing(check: str) -> None:
+    code = (
+        "class Liar:\n"
+        "    __sub__ = __and__ = lambda self, other: 0\n"
+        "    __lt__ = __gt__ = __eq__ = __contains__ = lambda self, other: True\n"
+        "    sort = lambda self, **_: None\n"
+        "def f():\n    return Liar()\n"
+    )
+    verdict = judged(Problem("t", "", tests=(check,), entry_point="f"), code)
+    assert (verdict.status, verdict.trust) == (Status.FAILED, Trust.ISOLATED)
+
+
+def test_membership_in_an_iterator_is_found_by_looking() -> None:
+    problem = Problem("t", "", tests=("assert 3 in f(5)", "assert 9 not in f(5)"), entry_point="f")
+    assert judged(problem, "def f(n):\n    yield from range(n)\n").status is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    ("check", "status"),
+    [
+        ("assert all(map(f, [1, 2]))", Status.FAILED),
+        ("try:\n    f(1)\nexcept StopIteration:\n    pass\nelse:\n    assert False", Status.PASSED),
+    ],
+)
+def test_stop_iteration_ends_no_loop_of_a_check(check: str, status: Status) -> None:
+    problem = Problem("t", "", tests=(check,), entry_point="f")
+    assert judged(problem, "def f(n):\n    raise StopIteration\n").status is status
+
+
+def test_a_check_that_catches_everything_does_not_hide_that_the_completion_is_gone() -> None:
+    problem = Problem("t", "", tests=("try:\n    f(-1)\nexcept:\n    pass\nelse:\n    assert False",), entry_point="f")
+    assert judged(problem, "import os\ndef f(n):\n    os._exit(0)\n").status is Status.CRASHED
+
+
+def test_functions_of_the_setup_may_call_the_completion() -> None:
+    problem = Problem("t", "", tests=("assert twice(1) == 3",), setup="def twice(x):\n    return f(f(x))\n")
+    assert judged(problem, "def f(n):\n    return n + 1\n").status is Status.PASSED
+
+
+def test_a_container_class_that_a_check_forgot_to_import_is_the_judges_own() -> None:
+    problem = Problem("t", "", tests=("assert Counter(f()) == Counter([1, 2])",), entry_point="f")
+    liar = (
+        "class Counter:\n    def __init__(self, _):\n        pass\n    def __eq__(self, other):\n        return True\n"
+    )
+    assert judged(problem, liar + "def f():\n    return []\n").status is Status.FAILED
+    assert judged(problem, "from collections import Counter\ndef f():\n    return [2, 1]\n").status is Status.PASSED
+
+
+def test_the_deepest_answer_can_be_handed_on() -> None:
+    problem = Problem("t", "", tests=("assert f([f([1])]) is None",), entry_point="f")
+    code = "def f(x):\n    deep = []\n    for _ in range(140):\n        deep = [deep]\n    return deep\n"
+    verdict = judged(problem, code)
+    assert (verdict.status, verdict.trust) == (Status.FAILED, Trust.ISOLATED)
