@@ -108,12 +108,12 @@ class SdkSession:
     def direct_to(self, connection: Connection) -> None:
         """Sends what is launched from here on to a runtime; what is in flight stays where it is."""
         if connection.is_local:
-            _go_round_proxies()
+            go_round_proxies()
         self._base_url = connection.base_url
         self._defaults = self._sdk.SandboxDefaults(
             container_image=connection.image,
             base_url=connection.base_url,
-            auth=_auth(self._sdk, connection),
+            auth=credentials(self._sdk, connection),
             data_plane_mode="gateway" if connection.is_local else "auto",
             max_lifetime_seconds=self._max_lifetime_seconds,
             tags=self._tags,
@@ -246,9 +246,10 @@ class SdkSession:
             and " timed out after " in str(error)
         )
 
-    def translate(self, error: BaseException) -> SandrlError:
+    @staticmethod
+    def translate(error: BaseException) -> SandrlError:
         """The error of sandrl that stands for one of the SDK."""
-        sdk: Any = self._sdk
+        sdk: Any = load_sdk()
         message = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, sdk.CWSandboxAuthenticationError):
             return AuthenticationError(message, hint="check the credentials, or use --runtime local")
@@ -276,7 +277,7 @@ def _addressed_to(base_url: str) -> Iterator[None]:
         os.environ[_BASE_URL_VARIABLE] = other
 
 
-def _go_round_proxies() -> None:
+def go_round_proxies() -> None:
     """Keeps gRPC from asking a proxy for 127.0.0.1; it reads only the first of these that is set."""
     skipped = os.environ.get(_NO_PROXY_VARIABLE) or os.environ.get("no_proxy") or ""
     hosts = [host for host in skipped.split(",") if host]
@@ -284,7 +285,8 @@ def _go_round_proxies() -> None:
         os.environ[_NO_PROXY_VARIABLE] = ",".join([*hosts, "127.0.0.1"])
 
 
-def _auth(sdk: ModuleType, connection: Connection) -> object:
+def credentials(sdk: ModuleType, connection: Connection) -> object:
+    """What authenticates with a runtime, as the SDK takes it."""
     if connection.token is not None:
         strategy = "sandrl-local" if connection.is_local else "api_key"
         return sdk.AuthHeaders(headers={"Authorization": f"Bearer {connection.token}"}, strategy=strategy)
