@@ -117,7 +117,15 @@ def validate(
         connection = connect(load_settings(), runtime=runtime, image=image, packages=names, emit=tell)
         options = ScoreOptions(limits=limits, concurrency=concurrency or connection.suggested_concurrency)
         lifetime = lifetime_seconds(found, limits)
-        with interrupt.heard(), Job(connection, job_id=new_job_id(), max_lifetime_seconds=lifetime, emit=tell) as job:
+        job = Job(
+            connection,
+            job_id=new_job_id(),
+            command="problems validate",
+            tags=("problems-validate",),
+            max_lifetime_seconds=lifetime,
+            emit=tell,
+        )
+        with interrupt.heard(), job:
             tell(JobStarted(job.id, len(references), min(options.concurrency or 1, len(references))))
             began = time.monotonic()
             report = score(references, found, job=job, options=options, emit=tell, interrupt=interrupt)

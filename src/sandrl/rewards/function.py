@@ -185,7 +185,12 @@ class RewardFunction:
         )
         lifetime = lifetime_seconds(self._problems, options.score.limits)
         self._job = Job(
-            connection, job_id=new_job_id(), tags=options.tags, max_lifetime_seconds=lifetime, emit=self._emit
+            connection,
+            job_id=new_job_id(),
+            command="reward_function",
+            tags=options.tags,
+            max_lifetime_seconds=lifetime,
+            emit=self._emit,
         )
         atexit.register(self.close)
         return self._job

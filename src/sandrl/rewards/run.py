@@ -186,6 +186,8 @@ def run_reward(
             connection,
             job_id=job_id,
             tags=request.tags,
+            command="reward",
+            run_dir=writer.path,
             ledger=writer.ledger(OwnerRow.model_validate(current_owner())),
             max_lifetime_seconds=lifetime_seconds(problems, request.limits),
             emit=emit,

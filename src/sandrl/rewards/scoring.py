@@ -150,7 +150,7 @@ def score(
     if job is None:
         connection = connect(load_settings(), emit=emit)
         lifetime = lifetime_seconds(problems, options.limits)
-        with Job(connection, job_id=new_job_id(), max_lifetime_seconds=lifetime, emit=emit) as own:
+        with Job(connection, job_id=new_job_id(), command="score", max_lifetime_seconds=lifetime, emit=emit) as own:
             return score(
                 completions,
                 problems,

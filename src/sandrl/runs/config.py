@@ -82,15 +82,32 @@ def read_config(directory: Path) -> RunConfig:
         raise InputError("is damaged, or of another version of sandrl", path=path) from error
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes, *, mode: int = 0o666, durable: bool = False) -> None:
     """Writes a file so that no reader ever sees a part of it.
+
+    Args:
+        path: The file.
+        content: All of it.
+        mode: Its permissions, less those the user's mask takes away.
+        durable: Force it to the disk, so that it survives the loss of power, too.
 
     Raises:
         OSError: If it cannot be written; the old file is then untouched.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        temporary.write_bytes(content)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(descriptor)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+    if durable:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -6,7 +6,8 @@ from sandrl.sandboxes.commands import Command, Outcome
 from sandrl.sandboxes.connection import Connection, connect
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.job import Job, Ledger, checked_job_id, new_job_id
-from sandrl.sandboxes.owner import Owner, current_owner
+from sandrl.sandboxes.owner import Liveness, Owner, current_owner, liveness
+from sandrl.sandboxes.registry import JobEntry, find_owner, read_jobs
 from sandrl.sandboxes.sdk import Launch
 
 __all__ = [
@@ -14,13 +15,18 @@ __all__ = [
     "Connection",
     "Interrupt",
     "Job",
+    "JobEntry",
     "Launch",
     "Ledger",
     "Level",
+    "Liveness",
     "Outcome",
     "Owner",
     "checked_job_id",
     "connect",
     "current_owner",
+    "find_owner",
+    "liveness",
     "new_job_id",
+    "read_jobs",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from sandrl.errors import UsageError
 from sandrl.events import Emit, RuntimeChosen, RuntimeStarting, ignore
@@ -35,6 +36,7 @@ class Connection:
         suggested_concurrency: How many sandboxes at once suit it.
         isolation: How the local runtime isolates; empty for the remote one.
         has_site_packages: Whether sandboxes have installed packages that code may import.
+        state_dir: Where jobs that use it are registered; None for those of a program that keeps no state.
         renew: Finds the runtime again after it ended, or starts it; None where that is not ours to do.
     """
 
@@ -48,6 +50,7 @@ class Connection:
     suggested_concurrency: int = 8
     isolation: str = ""
     has_site_packages: bool = False
+    state_dir: Path | None = None
     renew: Callable[[], Connection] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -122,6 +125,7 @@ def _connect_local(
         suggested_concurrency=status.suggested_concurrency,
         isolation=status.isolation,
         has_site_packages=bool(packages),
+        state_dir=settings.state_dir,
     )
 
 
@@ -140,4 +144,5 @@ def _connect_remote(settings: Settings, reason: str, image: str | None, packages
         wandb_entity=settings.wandb_entity,
         suggested_concurrency=REMOTE_CONCURRENCY,
         has_site_packages=True,
+        state_dir=settings.state_dir,
     )

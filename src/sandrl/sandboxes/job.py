@@ -1,8 +1,8 @@
 """A job: one process that owns sandboxes, and leaves none behind.
 
-The design decision: the ledger is written ahead. What a job is about to create is on disk before the request
-leaves, so a job that is killed at any moment has told where to look. Stopping sandboxes is off the critical path,
-but it is awaited before the job ends, in whatever way it ends.
+The design decision: everything is written ahead. Who the job is goes into the registry before its first sandbox, and
+what it is about to create into the ledger before each request, so a job that is killed at any moment has told where to
+look. Stopping sandboxes is off the critical path, but it is awaited before the job ends, in whatever way it ends.
 """
 
 from __future__ import annotations
@@ -11,15 +11,18 @@ import itertools
 import re
 import secrets
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
 from sandrl.errors import CleanupError, SandrlError, UsageError
 from sandrl.events import CleaningUp, Emit, SandboxCreated, SandboxStopped, Warned, ignore
+from sandrl.runs.rows import OwnerRow
 from sandrl.sandboxes.commands import Command, Outcome
 from sandrl.sandboxes.connection import Connection
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.owner import Owner, current_owner
+from sandrl.sandboxes.registry import JobEntry, Registration, without_credentials
 from sandrl.sandboxes.sdk import Launch, SdkSession, Stop
 from sandrl.sandboxes.tags import encode_tag, job_tag, job_tags
 
@@ -45,7 +48,7 @@ class Ledger(Protocol):
 
 
 class NoLedger:
-    """The ledger of a job that leaves no run directory."""
+    """The ledger of a job that leaves no run directory: its tags, which are in the registry, find its sandboxes."""
 
     def intend(self, key: str, tags: Sequence[str]) -> None:
         """Writes nothing."""
@@ -85,6 +88,8 @@ class Job:
         tags: The user's and the workflow's tags, as text.
         ledger: Where to write down what happens.
         max_lifetime_seconds: After this the service ends a sandbox, whatever happened to the job.
+        command: What the registry of jobs calls the work.
+        run_dir: Where the ledger is, for the registry; None without one.
         emit: Told what happens.
     """
 
@@ -96,6 +101,8 @@ class Job:
         max_lifetime_seconds: float,
         tags: Sequence[str] = (),
         ledger: Ledger | None = None,
+        command: str = "python",
+        run_dir: Path | None = None,
         emit: Emit = ignore,
     ) -> None:
         self.id = job_id
@@ -110,6 +117,21 @@ class Job:
         self._kept: dict[str, Launch] = {}
         self._stops: list[Stop] = []
         self._lost_track = False
+        self._registration = Registration(
+            JobEntry(
+                job_id=job_id,
+                owner=OwnerRow.model_validate(self.owner),
+                owner_hash=self.owner.hash,
+                command=command,
+                runtime=connection.kind.value,
+                address=without_credentials(connection.base_url),
+                tags=self.tags,
+                run_dir=None if run_dir is None else str(run_dir),
+                max_lifetime_seconds=max_lifetime_seconds,
+            ),
+            connection.state_dir,
+            emit,
+        )
         self._session = SdkSession(connection, tags=self.tags, max_lifetime_seconds=max_lifetime_seconds)
 
     def __enter__(self) -> Self:
@@ -139,6 +161,7 @@ class Job:
             return launch
         key = f"{next(self._keys):06d}"
         encoded = tuple(encode_tag(tag) for tag in tags)
+        self._registration.renew()
         self._ledger.intend(key, (*self.tags, *encoded))
         launch = self._session.launch(key, command, encoded)
         self._in_flight[key] = launch
@@ -213,6 +236,7 @@ class Job:
         self._emit(Warned(f"the local runtime ended; the job goes on with another one at {found.base_url}"))
         self.connection = found
         self._session.direct_to(found)
+        self._registration.move(found.base_url)
         return True
 
     def cancel(self) -> None:
@@ -244,6 +268,8 @@ class Job:
             left.append(f"tag {self.id}")
             self._emit(Warned(f"cleaning up after the job failed: {error.message}"))
         self.unstopped = (*self.unstopped, *left)
+        if not self.unstopped:
+            self._registration.end()
 
     def cleanup_error(self) -> CleanupError | None:
         """The error to end with if the closed job left sandboxes behind."""

@@ -2,7 +2,13 @@
 
 The design decision: a process id alone says nothing (it is reused, and means something else in another container or on
 another node), so an owner is host, boot, pid namespace, pid and process start together. Its hash is a tag; the parts go
-into the ledger, where a later `cleanup` can check them one by one.
+into the ledger and the registry of jobs, where a later `cleanup` can check them one by one.
+
+Whether an owner lives is only ever answered by the kernel it runs on. "Gone" is a proof: same host name, same boot,
+same pid namespace, and no such process there, or one that started at another time. Everything else that is not alive is
+not known. That holds for another boot id under the same host name, too: it may be this machine before a restart, but
+also another one of that name (containers and virtual machines are often all called the same and share a home). Little
+is lost by not guessing: local sandboxes do not outlive a restart, and remote ones end with their lifetime.
 """
 
 from __future__ import annotations
@@ -11,7 +17,24 @@ import hashlib
 import os
 import socket
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+
+
+class Liveness(StrEnum):
+    """What is known here of an owner.
+
+    Attributes:
+        ALIVE: It runs.
+        GONE: It has ended; nobody will stop its sandboxes any more.
+        OTHER_HOST: It ran where this process cannot look: another host, boot or pid namespace.
+        UNKNOWN: Nothing is known of it, or the kernel does not tell.
+    """
+
+    ALIVE = "alive"
+    GONE = "gone"
+    OTHER_HOST = "other host"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +69,47 @@ def current_owner() -> Owner:
         boot_id=_read("/proc/sys/kernel/random/boot_id"),
         pid_namespace=_link("/proc/self/ns/pid"),
         pid=os.getpid(),
-        started_ticks=_started_ticks(_read("/proc/self/stat")),
+        started_ticks=_Stat.parse(_read("/proc/self/stat")).started_ticks,
     )
+
+
+def liveness(owner: Owner | None) -> Liveness:
+    """Whether an owner lives; `GONE` only where that is proven.
+
+    Args:
+        owner: Whom to look for; None if nothing is known of it.
+    """
+    if owner is None:
+        return Liveness.UNKNOWN
+    here = current_owner()
+    if not (owner.boot_id and owner.pid_namespace and owner.started_ticks):
+        return Liveness.UNKNOWN
+    if (owner.host, owner.boot_id, owner.pid_namespace) != (here.host, here.boot_id, here.pid_namespace):
+        return Liveness.OTHER_HOST
+    if not _exists(owner.pid):
+        return Liveness.GONE
+    # A /proc of another pid namespace (`unshare --pid` alone) has other processes under the same numbers.
+    if _link("/proc/self") != str(here.pid):
+        return Liveness.UNKNOWN
+    text = _read(f"/proc/{owner.pid}/stat")
+    if not text:
+        # Hidden from us (`hidepid`), or it ended just now.
+        return Liveness.UNKNOWN if _exists(owner.pid) else Liveness.GONE
+    stat = _Stat.parse(text)
+    return Liveness.GONE if stat.has_ended or stat.started_ticks != owner.started_ticks else Liveness.ALIVE
+
+
+def _exists(pid: int) -> bool:
+    # Zero and negative numbers are groups of processes, which no owner is.
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _read(path: str) -> str:
@@ -64,7 +126,23 @@ def _link(path: str) -> str:
         return ""
 
 
-def _started_ticks(stat: str) -> int:
-    # The second field is the program's name in brackets and may contain anything, also spaces and brackets.
-    fields = stat.rpartition(")")[2].split()
-    return int(fields[19]) if len(fields) > 19 else 0
+@dataclass(frozen=True, slots=True)
+class _Stat:
+    """What `/proc/PID/stat` says.
+
+    Attributes:
+        has_ended: Only its exit status is left, for a parent that has not asked for it yet.
+        started_ticks: Clock ticks from boot to its start; 0 if that is not said.
+    """
+
+    has_ended: bool
+    started_ticks: int
+
+    @classmethod
+    def parse(cls, text: str) -> _Stat:
+        # The second field is the program's name in brackets and may contain anything, also spaces and brackets.
+        fields = text.rpartition(")")[2].split()
+        if len(fields) < 20:
+            return cls(has_ended=False, started_ticks=0)
+        # A first thread that ended reads as a zombie, too, while others of the process go on.
+        return cls(has_ended=fields[0] in "ZX" and int(fields[17]) <= 1, started_ticks=int(fields[19]))

@@ -26,7 +26,7 @@ from sandrl.rewards import (
     score,
 )
 from sandrl.runs import Outcome, RunReader, SandboxEvent
-from sandrl.sandboxes import Connection, Interrupt, Job, new_job_id
+from sandrl.sandboxes import Command, Connection, Interrupt, Job, JobEntry, find_owner, new_job_id, read_jobs
 from sandrl.settings import RuntimeKind, Settings
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
@@ -215,3 +215,20 @@ def test_packages_of_this_environment_can_be_imported(settings: Settings, tmp_pa
         str(answers), str(problems), runtime=RuntimeKind.LOCAL, runs_dir=tmp_path, packages=("typing-extensions",)
     )
     assert run_reward(given, settings).report.results[0].reward == 1.0
+
+
+def test_a_job_is_registered_while_it_has_sandboxes_and_no_longer(connection: Connection) -> None:
+    assert connection.state_dir is not None
+    job = Job(connection, job_id=new_job_id(), command="testing", max_lifetime_seconds=60)
+
+    def entries() -> list[JobEntry]:
+        assert connection.state_dir is not None
+        return [entry for entry in read_jobs(connection.state_dir) if entry.job_id == job.id]
+
+    with job:
+        assert entries() == [], "nothing was asked for yet"
+        job.launch(Command(("true",)))
+        (entry,) = entries()
+        assert (entry.command, entry.tags, entry.address) == ("testing", job.tags, connection.base_url)
+        assert find_owner(connection.state_dir, job.owner.hash) == job.owner
+    assert entries() == []

@@ -117,7 +117,14 @@ def run_redteam(
         raise InputError("every problem rewards whatever ends well; there is nothing to trick", path=request.problems)
     connection = connect(settings, runtime=request.runtime, image=request.image, packages=request.packages, emit=emit)
     lifetime = lifetime_seconds({problem.task_id: problem for problem in problems}, request.limits)
-    job = Job(connection, job_id=new_job_id(), tags=("redteam",), max_lifetime_seconds=lifetime, emit=emit)
+    job = Job(
+        connection,
+        job_id=new_job_id(),
+        command="redteam",
+        tags=("redteam",),
+        max_lifetime_seconds=lifetime,
+        emit=emit,
+    )
     with interrupt.heard(), job:
         report = attack(
             problems,
