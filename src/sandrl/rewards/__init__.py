@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from sandrl.rewards.cache import VerdictCache
     from sandrl.rewards.document import report_document, result_document
-    from sandrl.rewards.extraction import Extraction, extract
+    from sandrl.rewards.extraction import Extraction, extract, extract_code
     from sandrl.rewards.function import OnInfrastructureError, RewardFunction, reward_function
     from sandrl.rewards.judge import Execution, InProcessJudge, IsolatedJudge, Judge, Limits
+    from sandrl.rewards.options import ScoreOptions
     from sandrl.rewards.policies import Components, RewardName, RewardPolicy, binary, fraction, reward_of
     from sandrl.rewards.run import RewardRequest, RewardRun, run_reward
-    from sandrl.rewards.scoring import ScoreOptions, ScoreReport, extract_code, score
-    from sandrl.rewards.summary import ScoredCompletion, Summary, pass_at_k, summarise
+    from sandrl.rewards.scoring import score
+    from sandrl.rewards.summary import ScoredCompletion, ScoreReport, Summary, pass_at_k, summarise
     from sandrl.rewards.verdict import Status, Trust, Verdict
 
 __all__ = [
@@ -60,13 +61,14 @@ __all__ = [
 _MODULES = {
     "cache": ("VerdictCache",),
     "document": ("report_document", "result_document"),
-    "extraction": ("Extraction", "extract"),
+    "extraction": ("Extraction", "extract", "extract_code"),
     "function": ("OnInfrastructureError", "RewardFunction", "reward_function"),
     "judge": ("Execution", "InProcessJudge", "IsolatedJudge", "Judge", "Limits"),
+    "options": ("ScoreOptions",),
     "policies": ("Components", "RewardName", "RewardPolicy", "binary", "fraction", "reward_of"),
     "run": ("RewardRequest", "RewardRun", "run_reward"),
-    "scoring": ("ScoreOptions", "ScoreReport", "extract_code", "score"),
-    "summary": ("ScoredCompletion", "Summary", "pass_at_k", "summarise"),
+    "scoring": ("score",),
+    "summary": ("ScoreReport", "ScoredCompletion", "Summary", "pass_at_k", "summarise"),
     "verdict": ("Status", "Trust", "Verdict"),
 }
 _MODULE_OF = {name: f"sandrl.rewards.{module}" for module, names in _MODULES.items() for name in names}

@@ -11,16 +11,21 @@ passed is the completion's own. An outage that ends in the meantime thus blames 
 
 from __future__ import annotations
 
+import os
 import random
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.judge import Execution
-from sandrl.rewards.verdict import Verdict
+from sandrl.rewards.verdict import Status, Verdict
 from sandrl.sandboxes import Launch
 
 LONGEST_DELAY_SECONDS = 30.0
+# A timeout is doubtful if the code had less than this share of its time on a processor,
+_BUSY_SHARE = 0.5
+# and waited for a processor for more than this share.
+_STARVED_SHARE = 0.25
 
 
 class Step(Enum):
@@ -118,3 +123,18 @@ def delay_seconds(failures: int, first_seconds: float) -> float:
         return 0.0
     longest = min(first_seconds * 2.0 ** min(failures - 1, 16), LONGEST_DELAY_SECONDS)
     return longest * random.uniform(0.75, 1.25)
+
+
+def is_doubtful(verdict: Verdict) -> bool:
+    """Whether a timeout may be the machine's fault: the code got little of a processor, and waited for one for long.
+
+    The kernel's own account of that wait decides, not the load: a program that sleeps too long on a busy machine has
+    waited for nobody. Where the kernel keeps no account, the load of a machine that is this one has to do.
+    """
+    if verdict.status is not Status.TIMEOUT or verdict.wall_seconds <= 0:
+        return False
+    if verdict.cpu_seconds > _BUSY_SHARE * verdict.wall_seconds:
+        return False
+    if verdict.starved_seconds >= 0:
+        return verdict.starved_seconds > _STARVED_SHARE * verdict.wall_seconds
+    return os.getloadavg()[0] > 2 * (os.cpu_count() or 1)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sandrl.rewards.scoring import ScoreReport
-from sandrl.rewards.summary import ScoredCompletion, Summary
+from sandrl.rewards.summary import ScoredCompletion, ScoreReport, Summary
 
 
 def result_document(result: ScoredCompletion) -> dict[str, Any]:

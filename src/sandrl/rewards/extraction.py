@@ -13,6 +13,8 @@ import textwrap
 from dataclasses import dataclass
 from enum import StrEnum
 
+from sandrl.problems import Completion, Problem
+
 
 class Extraction(StrEnum):
     """Where in a completion its code is.
@@ -186,3 +188,15 @@ def _definition(code: str, name: str | None) -> re.Match[str] | None:
         return None
     word = re.escape(name)
     return re.search(rf"^(?:(?:async[ \t]+)?def|class)[ \t]+{word}\b|^{word}[ \t]*=", code, re.MULTILINE)
+
+
+def extract_code(completion: Completion, problem: Problem, how: Extraction = Extraction.AUTO) -> str | None:
+    """The code of a completion, joined to the problem's prompt where it continues it; None if there is none."""
+    if completion.code is not None:
+        code: str | None = completion.code if completion.code.strip() else None
+    else:
+        text = completion.text or ""
+        code = extract(text, how)
+        if code is None and how is Extraction.AUTO and continues(problem.prompt, problem.entry_point, text):
+            code = text
+    return None if code is None else join_to_prompt(problem.prompt, problem.entry_point, code)

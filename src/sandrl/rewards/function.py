@@ -23,9 +23,10 @@ from sandrl.problems import Completion, Problem, load_problems, render_prompt
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.judge import IsolatedJudge, Limits
+from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import Components, RewardName, RewardPolicy
-from sandrl.rewards.scoring import ScoreOptions, ScoreReport, lifetime_seconds, score
-from sandrl.rewards.summary import ScoredCompletion
+from sandrl.rewards.scoring import lifetime_seconds, score
+from sandrl.rewards.summary import ScoredCompletion, ScoreReport
 from sandrl.rewards.verdict import Status
 from sandrl.sandboxes import Job, connect, new_job_id
 from sandrl.settings import RuntimeKind, load_settings

@@ -8,44 +8,21 @@ be tested, and several of them share one path to it.
 from __future__ import annotations
 
 import ast
-import hashlib
-import importlib.util
 import marshal
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import Any, Protocol
 
 from sandrl.errors import InfrastructureError
 from sandrl.problems import Problem
+from sandrl.rewards.program import BOOTSTRAP, CASES, EXIT_STATUS, ISOLATED_TESTS, TESTS, Mode, digest, program_of
 from sandrl.rewards.verdict import Status, Trust, Verdict
 from sandrl.sandboxes import Command, Outcome
 
 # How long after the judge's own clock the SDK's goes off: only for a judge that was stopped or starved.
 _GRACE_SECONDS = 10.0
-_HEADER_BYTES = 64
 _EXCERPT_BYTES = 300
 _KEY_BYTES = 32
-
-# Runs in the sandbox. `-S` skips `site`, a third of the start of an interpreter; the compiled form of the judge serves
-# where the image's interpreter has the same bytecode as this one.
-_BOOTSTRAP = """\
-import marshal, posix, _frozen_importlib_external
-def take(size):
-    data = b""
-    while len(data) < size:
-        block = posix.read(0, size - len(data))
-        if not block: raise EOFError
-        data += block
-    return data
-magic, compiled, source, request = take(64).split()
-compiled, source = take(int(compiled)), take(int(source))
-same = magic.decode() == _frozen_importlib_external.MAGIC_NUMBER.hex()
-code = marshal.loads(compiled) if same else compile(source, "<judge>", "exec")
-exec(code, {"__name__": "judge", "request_size": int(request)})
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +88,6 @@ class Judge(Protocol):
         ...
 
 
-def _mode(problem: Problem) -> str:
-    if problem.check == "exit_status":
-        return "exit_status"
-    return "cases" if problem.cases else "tests"
-
-
-def check_count(problem: Problem) -> int:
-    """How many checks a problem has."""
-    return {"exit_status": 1, "cases": len(problem.cases), "tests": len(problem.tests)}[_mode(problem)]
-
-
 def time_limit(problem: Problem, limits: Limits) -> float:
     """Seconds a completion of a problem may take; the problem's own word counts more."""
     return problem.timeout_seconds or limits.timeout_seconds
@@ -140,51 +106,36 @@ class InProcessJudge:
     @property
     def version(self) -> str:
         """A digest of the guest's source."""
-        return "in-process-" + hashlib.sha256(_guest(_IN_PROCESS).source).hexdigest()[:12]
+        return "in-process-" + digest(_MODES.values())
 
     def prepare(self, problem: Problem, code: str, limits: Limits) -> Execution:
         """The command that judges `code`; code and checks travel on standard input, never in its arguments."""
-        mode = _mode(problem)
-        return self._execution(problem, code, limits, mode, {"tests": list(problem.tests)} if mode == "tests" else {})
+        return self._execution(problem, code, limits, _MODES[problem.kind])
 
-    def _execution(
-        self, problem: Problem, code: str, limits: Limits, mode: str, open_part: Mapping[str, Any]
-    ) -> Execution:
-        """One completion, ready to be run in a mode of the guest.
-
-        Args:
-            problem: What the code answers.
-            code: The completion's code.
-            limits: What it may use.
-            mode: `tests`, `isolated`, `cases` or `exit_status`.
-            open_part: What of the checks the completion's process gets to hold.
-        """
+    def _execution(self, problem: Problem, code: str, limits: Limits, mode: Mode) -> Execution:
+        """One completion, ready to be run in a mode of the guest."""
         timeout_seconds = time_limit(problem, limits)
         hidden_part = _hidden_part(problem, mode)
         # Version 2 of the format is the one every Python 3 reads.
         hidden = marshal.dumps(hidden_part, 2) if hidden_part else b""
         request: dict[str, Any] = {
-            "mode": mode,
             "setup": problem.setup,
             "code": code,
-            "inputs": [case.stdin.encode("utf-8", "surrogatepass") for case in problem.cases],
             "hidden_size": len(hidden),
             "timeout_seconds": float(timeout_seconds),
             "max_output_bytes": limits.max_output_bytes,
             "max_file_bytes": limits.max_file_bytes,
-            **open_part,
+            **_open_part(problem, mode),
         }
         key = secrets.token_hex(_KEY_BYTES // 2)
         body = marshal.dumps(request, 2)
-        guest = _guest(_ISOLATED if mode == "isolated" else _IN_PROCESS)
-        magic = importlib.util.MAGIC_NUMBER.hex()
-        header = f"{magic} {len(guest.compiled)} {len(guest.source)} {len(body)}".encode().ljust(_HEADER_BYTES)
         command = Command(
-            argv=("python", *self._flags, "-X", "utf8", "-c", _BOOTSTRAP),
-            stdin=b"".join((header, guest.compiled, guest.source, body, hidden, key.encode())),
+            # `-S` skips `site`, a third of the start of an interpreter.
+            argv=("python", *self._flags, "-X", "utf8", "-c", BOOTSTRAP),
+            stdin=b"".join((program_of(mode).before(len(body)), body, hidden, key.encode())),
             timeout_seconds=timeout_seconds + _GRACE_SECONDS,
         )
-        return Execution(command, _TRUST[mode], check_count(problem), key, may_refuse=mode == "isolated")
+        return Execution(command, mode.trust, problem.check_count, key, may_refuse=mode is ISOLATED_TESTS)
 
     def falls_back(self, problem: Problem, verdict: Verdict) -> bool:
         """Never: there is nothing below one process."""
@@ -278,13 +229,13 @@ class IsolatedJudge(InProcessJudge):
     def version(self) -> str:
         """A digest of the guest's source, and whether isolation is required."""
         name = "isolated-required-" if self._require_isolated else "isolated-"
-        return name + hashlib.sha256(_guest(_ISOLATED).source).hexdigest()[:12]
+        return name + digest([*_MODES.values(), ISOLATED_TESTS])
 
     def prepare(self, problem: Problem, code: str, limits: Limits) -> Execution:
         """The command that judges `code`; what it is held against never reaches the completion's process."""
-        if _mode(problem) != "tests" or problem.task_id in self._unsplittable:
+        if problem.kind != "tests" or problem.task_id in self._unsplittable:
             return super().prepare(problem, code, limits)
-        return self._execution(problem, code, limits, "isolated", {})
+        return self._execution(problem, code, limits, ISOLATED_TESTS)
 
     def falls_back(self, problem: Problem, verdict: Verdict) -> bool:
         """Whether the completion should be judged again, in one process this time."""
@@ -294,19 +245,21 @@ class IsolatedJudge(InProcessJudge):
         return True
 
 
-_TRUST = {
-    "exit_status": Trust.EXIT_STATUS,
-    "tests": Trust.IN_PROCESS,
-    "isolated": Trust.ISOLATED,
-    "cases": Trust.ISOLATED,
-}
+_MODES = {"tests": TESTS, "cases": CASES, "exit_status": EXIT_STATUS}
 
 
-def _hidden_part(problem: Problem, mode: str) -> dict[str, Any]:
+def _open_part(problem: Problem, mode: Mode) -> dict[str, Any]:
+    """What of the checks the completion's process gets to hold."""
+    if mode is CASES:
+        return {"inputs": [case.stdin.encode("utf-8", "surrogatepass") for case in problem.cases]}
+    return {"tests": list(problem.tests)} if mode is TESTS else {}
+
+
+def _hidden_part(problem: Problem, mode: Mode) -> dict[str, Any]:
     """What the completion's process must never hold."""
-    if mode == "cases":
+    if mode is CASES:
         return {"expected": [case.stdout for case in problem.cases]}
-    if mode == "isolated":
+    if mode is ISOLATED_TESTS:
         return {"tests": list(problem.tests), "setup": problem.setup, "under_test": sorted(names_under_test(problem))}
     return {}
 
@@ -325,22 +278,3 @@ def names_under_test(problem: Problem) -> frozenset[str]:
             body = []
         names |= {node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
     return frozenset(names)
-
-
-_IN_PROCESS = ("in_process",)
-_ISOLATED = ("values", "in_process", "isolated")
-
-
-@dataclass(frozen=True, slots=True)
-class _Guest:
-    source: bytes
-    compiled: bytes
-
-
-@cache
-def _guest(names: tuple[str, ...]) -> _Guest:
-    """Files of the guest as one program, as text and compiled for the interpreter that runs this."""
-    package = files("sandrl.rewards.guest")
-    texts = [package.joinpath(f"{name}.py").read_bytes() for name in names]
-    source = b"\n".join([*texts, b"main(request_size)\n"])
-    return _Guest(source, marshal.dumps(compile(source, "<judge>", "exec", optimize=2, dont_inherit=True)))

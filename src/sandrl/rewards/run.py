@@ -34,9 +34,10 @@ from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.document import result_document, to_line
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.judge import IsolatedJudge, Limits
+from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import Components, RewardName
-from sandrl.rewards.scoring import ScoreOptions, ScoreReport, lifetime_seconds, score
-from sandrl.rewards.summary import ScoredCompletion, Summary
+from sandrl.rewards.scoring import lifetime_seconds, score
+from sandrl.rewards.summary import ScoredCompletion, ScoreReport, Summary
 from sandrl.rewards.verdict import Status
 from sandrl.runs import MetricsRow, Outcome, OwnerRow, RunWriter, TrajectoryRow
 from sandrl.sandboxes import Connection, Interrupt, Job, checked_job_id, connect, current_owner, new_job_id

@@ -193,3 +193,22 @@ def _mean_components(results: Iterable[ScoredCompletion]) -> dict[str, float]:
         for name, value in result.components.items():
             values[name].append(value)
     return {name: math.fsum(each) / len(each) for name, each in values.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreReport:
+    """What came of scoring.
+
+    Attributes:
+        job_id: The job whose sandboxes were used.
+        results: In input order; without those that a wish to stop left unfinished.
+        summary: Their totals.
+        unfinished: How many completions have no result.
+        signal_number: The signal that asked to stop; 0 if none did.
+    """
+
+    job_id: str
+    results: tuple[ScoredCompletion, ...]
+    summary: Summary
+    unfinished: int = 0
+    signal_number: int = 0

@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from sandrl.errors import InfrastructureError
-from sandrl.problems import Case, Problem
+from sandrl.problems import EXIT_STATUS, Case, Problem
 from sandrl.rewards.judge import Execution, InProcessJudge, Limits
 from sandrl.rewards.verdict import Status, Trust, Verdict
 from sandrl.sandboxes import Outcome
@@ -90,6 +91,12 @@ def test_a_setup_that_fails_is_the_problems_fault_and_unscorable() -> None:
     assert verdict.status is Status.INVALID_PROBLEM
     assert not verdict.status.scorable
     assert "no_such_module" in verdict.detail
+
+
+@pytest.mark.parametrize("checks", [{"cases": (Case("", "1"),)}, {"check": EXIT_STATUS}], ids=["cases", "exit_status"])
+def test_a_setup_of_a_program_that_fails_is_the_problems_fault_too(checks: dict[str, Any]) -> None:
+    verdict = judged(Problem("t", "", setup="import no_such_module", **checks), "print(1)")
+    assert verdict.status is Status.INVALID_PROBLEM
 
 
 def test_cases_compare_lines_and_ignore_blanks_at_their_ends() -> None:

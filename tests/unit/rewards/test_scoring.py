@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sandrl.problems import Completion, Problem
-from sandrl.rewards.extraction import Extraction
+from sandrl.rewards.attempts import is_doubtful
+from sandrl.rewards.extraction import Extraction, extract_code
 from sandrl.rewards.judge import Limits
 from sandrl.rewards.policies import binary, reward_of
-from sandrl.rewards.scoring import extract_code, is_doubtful, lifetime_seconds
+from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rewards.verdict import Status, Trust, Verdict
 
 PROMPT = 'from typing import List\n\n\ndef total(xs: List[int]) -> int:\n    """Sum."""\n'

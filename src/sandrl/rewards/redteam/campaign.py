@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.problems import Completion, Problem, reference_completions
 from sandrl.rewards.judge import IsolatedJudge, Judge
+from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.redteam.exploit import Exploit, Kind, Target, aim_at, arm
-from sandrl.rewards.scoring import ScoreOptions, ScoreReport, score
-from sandrl.rewards.summary import ScoredCompletion
+from sandrl.rewards.scoring import score
+from sandrl.rewards.summary import ScoredCompletion, ScoreReport
 from sandrl.rewards.verdict import Status
 from sandrl.sandboxes import Interrupt, Job
 

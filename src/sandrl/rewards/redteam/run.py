@@ -10,10 +10,11 @@ from sandrl.errors import CleanupError, GateError, InfrastructureError, InputErr
 from sandrl.events import Emit, ignore
 from sandrl.problems import Problem, load_problems
 from sandrl.rewards.judge import IsolatedJudge, Limits
+from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.redteam.campaign import RedteamReport, attack
 from sandrl.rewards.redteam.corpus import EXPLOITS
 from sandrl.rewards.redteam.exploit import Exploit, Kind, aim_at
-from sandrl.rewards.scoring import ScoreOptions, lifetime_seconds
+from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.sandboxes import Interrupt, Job, connect, new_job_id
 from sandrl.settings import RuntimeKind, Settings
 

@@ -1,0 +1,325 @@
+"""A batch of completions: one fresh sandbox each, many at once, every one accounted for.
+
+The design decision: one thread and one loop. Everything slow happens on the SDK's event loop; this loop hands over,
+waits for whichever ends first, and decides. A completion leaves it in exactly one way, with a result; one that the
+user's wish to stop kept from being finished has none, and the report says so.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import TypeAlias
+
+from sandrl.errors import InfrastructureError
+from sandrl.events import (
+    CanaryFinished,
+    CompletionFinished,
+    CompletionStarted,
+    Emit,
+    RetryScheduled,
+    StopRequested,
+    Warned,
+)
+from sandrl.problems import Completion, Problem
+from sandrl.rewards.attempts import Attempt, Step, delay_seconds, is_doubtful
+from sandrl.rewards.cache import VerdictCache, VerdictNames
+from sandrl.rewards.canary import CANARY_TAG, has_passed, prepare_canary
+from sandrl.rewards.extraction import extract_code
+from sandrl.rewards.judge import Execution, Judge
+from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.policies import reward_of
+from sandrl.rewards.summary import ScoredCompletion, ScoreReport, summarise
+from sandrl.rewards.verdict import Status, Verdict
+from sandrl.sandboxes import Interrupt, Job, Launch, Level
+
+OnResult: TypeAlias = Callable[[ScoredCompletion], None]
+
+
+class Batch:
+    """The state of one call of `score`; see there for the arguments."""
+
+    def __init__(
+        self,
+        job: Job,
+        judge: Judge,
+        options: ScoreOptions,
+        cache: VerdictCache,
+        emit: Emit,
+        interrupt: Interrupt,
+        on_result: OnResult | None,
+    ) -> None:
+        self._job = job
+        self._judge = judge
+        self._options = options
+        self._cache = cache
+        self._names = VerdictNames(judge, job.connection, options.limits)
+        # Identical completions wait here for the verdict of the first.
+        self._followers: dict[str, list[Attempt]] = {}
+        self._emit = emit
+        self._interrupt = interrupt
+        self._on_result = on_result
+        self._concurrency = options.concurrency or job.connection.suggested_concurrency
+        self._waiting: deque[Attempt] = deque()
+        self._alone: deque[Attempt] = deque()
+        self._delayed: list[tuple[float, int, Attempt]] = []
+        self._flying: dict[Launch, Attempt] = {}
+        self._canaries: dict[Launch, tuple[Attempt, Execution]] = {}
+        self._results: dict[int, ScoredCompletion] = {}
+        self._total = 0
+        self._has_warned = False
+
+    def add(self, completion: Completion, problem: Problem) -> None:
+        """Queues a completion."""
+        self._waiting.append(Attempt(self._total, completion, problem))
+        self._total += 1
+
+    def run(self) -> ScoreReport:
+        """Scores what is queued, until all of it has a result or the user wants to stop."""
+        level = Level.NONE
+        while self._waiting or self._alone or self._delayed or self._in_flight:
+            if self._interrupt.level > level:
+                level = self._interrupt.level
+                self._emit(StopRequested(level is Level.CANCEL, self._in_flight))
+            if level is Level.CANCEL:
+                break
+            if level is Level.NONE:
+                self._launch_more()
+            pause = self._until_next() if level is Level.NONE else None
+            if not self._in_flight and pause is None:
+                break
+            for launch in self._job.wait_any(self._interrupt, level, pause):
+                if launch in self._canaries:
+                    self._land_canary(launch)
+                elif launch in self._flying:
+                    self._land(launch)
+                else:
+                    # The job was used before, by a batch that an error or Ctrl-C tore open.
+                    with suppress(InfrastructureError):
+                        self._job.collect(launch)
+        results = tuple(self._results[index] for index in sorted(self._results))
+        if results and all(result.status is Status.NO_CODE for result in results):
+            how = self._options.extraction
+            hint = "another --extract may find it: auto, answer, exact, fence, or raw for text that is all code"
+            self._emit(Warned(f"no code was found in any completion with --extract {how}", hint=hint))
+        unfinished = self._total - len(results)
+        return ScoreReport(self._job.id, results, summarise(results), unfinished, self._interrupt.signal_number)
+
+    @property
+    def _in_flight(self) -> int:
+        return len(self._flying) + len(self._canaries)
+
+    def _until_next(self) -> float | None:
+        """How long until the next delayed completion is due; None if none is delayed."""
+        return max(self._delayed[0][0] - time.monotonic(), 0.0) if self._delayed else None
+
+    def _launch_more(self) -> None:
+        while self._delayed and self._delayed[0][0] <= time.monotonic():
+            attempt = heapq.heappop(self._delayed)[2]
+            (self._alone if attempt.is_alone else self._waiting).append(attempt)
+        while self._waiting and self._in_flight < self._concurrency:
+            self._launch(self._waiting.popleft())
+            if self._interrupt.level:
+                return
+        if self._alone and not self._in_flight:
+            self._launch(self._alone.popleft())
+
+    def _launch(self, attempt: Attempt) -> None:
+        if attempt.code is None:
+            attempt.began = time.monotonic()
+            attempt.code = extract_code(attempt.completion, attempt.problem, self._options.extraction)
+        if attempt.code is None:
+            self._finish(attempt, Verdict(Status.NO_CODE, None, detail="no code was found in it"))
+        elif self._options.caching and not attempt.executions and self._waits_or_has_verdict(attempt, attempt.code):
+            return
+        else:
+            self._execute(attempt, attempt.code)
+
+    def _waits_or_has_verdict(self, attempt: Attempt, code: str) -> bool:
+        """Whether another completion's verdict is there for this one, or will be."""
+        if attempt.key is not None:
+            return False
+        attempt.key = self._names.name(attempt.problem, code)
+        verdict = self._cache.find(attempt.key)
+        if verdict is not None:
+            self._finish(attempt, verdict, cached=True)
+            return True
+        if attempt.key in self._followers:
+            self._followers[attempt.key].append(attempt)
+            return True
+        self._followers[attempt.key] = []
+        attempt.leads = True
+        return False
+
+    def _execute(self, attempt: Attempt, code: str) -> None:
+        completion, problem = attempt.completion, attempt.problem
+        attempt.executions += 1
+        # Prepared anew for every sandbox: an execution's key is used once.
+        attempt.execution = self._judge.prepare(problem, code, self._options.limits)
+        self._emit(CompletionStarted(attempt.index, completion.id, completion.task_id, attempt.executions))
+        launch = self._job.launch(attempt.execution.command, tags=(f"problem-{completion.task_id}",))
+        self._flying[launch] = attempt
+
+    def _land(self, launch: Launch) -> None:
+        attempt = self._flying.pop(launch)
+        assert attempt.execution is not None, "only executions fly"
+        attempt.sandbox_id = launch.sandbox_id or attempt.sandbox_id
+        try:
+            outcome = self._job.collect(launch, keep=True)
+            verdict = self._judge.interpret(attempt.execution, outcome)
+        except InfrastructureError as error:
+            self._fail(attempt, launch, error.message)
+            return
+        if outcome.timed_out:
+            # The judge has a clock of its own, so this says that it was stopped, or that the sandbox hangs.
+            attempt.suspect, attempt.doubted = launch, verdict
+            self._launch_canary(attempt)
+            return
+        self._job.release(launch)
+        if self._judge.falls_back(attempt.problem, verdict):
+            attempt.reruns += 1
+            self._waiting.appendleft(attempt)
+        elif not attempt.is_alone and is_doubtful(verdict):
+            attempt.is_alone = True
+            attempt.reruns += 1
+            self._alone.append(attempt)
+            reason = "it timed out while it waited for a processor; it will run again alone"
+            self._emit(RetryScheduled(attempt.index, attempt.executions + 1, attempt.executions + 1, reason))
+        else:
+            self._finish(attempt, verdict)
+
+    def _fail(self, attempt: Attempt, launch: Launch, reason: str) -> None:
+        """A launch brought no verdict: its sandbox failed, or never came to be."""
+        has_run = launch.sandbox_id is not None
+        if not has_run:
+            self._job.reconnect(launch)
+        step = attempt.fail(reason, has_run=has_run, retries=self._options.retries)
+        attempt.suspect = launch
+        self._take(step, attempt)
+
+    def _take(self, step: Step, attempt: Attempt) -> None:
+        if step is Step.ASK_CANARY:
+            self._launch_canary(attempt)
+            return
+        if attempt.suspect is not None:
+            self._job.release(attempt.suspect)
+            attempt.suspect = None
+        reason = attempt.failures[-1]
+        if step is Step.RETRY:
+            self._retry(attempt, reason)
+        elif step is Step.BLAME_RUNTIME:
+            self._finish(attempt, Verdict(Status.INFRASTRUCTURE, None, detail=reason))
+        else:
+            detail = f"its sandbox failed {attempt.broken} times, and a known-good program's did not: {reason}"
+            self._finish(attempt, Verdict(Status.CRASHED, None, detail=detail))
+
+    def _retry(self, attempt: Attempt, reason: str) -> None:
+        attempt.retries += 1
+        delay = delay_seconds(len(attempt.failures), self._options.backoff_seconds)
+        most = max(attempt.executions + 1, self._options.retries + 1 + attempt.reruns)
+        self._emit(RetryScheduled(attempt.index, attempt.executions + 1, most, reason, delay))
+        heapq.heappush(self._delayed, (time.monotonic() + delay, attempt.index, attempt))
+
+    def _launch_canary(self, attempt: Attempt) -> None:
+        """Runs the canary in the sandbox that failed, or in a fresh one where that has been tried or never was."""
+        attempt.canaries += 1
+        execution = prepare_canary(self._judge)
+        launch = self._job.launch(execution.command, tags=(CANARY_TAG,), within=attempt.suspect)
+        self._canaries[launch] = (attempt, execution)
+
+    def _land_canary(self, launch: Launch) -> None:
+        attempt, execution = self._canaries.pop(launch)
+        within = attempt.suspect is not None
+        try:
+            passed = has_passed(self._judge, execution, self._job.collect(launch))
+        except InfrastructureError:
+            passed = False
+        attempt.suspect = None
+        self._emit(CanaryFinished(attempt.index, passed, launch.sandbox_id, within))
+        doubted, attempt.doubted = attempt.doubted, None
+        if doubted is not None:
+            if passed:
+                self._finish(attempt, doubted)
+            else:
+                reason = "the sandbox hung, and so did a known-good program in it"
+                self._take(attempt.fail(reason, has_run=True, retries=self._options.retries), attempt)
+        elif within and not passed:
+            # The completion may have ruined it; a fresh one tells whether the runtime is well.
+            self._launch_canary(attempt)
+        else:
+            self._take(attempt.hear_canary(passed=passed), attempt)
+
+    def _finish(self, attempt: Attempt, verdict: Verdict, *, cached: bool = False) -> None:
+        """Gives a completion its result, and those that wait for its verdict theirs."""
+        seconds = time.monotonic() - attempt.began
+        if verdict.trust is None:
+            verdict = replace(verdict, total=attempt.problem.check_count)
+        text = attempt.completion.text if attempt.completion.code is None else attempt.completion.code
+        result = ScoredCompletion(
+            index=attempt.index,
+            id=attempt.completion.id,
+            task_id=attempt.completion.task_id,
+            reward=reward_of(verdict, self._options.policy),
+            status=verdict.status,
+            trust=verdict.trust,
+            passed=verdict.passed,
+            total=verdict.total,
+            duration_seconds=seconds,
+            sandbox_id=attempt.sandbox_id,
+            detail=verdict.detail,
+            sandboxes=attempt.executions,
+            retries=attempt.retries,
+            reruns=attempt.reruns,
+            canaries=attempt.canaries,
+            components=self._options.components.of(text or "", verdict),
+            failures=tuple(attempt.failures),
+            cached=cached,
+            cpu_seconds=verdict.cpu_seconds,
+            code=attempt.code,
+            stdout=verdict.stdout,
+            stderr=verdict.stderr,
+            truncated=verdict.truncated,
+        )
+        self._results[attempt.index] = result
+        if self._on_result is not None:
+            self._on_result(result)
+        self._emit(
+            CompletionFinished(
+                index=result.index,
+                id=result.id,
+                task_id=result.task_id,
+                status=verdict.status,
+                reward=result.reward,
+                passed=result.passed,
+                total=result.total,
+                duration_seconds=seconds,
+                detail=verdict.detail,
+                finished=len(self._results),
+                of=self._total,
+            )
+        )
+        if attempt.leads and attempt.key is not None:
+            self._release_followers(attempt, attempt.key, verdict)
+
+    def _release_followers(self, leader: Attempt, key: str, verdict: Verdict) -> None:
+        followers = self._followers.pop(key)
+        if self._keep(key, verdict, for_others=not leader.failures):
+            for follower in followers:
+                follower.sandbox_id = leader.sandbox_id
+                self._finish(follower, verdict, cached=True)
+        else:
+            # Each for itself, and at once: one after the other could take as many time limits as there are.
+            self._waiting.extendleft(reversed(followers))
+
+    def _keep(self, key: str, verdict: Verdict, *, for_others: bool) -> bool:
+        try:
+            return self._cache.keep(key, verdict, for_others=for_others)
+        except OSError as error:
+            if not self._has_warned:
+                self._has_warned = True
+                self._emit(Warned(f"verdicts cannot be written to the cache: {error.strerror}"))
+            return True

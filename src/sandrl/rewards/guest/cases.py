@@ -1,0 +1,73 @@
+"""Judges a program by what it prints: one process per case.
+
+The design decision: what a case should print is read only when the last of them has run.
+"""
+
+# B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
+# ruff: noqa: B905, UP037
+
+import posix
+
+MYPY = False
+if MYPY:
+    from sandrl.rewards.guest.child import Request
+    from sandrl.rewards.guest.descriptors import Libc
+    from sandrl.rewards.guest.supervisor import Ended
+if "request_size" not in globals():
+    # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.descriptors import head, scratch_file, write_all
+    from sandrl.rewards.guest.script import run_script
+    from sandrl.rewards.guest.supervisor import UNTRUE, Judged, Times, judge_child, read_hidden, run_child, setup_fails
+
+
+def same_lines(actual: str, expected: str) -> bool:
+    """Compares by lines; blanks at the end of a line and empty lines at the end of the text do not count."""
+    return [line.rstrip() for line in actual.rstrip().split("\n")] == [
+        line.rstrip() for line in expected.rstrip().split("\n")
+    ]
+
+
+def run_case(request: "Request", given: bytes, seconds: float, call: "Libc | None") -> Ended:
+    """Runs the completion as a script with `given` on standard input."""
+    stdin = scratch_file()
+    write_all(stdin, given)
+    posix.lseek(stdin, 0, 0)
+    return run_child(run_script, request, stdin, seconds, call)
+
+
+def judge_cases(request: "Request", call: "Libc | None") -> Judged:
+    """Judges a completion that reads standard input and prints: a fresh process per case, one clock for all.
+
+    What each case should print is read only when the last of them has run.
+    """
+    seconds = request["timeout_seconds"]
+    total = len(request["inputs"])
+    times = Times(0.0, 0.0, 0.0)
+    ran: "list[tuple[Ended, str, str]]" = []
+    for given in request["inputs"]:
+        try:
+            ended = run_case(request, given, seconds - times.wall, call)
+        except OSError as error:
+            if not ran:
+                raise  # not the completion's doing: it has not run yet
+            ran.append((ran[-1][0], "resource_limit", f"it left no room to run in ({error})"))
+            break
+        times = times.plus(ended.times)
+        status, detail = judge_child(ended, seconds)
+        if status == "invalid_problem" and not setup_fails(request, call):
+            status, detail = UNTRUE
+        ran.append((ended, status, detail))
+        if status in ("timeout", "syntax_error", "invalid_problem"):
+            break
+    passed, verdict, shown = 0, ("passed", ""), ran[-1][0]
+    for number, ((ended, status, detail), expected) in enumerate(zip(ran, read_hidden(request)["expected"]), 1):
+        if status == "passed":
+            printed, _ = head(ended.stdout, request["max_file_bytes"])
+            if same_lines(printed.decode("utf-8", "replace"), expected):
+                passed += 1
+                continue
+            status, detail = "failed", "it printed something else than expected"
+        if verdict[0] == "passed":
+            # The output reported is that of the first case that fails.
+            verdict, shown = (status, f"case {number} of {total}: {detail}"), ended
+    return Judged(verdict[0], verdict[1], passed, total, times, shown.stdout, shown.stderr)

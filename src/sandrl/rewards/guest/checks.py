@@ -1,0 +1,131 @@
+"""Runs a problem's checks in a namespace where the completion's functions are stand-ins."""
+
+# The style is explained in `descriptors.py`.
+# ruff: noqa: BLE001, UP037
+
+import _signal  # type: ignore[import-not-found]
+import sys
+
+MYPY = False
+if MYPY:
+    from typing import Any
+
+    from sandrl.rewards.guest.child import Request
+if "request_size" not in globals():
+    # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.child import describe
+    from sandrl.rewards.guest.client import Completion, CompletionGone
+    from sandrl.rewards.guest.descriptors import DeadlineReached
+    from sandrl.rewards.guest.stand_ins import StandIn
+    from sandrl.rewards.guest.values import REBUILT
+
+NOT_NAMES_NOR_CALLS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "_(")}
+NOT_NAMES_NOR_CALLS[ord("(")] = "( "
+NOT_IDENTIFIERS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
+STANDARD_CLASSES = {name: module for module, name in REBUILT}
+
+
+class Checks:
+    """Runs a problem's checks against a completion in another process.
+
+    Args:
+        completion: The other process.
+        problem: `setup`, `tests`, and `under_test`: the names it asks a completion to define; also `classes`, those of
+            them that are classes, where that is known.
+    """
+
+    def __init__(self, completion: Completion, problem: "Request") -> None:
+        self.completion = completion
+        self.tests = problem["tests"]
+        self.under_test = frozenset(problem["under_test"])
+        self.classes = problem.get("classes")
+        self.setup = problem["setup"]
+        self.namespace: "dict[str, Any]" = {"__name__": "checks", "__builtins__": sys.modules["builtins"]}
+        self.offered: "frozenset[str]" = frozenset()
+        self.lent: "set[str]" = set()
+        # Words of functions that setup and earlier checks defined: they may mean the completion's objects, too.
+        self.kept_words: "frozenset[str]" = frozenset()
+
+    def lend_names(self, text: str) -> None:
+        """Puts the completion's objects that a text may mean into the namespace, fresh as they are now."""
+        for name in self.lent:
+            self.namespace.pop(name, None)
+        builtin = sys.modules["builtins"].__dict__
+        words = set(text.translate(NOT_IDENTIFIERS).split())
+        wanted = (words | self.kept_words) & self.offered
+        self.lent = set()
+        self.completion.check = text
+        self.completion.has_class = any(self.is_class(name) for name in wanted)
+        for name in wanted:
+            if name in self.namespace or (name in builtin and name not in self.under_test):
+                continue
+            kind, value = self.completion.ask("global", None, (name,))
+            if kind == "module" and value != name:
+                continue  # under another name a check cannot mean it
+            if kind == "module" or self.means_module(name, text):
+                # The judge's own, never the completion's.
+                try:
+                    value = __import__(name)
+                except ImportError:
+                    continue
+            elif type(value) is StandIn and name in STANDARD_CLASSES and name not in self.under_test:
+                # A check that counts with `Counter` and leaves its import to the completion means that class.
+                value = getattr(__import__(STANDARD_CLASSES[name]), name) if self.under_test else value
+            self.namespace[name] = value
+            self.lent.add(name)
+        if "def " in text or "lambda" in text or "class " in text:
+            self.kept_words |= words
+
+    def is_class(self, name: str) -> bool:
+        """Whether a name is that of a class the problem asks for: in the problem's own words, or by its look."""
+        if self.classes is not None:
+            return name in self.classes
+        return (name in self.under_test or not self.under_test) and name[:1].isupper() and name[1:2].islower()
+
+    def means_module(self, name: str, text: str) -> bool:
+        """Whether a text means a module of the standard library by a name that the completion gave something else."""
+        known = name in getattr(sys, "stdlib_module_names", ()) and name not in self.under_test
+        return known and name + "." in text and " " + name + "(" not in " " + text.translate(NOT_NAMES_NOR_CALLS)
+
+    def run_text(self, text: str) -> None:
+        """Runs setup or a check; names it defines itself stay defined."""
+        self.lend_names(text)
+        lent = {name: self.namespace[name] for name in self.lent}
+        exec(text, self.namespace)
+        # A name that the text bound anew is the check's own from now on.
+        self.lent = {name for name in self.lent if self.namespace.get(name) is lent[name]}
+
+    def run(self) -> "tuple[int, str, str]":
+        """Runs everything.
+
+        Returns:
+            How many checks passed, and the status and detail of the first that did not.
+
+        Raises:
+            Unsplittable: If a check cannot be judged from another process.
+            CompletionGone: If the completion stopped answering.
+        """
+        names = self.completion.ask("names", None)
+        self.offered = frozenset(name for name in names if type(name) is str) if type(names) is list else frozenset()
+        try:
+            self.run_text(self.setup)
+        except Exception as error:
+            return 0, "failed", "the problem's setup fails with this completion: " + describe(error)
+        passed, status, detail = 0, "passed", ""
+        for number, check in enumerate(self.tests, 1):
+            self.completion.take_failure()
+            try:
+                self.run_text(check)
+                # A check that catches everything catches the end of the completion or of its time, too.
+                if self.completion.gone:
+                    raise CompletionGone
+                if not _signal.getitimer(_signal.ITIMER_REAL)[0]:
+                    raise DeadlineReached
+                passed += 1
+            except Exception as error:
+                if status == "passed":
+                    blamed = self.completion.blamed.get(id(error), (None, "failed"))
+                    status = "resource_limit" if isinstance(error, MemoryError) else blamed[1]
+                    what = self.completion.take_failure() or describe(error)
+                    detail = f"check {number} of {len(self.tests)}: {what}"
+        return passed, status, detail

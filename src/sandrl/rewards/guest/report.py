@@ -1,0 +1,56 @@
+"""The frame around every judge: reads the request, has it judged, and writes the verdict no completion can write."""
+
+# The style is explained in `descriptors.py`.
+
+import _signal  # type: ignore[import-not-found]
+import marshal
+import posix
+
+MYPY = False
+if MYPY:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+    from sandrl.rewards.guest.child import Request
+    from sandrl.rewards.guest.descriptors import Libc
+    from sandrl.rewards.guest.supervisor import Judged
+if "request_size" not in globals():
+    # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.child import PR_SET_DUMPABLE
+    from sandrl.rewards.guest.descriptors import DeadlineReached, head, load_libc, read_exactly, write_all
+
+KEY_BYTES = 32
+
+
+def report(request: "Request", judged: Judged) -> int:
+    """Writes output and verdict to the host; returns the exit status: 0 on a pass, else 1."""
+    _signal.signal(_signal.SIGALRM, _signal.SIG_IGN)  # what outlived its completion may still send it
+    key = read_exactly(KEY_BYTES).decode()
+    printed, stdout_size = head(judged.stdout, request["max_output_bytes"])
+    complained, stderr_size = head(judged.stderr, request["max_output_bytes"])
+    status, detail = judged.status, judged.detail
+    if status != "passed" and max(stdout_size, stderr_size) >= request["max_file_bytes"]:
+        status, detail = "resource_limit", f"it printed more than {request['max_file_bytes']} bytes"
+    times = judged.times
+    fields = [key, status, judged.passed, judged.total]
+    fields += [f"{seconds:.6f}" for seconds in (times.wall, times.cpu, times.starved)]
+    fields += [stdout_size, stderr_size, detail.encode("utf-8", "backslashreplace").hex() or "-"]
+    verdict = " ".join(map(str, fields)) + "\n"
+    write_all(2, complained)
+    write_all(1, printed + b"\n" + verdict.encode())
+    return 0 if status == "passed" and judged.passed == judged.total > 0 else 1
+
+
+def main(request_size: int, judge: "Callable[[Request, Libc | None], Judged]") -> "NoReturn":
+    """Reads the request, judges, reports, and leaves without the interpreter's own (slow) shutdown."""
+
+    def on_alarm(number: int, frame: object) -> "NoReturn":
+        raise DeadlineReached
+
+    request = marshal.loads(read_exactly(request_size))
+    call = load_libc()
+    if call is not None:
+        # Same user, same sandbox: without this the child could open the supervisor's descriptors through /proc.
+        call("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
+    _signal.signal(_signal.SIGALRM, on_alarm)
+    posix._exit(report(request, judge(request, call)))

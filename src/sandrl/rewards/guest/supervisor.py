@@ -1,0 +1,187 @@
+"""The supervisor: starts a child, waits for it no longer than it may, and tells how it ended."""
+
+# The style is explained in `descriptors.py`.
+# ruff: noqa: SIM105, UP037
+
+import _signal  # type: ignore[import-not-found]
+import marshal
+import posix
+
+MYPY = False
+if MYPY:
+    from collections.abc import Callable
+
+    from sandrl.rewards.guest.child import Request, Say
+    from sandrl.rewards.guest.descriptors import Libc
+if "request_size" not in globals():
+    # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.child import SPEECHLESS, become_child, run_setup
+    from sandrl.rewards.guest.descriptors import DeadlineReached, head, read_exactly, scratch_file
+
+REPORT_LIMIT_BYTES = 4 << 20
+
+
+class Times:
+    """Seconds of one or several children: by the clock, on a processor, and waiting for a processor."""
+
+    def __init__(self, wall: float, cpu: float, starved: float) -> None:
+        self.wall = wall
+        self.cpu = cpu
+        self.starved = starved
+
+    def plus(self, other: "Times") -> "Times":
+        """The sum of both."""
+        return Times(self.wall + other.wall, self.cpu + other.cpu, self.starved + other.starved)
+
+
+class Ended:
+    """How one child ended: what it said, its exit status (None: killed by the clock), its times, what it printed."""
+
+    def __init__(self, words: "list[bytes]", wait_status: "int | None", times: Times, stdout: int, stderr: int) -> None:
+        self.words = words
+        self.wait_status = wait_status
+        self.times = times
+        self.stdout = stdout
+        self.stderr = stderr
+
+
+class Judged:
+    """The verdict on a completion, and the output that goes with it."""
+
+    def __init__(
+        self, status: str, detail: str, passed: int, total: int, times: Times, stdout: int, stderr: int
+    ) -> None:
+        self.status = status
+        self.detail = detail
+        self.passed = passed
+        self.total = total
+        self.times = times
+        self.stdout = stdout
+        self.stderr = stderr
+
+
+def starvation(pid: int) -> float:
+    """Seconds a process was ready to run but got no processor, or -1 where the kernel does not tell."""
+    try:
+        descriptor = posix.open(f"/proc/{pid}/schedstat", posix.O_RDONLY)
+        try:
+            return int(posix.read(descriptor, 200).split()[1]) / 1e9
+        finally:
+            posix.close(descriptor)
+    except (OSError, IndexError, ValueError):
+        return -1.0
+
+
+def kill_quietly(target: int) -> None:
+    """Kills a process or a group that may be gone already."""
+    try:
+        posix.kill(target, _signal.SIGKILL)
+    except OSError:
+        pass
+
+
+class Child:
+    """A running child: its process id, and the files it prints and reports to."""
+
+    def __init__(self, pid: int, stdout: int, stderr: int, report: int) -> None:
+        self.pid = pid
+        self.stdout = stdout
+        self.stderr = stderr
+        self.report = report
+
+
+def start_child(
+    body: "Callable[[Request, Say], None]",
+    request: "Request",
+    stdin: int,
+    call: "Libc | None",
+    channel: "tuple[int, ...]" = (),
+) -> Child:
+    """Forks a child that runs `body`; it has three standard streams, its report, and `channel`."""
+    stdout, stderr, report = scratch_file(), scratch_file(), scratch_file()
+    pid = posix.fork()
+    if pid == 0:
+        try:
+            become_child(body, request, (stdin, stdout, stderr), (report, *channel), call)
+        finally:
+            posix._exit(70)
+    posix.close(stdin)
+    return Child(pid, stdout, stderr, report)
+
+
+def end_child(child: Child, seconds: float, wall: "float | None" = None) -> Ended:
+    """Waits at most `seconds` for a child and kills its whole process group.
+
+    Args:
+        child: The child.
+        seconds: How long it may still take.
+        wall: The time to report, where waiting was not all the time it took.
+    """
+    wait_status, cpu, starved, left = None, 0.0, 0.0, 0.0
+    try:
+        _signal.setitimer(_signal.ITIMER_REAL, max(seconds, 0.001))
+        _, wait_status, usage = posix.wait4(child.pid, 0)
+        cpu = usage[0] + usage[1]
+        left, _ = _signal.setitimer(_signal.ITIMER_REAL, 0)
+    except DeadlineReached:
+        starved = starvation(child.pid)
+    # Members of its group may outlive it; one that left the group dies with the sandbox.
+    kill_quietly(-child.pid)
+    if wait_status is None:
+        kill_quietly(child.pid)
+        try:
+            _, _, usage = posix.wait4(child.pid, 0)
+            cpu = usage[0] + usage[1]
+        except ChildProcessError:
+            pass  # the alarm fell between its end and our learning of it
+    words, _ = head(child.report, REPORT_LIMIT_BYTES)
+    posix.close(child.report)
+    times = Times(seconds - left if wall is None else wall, cpu, starved)
+    return Ended(words.split(b"\n"), wait_status, times, child.stdout, child.stderr)
+
+
+def run_child(
+    body: "Callable[[Request, Say], None]", request: "Request", stdin: int, seconds: float, call: "Libc | None"
+) -> Ended:
+    """Forks a child that runs `body`, waits at most `seconds`, and kills its whole process group."""
+    return end_child(start_child(body, request, stdin, call), seconds)
+
+
+# What a child may say of itself; the rest is for its supervisor to find.
+CHILD_STATUSES = frozenset(("passed", "failed", "syntax_error", "crashed", "resource_limit", "invalid_problem"))
+
+# No completion may excuse itself by blaming its problem.
+UNTRUE = "crashed", "its report is not true"
+
+
+def judge_child(ended: Ended, seconds: float) -> "tuple[str, str]":
+    """Returns (status, detail) of one child from what it said and how it ended."""
+    if ended.wait_status is None:
+        return "timeout", f"it ran longer than {seconds:g} s"
+    last = ended.words[-2].split(b" ") if len(ended.words) > 1 else []
+    if len(last) == 3 and last[0] == b"end" and ended.wait_status == 0:
+        try:
+            status, detail = last[1].decode("ascii"), bytes.fromhex(last[2].decode("ascii")).decode("utf-8", "replace")
+        except ValueError:
+            return "crashed", "its report cannot be read"
+        return (status, detail) if status in CHILD_STATUSES else UNTRUE
+    if ended.wait_status >> 8 == SPEECHLESS:
+        return "resource_limit", "its report could not be written, most likely for a full disk"
+    if ended.wait_status & 0x7F:
+        number = ended.wait_status & 0x7F
+        if number == _signal.SIGKILL:
+            return "resource_limit", "it was killed (signal 9), most likely for using too much memory"
+        return "crashed", f"it was killed by signal {number}"
+    return "crashed", f"it ended with exit status {ended.wait_status >> 8} before its checks were done"
+
+
+def setup_fails(request: "Request", call: "Libc | None") -> bool:
+    """Whether the problem's own code fails where no completion is."""
+    ended = run_child(run_setup, request, posix.open("/dev/null", posix.O_RDONLY), request["timeout_seconds"], call)
+    return judge_child(ended, request["timeout_seconds"])[0] == "invalid_problem"
+
+
+def read_hidden(request: "Request") -> "Request":
+    """Reads the part of the request that no completion may ever have in its memory: call it after the last fork."""
+    hidden: "Request" = marshal.loads(read_exactly(request["hidden_size"]))
+    return hidden

@@ -1,0 +1,48 @@
+"""The guest's files, as the programs that are sent into sandboxes."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from importlib.resources import files
+
+import pytest
+
+from sandrl.rewards.program import CASES, EXIT_STATUS, ISOLATED_TESTS, TESTS, Mode, digest, program_of
+
+MODES = pytest.mark.parametrize("mode", [TESTS, EXIT_STATUS, CASES, ISOLATED_TESTS], ids=lambda mode: mode.judge)
+
+
+def bound_names(tree: ast.Module) -> list[str]:
+    names = []
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found = [each for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+            names += [each.id for each in found if isinstance(each.ctx, ast.Store)]
+    return names
+
+
+@MODES
+def test_no_file_of_a_program_takes_a_name_of_another(mode: Mode) -> None:
+    texts = [files("sandrl.rewards.guest").joinpath(f"{name}.py").read_text() for name in mode.files]
+    counts = Counter(name for text in texts for name in bound_names(ast.parse(text)) if name != "MYPY")
+    assert not {name for name, count in counts.items() if count > 1}
+    assert mode.judge in counts
+
+
+@MODES
+def test_a_program_is_python_3_8(mode: Mode) -> None:
+    ast.parse(program_of(mode).source, feature_version=(3, 8))
+
+
+def test_a_program_holds_nothing_that_its_mode_does_not_need() -> None:
+    assert b"def judge_cases" not in program_of(ISOLATED_TESTS).source
+    assert b"class StandIn" not in program_of(TESTS).source
+
+
+def test_a_digest_is_that_of_the_programs() -> None:
+    assert digest([TESTS, CASES]) == digest([TESTS, CASES])
+    assert len({digest([TESTS]), digest([CASES]), digest([TESTS, CASES])}) == 3
