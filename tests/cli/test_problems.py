@@ -113,7 +113,7 @@ def test_a_set_that_is_none_names_what_works(sandrl: Run) -> None:
     done = sandrl("problems", "ls", "nonsense")
     assert done.returncode == 2
     assert "no problem set or file is called 'nonsense'" in done.stderr
-    assert "`bundled`, `mbpp`, `humaneval`" in done.stderr
+    assert "`bundled`, `toy`, `tiny`, `mbpp`, `humaneval`" in done.stderr
 
 
 @pytest.mark.skipif(find_spec("datasets") is not None, reason="`datasets` is installed here")

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="problems", help="Sets of problems: ls, show, validate.", no_args_is_help=True)
 
-_SOURCE = "`bundled`, `mbpp[:SPLIT]`, `humaneval`, a dataset of the hub (owner/name[:SPLIT]), or a file."
+_SOURCE = (
+    "`bundled`, `toy`, `tiny[:SPLIT]`, `mbpp[:SPLIT]`, `humaneval`, a dataset of the hub (owner/name[:SPLIT]), or a"
+    " file."
+)
 _SourceOption = Annotated[str, typer.Option(metavar="SET|FILE", help=_SOURCE)]
 _JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 _SANDBOXES = "Sandboxes"

@@ -20,7 +20,8 @@ def redteam(
         str,
         typer.Option(
             metavar="SET|FILE",
-            help="`bundled`, `mbpp[:SPLIT]`, `humaneval`, a dataset of the hub (owner/name[:SPLIT]), or a file.",
+            help="`bundled`, `toy`, `tiny[:SPLIT]`, `mbpp[:SPLIT]`, `humaneval`, a dataset of the hub"
+            " (owner/name[:SPLIT]), or a file.",
         ),
     ] = "bundled",
     limit: Annotated[

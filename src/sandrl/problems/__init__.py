@@ -4,10 +4,11 @@ from sandrl.problems.completions import Completion, LoadedCompletions, load_comp
 from sandrl.problems.demo import demo_completions, demo_problems
 from sandrl.problems.loading import LoadedProblems, load_problems
 from sandrl.problems.problem import EXIT_STATUS, Case, Problem
-from sandrl.problems.prompts import Prompt, render_prompt
+from sandrl.problems.prompts import ANSWER_INSTRUCTION, Prompt, chat_prompt, render_prompt
 from sandrl.problems.references import reference_completions
 
 __all__ = [
+    "ANSWER_INSTRUCTION",
     "EXIT_STATUS",
     "Case",
     "Completion",
@@ -15,6 +16,7 @@ __all__ = [
     "LoadedProblems",
     "Problem",
     "Prompt",
+    "chat_prompt",
     "demo_completions",
     "demo_problems",
     "load_completions",

@@ -43,9 +43,10 @@ def load_problems(source: str | Path, *, skip_bad_rows: bool = False) -> LoadedP
     """Loads problems.
 
     Args:
-        source: `bundled`; `mbpp`, `humaneval` or `owner/name` of the dataset hub; or a `.jsonl`, `.jsonl.gz` or
-            `.parquet` file (`-` for JSON lines on standard input) with rows in sandrl's own, MBPP's or HumanEval's
-            format. All but `bundled` may name a split after a colon: `mbpp:test`; of a file, only MBPP's.
+        source: `bundled`, `toy` or `tiny`; `mbpp`, `humaneval` or `owner/name` of the dataset hub; or a `.jsonl`,
+            `.jsonl.gz` or `.parquet` file (`-` for JSON lines on standard input) with rows in sandrl's own, MBPP's or
+            HumanEval's format. All but `bundled` and `toy` may name a split after a colon: `mbpp:test`; of a file, only
+            MBPP's.
         skip_bad_rows: Leave bad rows out and report them, instead of refusing the file.
 
     Raises:

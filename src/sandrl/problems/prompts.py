@@ -15,6 +15,9 @@ from sandrl.problems.problem import Case, Problem
 SHOWN_TESTS = 1
 """How many checks a prompt shows unless told otherwise."""
 
+ANSWER_INSTRUCTION = "Solve the task in Python. Reply with the code only, between <answer> and </answer>."
+"""The system message: what a model is told about the form of its answer, for training and evaluation alike."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
@@ -37,14 +40,16 @@ def render_prompt(problem: Problem, *, show_tests: int = SHOWN_TESTS) -> Prompt:
     Args:
         problem: What is asked.
         show_tests: How many asserts or cases to show at most, from the first on. A test with more asserts than are left
-            ends what is shown, so that none is shown in part.
+            ends what is shown, so that none is shown in part. No case is shown of a program that has no input.
 
     Returns:
         The prompt, and how many checks it shows and hides. It names the entry point where nothing else in it does.
     """
     parts = [problem.prompt.strip("\n")]
     tests = _within(problem.tests, show_tests)
-    cases = problem.cases[: max(show_tests, 0)]
+    # What a program prints that never reads anything is the answer itself.
+    reads = any(case.stdin for case in problem.cases)
+    cases = problem.cases[: max(show_tests, 0)] if reads else ()
     if problem.entry_point and not _names(problem.entry_point, problem.prompt, *tests):
         parts.append(f"Name it `{problem.entry_point}`.")
     if tests:
@@ -53,6 +58,22 @@ def render_prompt(problem: Problem, *, show_tests: int = SHOWN_TESTS) -> Prompt:
     parts += [_example(case) for case in cases]
     shown = len(tests) + len(cases)
     return Prompt("\n\n".join(parts), shown, problem.check_count - shown)
+
+
+def chat_prompt(
+    problem: Problem, *, show_tests: int = SHOWN_TESTS, instruction: str = ANSWER_INSTRUCTION
+) -> list[dict[str, str]]:
+    """The conversation a model is to continue: a system message about the form of the answer, then the problem.
+
+    Args:
+        problem: What is asked.
+        show_tests: How many asserts or cases to show at most.
+        instruction: The system message; another one where answers are given otherwise, for example through a tool.
+    """
+    return [
+        {"role": "system", "content": instruction},
+        {"role": "user", "content": render_prompt(problem, show_tests=show_tests).text},
+    ]
 
 
 def _within(tests: tuple[str, ...], asserts: int) -> tuple[str, ...]:

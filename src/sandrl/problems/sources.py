@@ -1,4 +1,4 @@
-"""What the word given to `--problems` stands for: the bundled set, a set with a name, a dataset of the hub, or a file.
+"""What the word given to `--problems` stands for: a set that comes with sandrl or has a name, a hub dataset, or a file.
 
 The design decision: a source is found out from the word alone, without opening anything, except that a file which
 exists is that file. What is left to the loader is rows, wherever they came from.
@@ -11,17 +11,21 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from sandrl.errors import InputError
 from sandrl.jsonl import STANDARD_INPUT, BadRow, Row, read_rows
-from sandrl.problems import mbpp
+from sandrl.problems import mbpp, tiny
 from sandrl.problems.hub import HubDataset, read_hub, read_parquet
+from sandrl.problems.problem import Problem
 
 Rows: TypeAlias = Iterable[Row | BadRow]
 
 BUNDLED = "bundled"
 """The source that needs no file: the problems that come with sandrl."""
+
+TOY = "toy"
+"""Five programs that every model can write: what a first run is tried on."""
 
 DATA = Path(__file__).with_name("data")
 DEMO_PROBLEMS = DATA / "demo_problems.jsonl"
@@ -33,7 +37,8 @@ HUMANEVAL_DATASET = HubDataset("openai/openai_humaneval", revision="7dce6050a7d6
 _SUFFIXES = (".jsonl", ".gz", ".json", ".parquet")
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 _WHAT_WORKS = (
-    "use `bundled`, `mbpp`, `humaneval`, a dataset of the hub (owner/name), or a .jsonl, .jsonl.gz or .parquet file"
+    "use `bundled`, `toy`, `tiny`, `mbpp`, `humaneval`, a dataset of the hub (owner/name), or a .jsonl, .jsonl.gz or"
+    " .parquet file"
 )
 
 
@@ -54,14 +59,16 @@ def find_source(name: str | Path) -> Source:
     """Finds out what a name stands for.
 
     Args:
-        name: `bundled`; `mbpp`, `humaneval` or `owner/name` of the hub; a file, or `-` for standard input. A split may
-            follow after a colon, except on `bundled`.
+        name: `bundled`, `toy` or `tiny`; `mbpp`, `humaneval` or `owner/name` of the hub; a file, or `-` for standard
+            input. A split may follow after a colon, except on `bundled` and `toy`.
 
     Raises:
         InputError: If it stands for nothing, or the split is none.
     """
     if name == BUNDLED:
         return Source(_bundled)
+    if name == TOY:
+        return Source(lambda: read_rows(DATA / "toy_problems.jsonl"))
     if isinstance(name, Path) or name == STANDARD_INPUT:
         return _file(Path(name))
     if name in _NAMED:
@@ -95,6 +102,21 @@ def _hub(dataset: HubDataset, split: str | None) -> Source:
     return Source(lambda: one_split(read_hub(dataset), split, dataset.repository))
 
 
+def _tiny(split: str | None) -> Source:
+    problems = tiny.tiny_problems(split)
+    return Source(lambda: (Row(number, _row(problem)) for number, problem in enumerate(problems, 1)))
+
+
+def _row(problem: Problem) -> dict[str, Any]:
+    return {
+        "task_id": problem.task_id,
+        "prompt": problem.prompt,
+        "tests": list(problem.tests),
+        "entry_point": problem.entry_point,
+        "reference": problem.reference,
+    }
+
+
 def _mbpp(split: str | None) -> Source:
     """The whole set in the order of its task ids, which a local copy has too; a split is picked from it by them."""
 
@@ -106,6 +128,7 @@ def _mbpp(split: str | None) -> Source:
 
 
 _NAMED: dict[str, Callable[[str | None], Source]] = {
+    tiny.NAME: _tiny,
     mbpp.NAME: _mbpp,
     mbpp.HUB_DATASET.repository: _mbpp,
     HUMANEVAL: lambda split: _hub(HUMANEVAL_DATASET, split),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandrl.problems import Case, Problem, Prompt, render_prompt
+from sandrl.problems import ANSWER_INSTRUCTION, Case, Problem, Prompt, chat_prompt, render_prompt
 
 DOUBLE = Problem("double", "Double it.", tests=("assert double(2) == 4", "assert double(0) == 0"), entry_point="double")
 SUITE = "def check(candidate):\n    assert candidate(1) == 1\n    assert candidate(2) == 3\n\ncheck(total)\n"
@@ -60,3 +60,19 @@ def test_a_case_that_holds_a_fence_gets_a_longer_one() -> None:
 
 def test_a_problem_that_only_has_to_run_has_nothing_to_show() -> None:
     assert render_prompt(Problem("run", "Run.", check="exit_status")) == Prompt("Run.", shown=0, hidden=1)
+
+
+def test_the_output_of_a_program_without_input_is_not_shown_because_it_is_the_answer() -> None:
+    assert render_prompt(Problem("p", "Print 5.", cases=(Case("", "5\n"),))) == Prompt("Print 5.", shown=0, hidden=1)
+    total = Problem("p", "Add up what you read.", cases=(Case("", "0\n"), Case("1\n", "1\n")))
+    assert (render_prompt(total).shown, render_prompt(total).hidden) == (1, 1)
+
+
+def test_a_conversation_tells_the_form_of_the_answer_and_then_the_problem() -> None:
+    problem = Problem("p", "Print 5.", cases=(Case("", "5\n"),))
+    assert chat_prompt(problem) == [
+        {"role": "system", "content": ANSWER_INSTRUCTION},
+        {"role": "user", "content": "Print 5."},
+    ]
+    assert chat_prompt(problem, instruction="Call the tool.")[0]["content"] == "Call the tool."
+    assert "<answer>" in ANSWER_INSTRUCTION
