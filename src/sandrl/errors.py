@@ -14,13 +14,12 @@ Everything a user can run into derives from `SandrlError`; the command line catc
     │   ├── AuthenticationError        3   credentials are missing, wrong or refused
     │   └── InfrastructureError        3   sandboxes failed in a way that is not the code's fault
     ├── CleanupError                   4   some sandboxes could not be stopped
-    └── InterruptedRunError          130   Ctrl-C (143 when it was SIGTERM)
+    └── InterruptedRunError          130   Ctrl-C (143 when it was SIGTERM, 129 when the terminal was closed)
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
 
 class SandrlError(Exception):
@@ -31,7 +30,7 @@ class SandrlError(Exception):
         hint: The next thing to do about it, in one line.
     """
 
-    exit_code: ClassVar[int] = 1
+    exit_code: int = 1
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -116,7 +115,7 @@ class InterruptedRunError(SandrlError):
 
     Args:
         message: What was saved, and where.
-        signal_number: 2 (SIGINT) or 15 (SIGTERM); the exit code is 128 plus it.
+        signal_number: 2 (SIGINT), 15 (SIGTERM) or 1 (SIGHUP); the exit code is 128 plus it.
         hint: The command that continues or cleans up.
     """
 
@@ -125,3 +124,4 @@ class InterruptedRunError(SandrlError):
     def __init__(self, message: str, *, signal_number: int = 2, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
         self.signal_number = signal_number
+        self.exit_code = 128 + signal_number

@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 from sandrl import __version__
 from sandrl.cli import problems, redteam, reward, runtime
 from sandrl.cli.text import visible
-from sandrl.errors import InterruptedRunError, SandrlError
+from sandrl.errors import SandrlError
 
 
 class _ReaderGone(Exception):
@@ -90,8 +90,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code if isinstance(code, int) else 0
     except SandrlError as error:
         _complain(error, error.message, error.hint)
-        if isinstance(error, InterruptedRunError):
-            return 128 + error.signal_number
         return error.exit_code
     except _ClickException as error:
         return _complain_of_usage(error)

@@ -98,6 +98,10 @@ def validate(
             metavar="NAME,…", help="Installed packages the code may import (local runtime).", rich_help_panel=_SANDBOXES
         ),
     ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option("--tag", "-t", help="Tag of every sandbox; repeatable.", rich_help_panel=_SANDBOXES),
+    ] = None,
     json_: _JsonOption = False,
 ) -> None:
     """Run every reference solution through the judge and print those that fail; exit 1 if any does."""
@@ -124,7 +128,7 @@ def validate(
             connection,
             job_id=new_job_id(),
             command="problems validate",
-            tags=("problems-validate",),
+            tags=("problems-validate", *(tag or ())),
             max_lifetime_seconds=lifetime,
             emit=tell,
         )
@@ -239,7 +243,8 @@ def _raise_for_validation(report: ScoreReport, cleanup_error: CleanupError | Non
     if report.signal_number:
         total = len(results) + report.unfinished
         message = f"interrupted: {len(results)} of {total} references were judged"
-        raise InterruptedRunError(message, signal_number=report.signal_number)
+        hint = None if cleanup_error is None else cleanup_error.hint
+        raise InterruptedRunError(message, signal_number=report.signal_number, hint=hint)
     if cleanup_error is not None:
         raise cleanup_error
     unjudged = [result for result in results if result.status is Status.INFRASTRUCTURE]

@@ -56,6 +56,10 @@ def redteam(
             metavar="NAME,…", help="Installed packages the code may import (local runtime).", rich_help_panel=_SANDBOXES
         ),
     ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option("--tag", "-t", help="Tag of every sandbox; repeatable.", rich_help_panel=_SANDBOXES),
+    ] = None,
 ) -> None:
     """Try to be rewarded without solving anything; exit 1 if an exploit is, or an honest neighbour suffers."""
     from sandrl.cli import progress, signals
@@ -79,6 +83,7 @@ def redteam(
         runtime=runtime,
         image=image,
         packages=tuple(name.strip() for name in (packages or "").split(",") if name.strip()),
+        tags=tuple(tag or ()),
     )
     interrupt = Interrupt()
     with progress.choose(json_output=True) as tell, signals.passed_to(interrupt):

@@ -1,16 +1,16 @@
-"""Ctrl-C and SIGTERM, for every command the same.
+"""Ctrl-C, SIGTERM and the end of the terminal, for every command the same.
 
 The design decision: the first asks the work to finish what is in flight, the second to cancel it, and further ones
 are answered but not obeyed, because what is left then is cleaning up, and that has a time limit of its own.
 Handlers only raise the level of an `Interrupt`; the work tells what it makes of it through events. Before there is
-work, and after it, a signal ends the command at once.
+work, and after it, a signal ends the command at once. A signal that whoever started us has switched off stays so.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -21,23 +21,38 @@ if TYPE_CHECKING:
     from sandrl.sandboxes import Interrupt
 
 _ANSWER = b"\nsandrl: already stopping; sandboxes are being cleaned up\n"
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def passed_to(interrupt: Interrupt) -> Iterator[None]:
-    """Passes SIGINT and SIGTERM to an interrupt for the length of a `with` block."""
+    """Passes SIGINT, SIGTERM and SIGHUP to an interrupt for the length of a `with` block."""
+    # Asked now: a terminal that is gone does not answer any more.
+    terminals = [descriptor for descriptor in (0, 1, 2) if os.isatty(descriptor)]
 
     def handle(number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            _leave(terminals)
         if not interrupt.is_heard:
-            raise InterruptedRunError("interrupted before anything was scored", signal_number=number)
+            raise InterruptedRunError("interrupted before there was anything to save", signal_number=number)
         if not interrupt.request(number):
             # Not `print`: the signal may have come in the middle of one.
             os.write(2, _ANSWER)
 
-    previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    # `nohup`, and scripts that run something in the background, switch signals off.
+    heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    previous = {number: signal.signal(number, handle) for number in heard}
     try:
         yield
     finally:
         for number, handler in previous.items():
             # Whoever interrupts, interrupts again; the report must still be told.
             signal.signal(number, signal.SIG_IGN if interrupt.level else handler)
+
+
+def _leave(terminals: Iterable[int]) -> None:
+    """Writes to nowhere what was meant for a terminal that is gone: not even an error may end the cleaning up."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in terminals:
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)

@@ -35,7 +35,7 @@ from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import reward_of
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport, summarise
 from sandrl.rewards.verdict import Status, Verdict
-from sandrl.sandboxes import Interrupt, Job, Launch, Level
+from sandrl.sandboxes import Interrupt, Job, Launch, Level, problem_tag
 
 OnResult: TypeAlias = Callable[[ScoredCompletion], None]
 
@@ -161,7 +161,9 @@ class Batch:
         # Prepared anew for every sandbox: an execution's key is used once.
         attempt.execution = self._judge.prepare(problem, code, self._options.limits)
         self._emit(CompletionStarted(attempt.index, completion.id, completion.task_id, attempt.executions))
-        launch = self._job.launch(attempt.execution.command, tags=(f"problem-{completion.task_id}",))
+        launch = self._job.launch(
+            attempt.execution.command, tags=(problem_tag(completion.task_id), *self._options.tags)
+        )
         self._flying[launch] = attempt
 
     def _land(self, launch: Launch) -> None:
@@ -228,7 +230,7 @@ class Batch:
         """Runs the canary in the sandbox that failed, or in a fresh one where that has been tried or never was."""
         attempt.canaries += 1
         execution = prepare_canary(self._judge)
-        launch = self._job.launch(execution.command, tags=(CANARY_TAG,), within=attempt.suspect)
+        launch = self._job.launch(execution.command, tags=(CANARY_TAG, *self._options.tags), within=attempt.suspect)
         self._canaries[launch] = (attempt, execution)
 
     def _land_canary(self, launch: Launch) -> None:

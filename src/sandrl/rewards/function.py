@@ -12,7 +12,7 @@ import atexit
 import math
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar
@@ -28,7 +28,7 @@ from sandrl.rewards.policies import Components, RewardName, RewardPolicy
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport
 from sandrl.rewards.verdict import Status
-from sandrl.sandboxes import Job, connect, new_job_id
+from sandrl.sandboxes import Job, connect, new_job_id, step_tag
 from sandrl.settings import RuntimeKind, load_settings
 
 Message: TypeAlias = Mapping[str, Any]
@@ -125,7 +125,8 @@ class RewardFunction:
             prompts: What the model was asked, N of them.
             completions: What it answered, N of them.
             columns: The other columns of the N rows. `task_id` names their problems; without it a row's problem is the
-                one with its prompt. A callable `log_metric` (TRL) is told the batch's rates. The rest is ignored.
+                one with its prompt. A callable `log_metric` (TRL) is told the batch's rates, and the sandboxes are
+                tagged with the `global_step` of a `trainer_state`. The rest is ignored.
 
         Returns:
             N rewards, components included; None where nothing can be said about a completion's code.
@@ -137,7 +138,7 @@ class RewardFunction:
         """
         rows = self._rows(prompts, completions, columns.get("task_id"))
         with self._lock:
-            report = self._score(rows)
+            report = self._score(rows, _step_tags(columns.get("trainer_state")))
             self.last_report = report
         log_metric = columns.get("log_metric")
         if callable(log_metric):
@@ -168,13 +169,13 @@ class RewardFunction:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _score(self, rows: Sequence[Completion]) -> ScoreReport:
+    def _score(self, rows: Sequence[Completion], tags: tuple[str, ...]) -> ScoreReport:
         job = self._job or self._open_job()
         if self._judge is None:
             self._judge = IsolatedJudge(
                 with_site_packages=job.connection.has_site_packages, require_isolated=self._options.require_isolated
             )
-        options = self._options.score
+        options = replace(self._options.score, tags=tags)
         return score(
             rows, self._problems, job=job, judge=self._judge, options=options, cache=self._cache, emit=self._emit
         )
@@ -349,6 +350,11 @@ def _by_prompt(problems: Iterable[Problem]) -> dict[str, tuple[str, ...]]:
         for text in texts:
             found[text] = (*found.get(text, ()), problem.task_id)
     return found
+
+
+def _step_tags(trainer_state: object) -> tuple[str, ...]:
+    step = getattr(trainer_state, "global_step", None)
+    return (step_tag(step),) if isinstance(step, int) else ()
 
 
 def _log(report: ScoreReport, log_metric: Callable[[str, float], None]) -> None:

@@ -22,6 +22,7 @@ class ScoreOptions:
         policy: From verdict to reward.
         components: What is rewarded besides; never part of the reward itself.
         caching: Judge identical completions once.
+        tags: Tags of these sandboxes, beyond those of their job.
     """
 
     extraction: Extraction = Extraction.AUTO
@@ -32,3 +33,4 @@ class ScoreOptions:
     policy: RewardPolicy = binary
     components: Components = field(default_factory=Components)
     caching: bool = True
+    tags: tuple[str, ...] = ()

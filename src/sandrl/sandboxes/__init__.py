@@ -9,6 +9,7 @@ from sandrl.sandboxes.job import Job, Ledger, checked_job_id, new_job_id
 from sandrl.sandboxes.owner import Liveness, Owner, current_owner, liveness
 from sandrl.sandboxes.registry import JobEntry, find_owner, read_jobs
 from sandrl.sandboxes.sdk import Launch
+from sandrl.sandboxes.tags import problem_tag, step_tag
 
 __all__ = [
     "Command",
@@ -28,5 +29,7 @@ __all__ = [
     "find_owner",
     "liveness",
     "new_job_id",
+    "problem_tag",
     "read_jobs",
+    "step_tag",
 ]

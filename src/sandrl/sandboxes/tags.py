@@ -6,6 +6,10 @@ So `--tag model:Qwen/Qwen2.5-0.5B` finds what was created with that text, althou
 A tag must be acceptable as a Kubernetes label value: at most 63 characters of `[A-Za-z0-9._-]`, the first and last
 of them a letter or digit. Text that already is stays as it is. In any other text each run of other characters
 becomes one `-`, and eight hex digits of its SHA-256 are appended, so that two texts never share a tag by accident.
+
+Every sandbox says where it comes from: `rl-training`, `job-…`, `owner-…`, from the environment `wandb-run:…`,
+`slurm-job:…` and `env:…`, and of what it works on `problem-…` and, in training, `step-…`. Which model it serves only
+the user knows: `--tag model:NAME`.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ TRAINING_TAG = "rl-training"
 _VALID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _DIGEST_CHARACTERS = 8
 # What is worth knowing of the environment a job runs in, and how its tag begins.
-_ENVIRONMENT = {"WANDB_RUN_ID": "wandb-run:", "SLURM_JOB_ID": "slurm-job:"}
+_ENVIRONMENT = {"WANDB_RUN_ID": "wandb-run:", "SLURM_JOB_ID": "slurm-job:", "SANDRL_ENV": "env:"}
 
 
 def encode_tag(text: str) -> str:
@@ -43,6 +47,11 @@ def problem_tag(task_id: str) -> str:
     return encode_tag(f"problem-{task_id}")
 
 
+def step_tag(step: int) -> str:
+    """The tag of all sandboxes that judge completions of one training step, from 0."""
+    return f"step-{step}"
+
+
 def job_tags(
     job_id: str, owner_hash: str, extra: Iterable[str] = (), environment: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
@@ -52,7 +61,7 @@ def job_tags(
         job_id: The job's id.
         owner_hash: The owning process (see `sandrl.sandboxes.owner`).
         extra: The user's own and the workflow's tags, as text.
-        environment: Where to look for W&B and Slurm ids; the process's environment unless given.
+        environment: Where to look for what is known of it; that of the process unless given.
     """
     environment = os.environ if environment is None else environment
     found = [prefix + environment[name] for name, prefix in _ENVIRONMENT.items() if environment.get(name)]

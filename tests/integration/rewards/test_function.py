@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +19,8 @@ from sandrl.problems import Problem
 from sandrl.rewards import Components, IsolatedJudge
 from sandrl.rewards.judge import Execution
 from sandrl.rewards.verdict import Verdict
-from sandrl.sandboxes import Job, Outcome
+from sandrl.sandboxes import Connection, Job, Outcome, new_job_id
+from sandrl.sandboxes.job import NoLedger
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
 RIGHT, HALF = "<answer>def f(x): return x + 1</answer>", "<answer>def f(x): return 2</answer>"
@@ -45,6 +48,20 @@ def test_policy_and_components_make_the_number_that_is_trained_on(job: Job) -> N
     assert rewards == [1.25, 0.75, 0.5]
     assert logged["sandrl/pass_rate"] == pytest.approx(1 / 3)
     assert logged["sandrl/unscorable"] == 0
+
+
+def test_sandboxes_of_a_step_are_found_by_the_step(connection: Connection) -> None:
+    intents: list[tuple[str, ...]] = []
+
+    class Intents(NoLedger):
+        def intend(self, key: str, tags: Sequence[str]) -> None:
+            intents.append(tuple(tags))
+
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60, ledger=Intents()) as job:
+        function = sandrl.reward_function([INC], job=job)
+        function(["Add one."], [RIGHT], trainer_state=SimpleNamespace(global_step=7))
+        function(["Add one."], [HALF])
+    assert [tags[-2:] for tags in intents] == [("problem-inc", "step-7"), (job.tags[-1], "problem-inc")]
 
 
 async def test_batches_can_be_awaited_at_the_same_time(job: Job) -> None:

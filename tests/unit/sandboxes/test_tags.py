@@ -38,6 +38,13 @@ def test_tags_stay_readable() -> None:
 
 
 def test_a_jobs_tags_name_job_owner_and_surroundings() -> None:
-    environment = {"SLURM_JOB_ID": "77", "WANDB_RUN_ID": ""}
+    environment = {"SLURM_JOB_ID": "77", "WANDB_RUN_ID": "", "SANDRL_ENV": "staging"}
     tags = job_tags("job-0a1b2c3d", "abc123", ["mine", "mine"], environment)
-    assert tags == ("rl-training", "job-0a1b2c3d", "owner-abc123", encode_tag("slurm-job:77"), "mine")
+    assert tags == (
+        "rl-training",
+        "job-0a1b2c3d",
+        "owner-abc123",
+        encode_tag("slurm-job:77"),
+        encode_tag("env:staging"),
+        "mine",
+    )

@@ -37,6 +37,7 @@ class RedteamRequest:
         runtime: What runs the sandboxes.
         image: Their image; the runtime's own default unless given.
         packages: Installed packages the code may import (local runtime).
+        tags: Tags of every sandbox.
     """
 
     problems: str = "bundled"
@@ -49,6 +50,7 @@ class RedteamRequest:
     runtime: RuntimeKind = RuntimeKind.AUTO
     image: str | None = None
     packages: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,8 @@ class RedteamRun:
         report = self.report
         if report.signal_number:
             message = f"interrupted: {len(report.attempts)} exploits were tried, {report.unfinished} runs were left"
-            raise InterruptedRunError(message, signal_number=report.signal_number)
+            hint = None if self.cleanup_error is None else self.cleanup_error.hint
+            raise InterruptedRunError(message, signal_number=report.signal_number, hint=hint)
         if self.cleanup_error is not None:
             raise self.cleanup_error
         if failed := report.unscorable:
@@ -122,7 +125,7 @@ def run_redteam(
         connection,
         job_id=new_job_id(),
         command="redteam",
-        tags=("redteam",),
+        tags=("redteam", *request.tags),
         max_lifetime_seconds=lifetime,
         emit=emit,
     )
