@@ -7,7 +7,7 @@ SETUP   = $(PYTHON) tools/setup_venv.py
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check static format lint types imports generated venv venv-base lock bench clean
+.PHONY: help demo test check static format lint types imports generated generate venv venv-base lock bench clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -41,6 +41,10 @@ imports: venv
 	@$(BIN)/lint-imports --no-cache
 
 generated: venv
+	@$(BIN)/python tools/generate.py --check
+
+generate: venv ## Write what is made from the code: docs/cli.md, completions/
+	@$(BIN)/python tools/generate.py
 
 bench: venv ## Measure reward throughput and what the judge costs
 	@$(BIN)/python -m benchmarks.reward_throughput $(ARGS)

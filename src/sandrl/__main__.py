@@ -2,6 +2,6 @@
 
 import sys
 
-from sandrl.cli.app import main
+from sandrl.cli.entry import main
 
 sys.exit(main())

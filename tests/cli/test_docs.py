@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,21 +11,11 @@ import pytest
 from sandrl.rewards import Extraction, Status, Trust
 
 DOCS = Path(__file__).parents[2] / "docs"
-RENEW = ("-m", "typer", "sandrl.cli.app", "utils", "docs", "--name", "sandrl", "--title", "Command line")
 
 
 def first_column(title: str) -> list[str]:
     section = (DOCS / "reward.md").read_text(encoding="utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
-
-
-def test_the_reference_is_that_of_the_commands(tmp_path: Path) -> None:
-    fresh = tmp_path / "cli.md"
-    subprocess.run([sys.executable, *RENEW, "--output", str(fresh)], check=True, capture_output=True)
-    kept = (DOCS / "cli.md").read_text(encoding="utf-8")
-    assert kept == fresh.read_text(encoding="utf-8"), (
-        f"run: python {' '.join(RENEW[:-1])} 'Command line' --output docs/cli.md"
-    )
 
 
 @pytest.mark.parametrize(("title", "words"), [("Where the code is", Extraction), ("What happened", Status)])

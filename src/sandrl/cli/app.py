@@ -43,6 +43,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("reward")(reward.reward)
@@ -60,11 +61,47 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _install_completion(wanted: bool) -> None:
+    if wanted:
+        from sandrl.cli.completion import scripts
+
+        done = scripts.install(scripts.current_shell())
+        typer.echo(f"Completion for {done.shell} is installed in {done.script}.")
+        typer.echo("Open a new shell to use it" + (f", or: source {done.start_file}" if done.start_file else "."))
+        raise typer.Exit
+
+
+def _show_completion(wanted: bool) -> None:
+    if wanted:
+        from sandrl.cli.completion import scripts
+
+        typer.echo(scripts.SCRIPTS[scripts.current_shell()], nl=False)
+        raise typer.Exit
+
+
 @app.callback()
 def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show a traceback with errors.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    install_completion: Annotated[
+        bool,
+        typer.Option(
+            "--install-completion",
+            callback=_install_completion,
+            is_eager=True,
+            help="Install completion for the current shell (bash, zsh or fish) and exit.",
+        ),
+    ] = False,
+    show_completion: Annotated[
+        bool,
+        typer.Option(
+            "--show-completion",
+            callback=_show_completion,
+            is_eager=True,
+            help="Print the completion script for the current shell and exit.",
+        ),
     ] = False,
 ) -> None:
     """Reinforcement learning with code-execution rewards, in isolated sandboxes."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sandrl.cli.completion import values
 from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _SOURCE = (
     "`bundled`, `toy`, `tiny[:SPLIT]`, `mbpp[:SPLIT]`, `humaneval`, a dataset of the hub (owner/name[:SPLIT]), or a"
     " file."
 )
-_SourceOption = Annotated[str, typer.Option(metavar="SET|FILE", help=_SOURCE)]
+_SourceOption = Annotated[str, typer.Option(metavar="SET|FILE", help=_SOURCE, autocompletion=values.problem_sets)]
 _JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 _SANDBOXES = "Sandboxes"
 _MOST_NAMES = 20
@@ -32,7 +33,9 @@ _MOST_NAMES = 20
 
 @app.command("ls")
 def list_problems(
-    problems: Annotated[str, typer.Argument(metavar="SET|FILE", help=_SOURCE)] = "bundled",
+    problems: Annotated[
+        str, typer.Argument(metavar="SET|FILE", help=_SOURCE, autocompletion=values.problem_sets)
+    ] = "bundled",
     json_: _JsonOption = False,
 ) -> None:
     """List problems: id, kind of checks, how many, entry point."""
@@ -53,7 +56,9 @@ def list_problems(
 
 @app.command("show")
 def show(
-    task_id: Annotated[str, typer.Argument(metavar="ID", help="The problem's `task_id`.")],
+    task_id: Annotated[
+        str, typer.Argument(metavar="ID", help="The problem's `task_id`.", autocompletion=values.problem_ids)
+    ],
     problems: _SourceOption = "bundled",
     show_tests: Annotated[
         int, typer.Option(metavar="N", min=0, help="Asserts or cases the prompt gives away; the rest stay hidden.")

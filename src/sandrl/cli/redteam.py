@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sandrl.cli.completion import values
 from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def redteam(
             metavar="SET|FILE",
             help="`bundled`, `toy`, `tiny[:SPLIT]`, `mbpp[:SPLIT]`, `humaneval`, a dataset of the hub"
             " (owner/name[:SPLIT]), or a file.",
+            autocompletion=values.problem_sets,
         ),
     ] = "bundled",
     limit: Annotated[
@@ -30,7 +32,13 @@ def redteam(
     ] = 2,
     exploit: Annotated[
         list[str] | None,
-        typer.Option("--exploit", "-e", metavar="NAME", help="Only this exploit or group of exploits; repeatable."),
+        typer.Option(
+            "--exploit",
+            "-e",
+            metavar="NAME",
+            help="Only this exploit or group of exploits; repeatable.",
+            autocompletion=values.exploit_names,
+        ),
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the exploits instead.")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Time for one exploit with its checks.")] = 5.0,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from sandrl.cli.completion import values
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.policies import RewardName
 from sandrl.settings import RuntimeKind
@@ -28,7 +29,13 @@ def reward(
     ] = None,
     problems: Annotated[
         str,
-        typer.Option(metavar="SET|FILE", help="`bundled`, or a JSONL file of problems.", rich_help_panel=_WHAT),
+        typer.Option(
+            metavar="SET|FILE",
+            help="`bundled`, `toy`, `tiny[:SPLIT]`, `mbpp[:SPLIT]`, `humaneval`, a dataset of the hub"
+            " (owner/name[:SPLIT]), or a file.",
+            rich_help_panel=_WHAT,
+            autocompletion=values.problem_sets,
+        ),
     ] = "bundled",
     extract: Annotated[
         Extraction, typer.Option(help="Where in a completion its code is.", rich_help_panel=_WHAT)

@@ -1,0 +1,171 @@
+"""Values that only this machine knows: runs, jobs, sandboxes and their tags, problems.
+
+The design decision: a few small files and no service are asked, so TAB answers at once, also where nothing runs.
+Sandboxes come from the local runtime's roster and from the ends of the newest ledgers, which know the remote ones;
+what they say may be a second old. A source never fails: what is missing or broken is nothing to offer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from sandrl.settings import load_settings
+
+Values = list[tuple[str, str]]
+
+_PLAIN = re.compile(r"[A-Za-z0-9_.:/@%+=,-]{1,200}", re.ASCII)
+_NEWEST_RUNS = 8
+_LEDGER_BYTES = 128 << 10
+_MOST_FILES = 500
+_BUNDLED = [Path(__file__).parents[2] / "problems" / "data" / f"{name}_problems.jsonl" for name in ("bundled", "demo")]
+
+
+def is_plain(text: str) -> bool:
+    """Whether a value can be put on a command line as it is, and shown on a terminal."""
+    return bool(_PLAIN.fullmatch(text))
+
+
+def problem_sets() -> Values:
+    """Names of sets of problems; a file or a dataset of the hub will do as well."""
+    return [
+        ("bundled", "come with sandrl"),
+        ("toy", "five programs for a first run"),
+        ("tiny", "generated one-line functions"),
+        ("mbpp", "from the dataset hub"),
+        ("humaneval", "from the dataset hub"),
+    ]
+
+
+def problem_ids() -> Values:
+    """Ids of the bundled problems."""
+    return [(str(row.get("task_id", "")), "") for path in _BUNDLED for row in _rows(_lines(path))]
+
+
+def exploit_names() -> Values:
+    """Names of exploits, and of groups of them; asked when the tree is written, because they are many imports away."""
+    from sandrl.rewards.redteam import EXPLOITS
+
+    groups = {each.group: "group" for each in EXPLOITS}
+    return [*groups.items(), *((each.name, each.aim) for each in EXPLOITS)]
+
+
+def run_names() -> Values:
+    """Names of runs: those of the user's index, and those where new ones are made."""
+    return [(path.name, "") for path in _runs()]
+
+
+def job_ids() -> Values:
+    """Ids of jobs: those registered, those of the ledgers, and those that living local sandboxes are tagged with."""
+    registered = [str(entry.get("job_id", "")) for entry in _jobs()]
+    written = [str(row.get("job_id", "")) for row in _ledger_rows()]
+    tagged = [tag for _, tags in _roster() for tag in tags if tag.startswith("job-")]
+    return [(text, "") for text in dict.fromkeys([*registered, *written, *tagged]) if text]
+
+
+def sandbox_ids() -> Values:
+    """Ids of sandboxes that are probably alive, with their jobs."""
+    known = {name: next((tag for tag in tags if tag.startswith("job-")), "") for name, tags in _roster()}
+    for row in _ledger_rows():
+        name = str(row.get("sandbox_id") or "")
+        if row.get("event") == "created":
+            known.setdefault(name, str(row.get("job_id", "")))
+        elif row.get("event") == "stopped":
+            known.pop(name, None)
+    return list(known.items())
+
+
+def tags() -> Values:
+    """Tags of the sandboxes there are, or recently were."""
+    used = [tag for _, tags in _roster() for tag in tags]
+    used += [str(tag) for entry in _jobs() for tag in _list(entry.get("tags"))]
+    used += [str(tag) for row in _ledger_rows() for tag in _list(row.get("tags"))]
+    return [(tag, "") for tag in dict.fromkeys(used)]
+
+
+SOURCES: dict[str, Callable[[], Values]] = {
+    source.__name__: source for source in (problem_ids, run_names, job_ids, sandbox_ids, tags)
+}
+"""Those asked when a shell asks, by name."""
+
+
+def _runs() -> list[Path]:
+    settings = load_settings()
+    found: dict[str, tuple[float, Path]] = {}
+    for folder in (settings.state_dir / "runs", settings.runs_dir):
+        for entry in _scan(folder):
+            try:
+                path = Path(os.path.realpath(entry.path))
+                found[str(path)] = ((path / "config.json").stat().st_mtime, path)
+            except OSError:
+                continue  # deleted since, or no run
+    return [path for _, path in sorted(found.values(), reverse=True)]
+
+
+def _jobs() -> list[dict[str, Any]]:
+    paths = _newest(load_settings().state_dir / "jobs", "*.json")
+    return [entry for path in paths for entry in _rows([b"".join(_lines(path))])]
+
+
+def _ledger_rows() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for run in _runs()[:_NEWEST_RUNS]:
+        rows += _rows(_lines(run / "sandboxes.jsonl", last_bytes=_LEDGER_BYTES))
+    return rows
+
+
+def _roster() -> list[tuple[str, list[str]]]:
+    """Ids and tags of living local sandboxes, as the daemons of this user have written them down."""
+    found: list[tuple[str, list[str]]] = []
+    for path in _newest(load_settings().state_dir / "runtime", "*/sandboxes.json"):
+        for document in _rows([b"".join(_lines(path))]):
+            if Path("/proc", str(document.get("pid"))).exists():
+                rows = [row for row in _list(document.get("sandboxes")) if isinstance(row, list) and len(row) == 2]
+                found += [(str(name), [str(tag) for tag in _list(tags)]) for name, tags in rows]
+    return found
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _scan(folder: Path) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from entries
+    except OSError:
+        return
+
+
+def _newest(folder: Path, pattern: str) -> list[Path]:
+    def moment(path: Path) -> float:
+        try:
+            return path.stat().st_mtime
+        except OSError:
+            return 0.0
+
+    return sorted(folder.glob(pattern), key=moment, reverse=True)[:_MOST_FILES]
+
+
+def _lines(path: Path, last_bytes: int | None = None) -> list[bytes]:
+    try:
+        with path.open("rb") as file:
+            if last_bytes is not None:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - last_bytes))
+            return file.readlines()
+    except OSError:
+        return []
+
+
+def _rows(lines: list[bytes]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue  # cut off in the middle, or no JSON
+        if isinstance(row, dict):
+            yield row
