@@ -6,6 +6,7 @@ anything else must be our own. Once its format is recognised, a row must be righ
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 from typing import Literal
@@ -92,6 +93,7 @@ class HumanEvalRow(InputRow):
             task_id=self.task_id,
             prompt=self.prompt,
             tests=(f"{self.test.rstrip()}\n\ncheck({self.entry_point})\n",),
+            setup=_preamble(self.prompt, self.entry_point),
             entry_point=self.entry_point,
             reference=None if self.canonical_solution is None else self.prompt + self.canonical_solution,
         )
@@ -115,6 +117,17 @@ def _called_name(tests: list[str], code: str) -> str | None:
     """The first name that the tests call and the solution defines: MBPP says nowhere else what it asks for."""
     defined = set(re.findall(r"^(?:def|class)[ \t]+(\w+)", code, re.MULTILINE))
     return next((name for test in tests for name in re.findall(r"(\w+)\s*\(", test) if name in defined), None)
+
+
+def _preamble(prompt: str, entry_point: str) -> str:
+    """What a prompt gives before the function it asks for: checks that use its helpers mean these, not an answer's."""
+    begins = re.search(rf"^def[ \t]+{re.escape(entry_point)}\b", prompt, re.MULTILINE)
+    preamble = prompt[: begins.start()].strip() if begins is not None else ""
+    try:
+        ast.parse(preamble)
+    except SyntaxError:
+        return ""
+    return preamble
 
 
 def _format_of(row: Row) -> type[ProblemRow] | type[MbppRow] | type[HumanEvalRow]:

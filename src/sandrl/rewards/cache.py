@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from sandrl import __version__
 from sandrl.errors import InputError
 from sandrl.problems import Problem
-from sandrl.rewards.judge import Judge, Limits, names_under_test, time_limit
+from sandrl.rewards.judge import Judge, Limits, time_limit
 from sandrl.rewards.verdict import Status, Verdict
 from sandrl.runs.config import write_whole
 from sandrl.sandboxes import Connection
@@ -161,7 +161,8 @@ class VerdictNames:
             "cases": [(case.stdin, case.stdout) for case in problem.cases],
             "check": problem.check,
             "setup": problem.setup,
-            "under_test": sorted(names_under_test(problem)),
+            "entry_point": problem.entry_point,
+            "reference": problem.reference,
             "timeout_seconds": time_limit(problem, self._limits),
         }
 

@@ -7,7 +7,6 @@ be tested, and several of them share one path to it.
 
 from __future__ import annotations
 
-import ast
 import marshal
 import secrets
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import Any, Protocol
 from sandrl.errors import InfrastructureError
 from sandrl.problems import Problem
 from sandrl.rewards.program import BOOTSTRAP, CASES, EXIT_STATUS, ISOLATED_TESTS, TESTS, Mode, digest, program_of
+from sandrl.rewards.reference import names_under_test, read_reference
 from sandrl.rewards.verdict import Status, Trust, Verdict
 from sandrl.sandboxes import Command, Outcome
 
@@ -260,21 +260,12 @@ def _hidden_part(problem: Problem, mode: Mode) -> dict[str, Any]:
     if mode is CASES:
         return {"expected": [case.stdout for case in problem.cases]}
     if mode is ISOLATED_TESTS:
-        return {"tests": list(problem.tests), "setup": problem.setup, "under_test": sorted(names_under_test(problem))}
+        reference = read_reference(problem.reference) if problem.reference is not None else None
+        return {
+            "tests": list(problem.tests),
+            "setup": problem.setup,
+            "under_test": sorted(names_under_test(problem)),
+            "imports": None if reference is None else dict(reference.imports),
+            "methods": None if reference is None else sorted(reference.methods),
+        }
     return {}
-
-
-def names_under_test(problem: Problem) -> frozenset[str]:
-    """Names that the problem asks a completion to define: its entry point, and what its reference defines.
-
-    Only these may stand for the completion's object where a check uses the name of a builtin (MBPP has a task whose
-    answer is `sum`). A `set` that a completion defines so that all things are equal is not what a check means.
-    """
-    names = {problem.entry_point} if problem.entry_point else set()
-    if problem.reference is not None:
-        try:
-            body = ast.parse(problem.reference).body
-        except SyntaxError:
-            body = []
-        names |= {node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
-    return frozenset(names)

@@ -88,6 +88,17 @@ def test_a_humaneval_row_becomes_one_test_that_really_checks(tmp_path: Path) -> 
         exec(test, {"double": lambda n: n})
 
 
+def test_helpers_that_a_humaneval_prompt_gives_are_the_checks_own(tmp_path: Path) -> None:
+    prompt = 'def shift(s):\n    return s[1:] + s[:1]\n\n\ndef unshift(s):\n    """Undo it."""\n'
+    row = {
+        "task_id": "HumanEval/50", "prompt": prompt, "entry_point": "unshift",
+        "test": "def check(candidate):\n    assert candidate(shift('abc')) == 'abc'\n",
+    }  # fmt: skip
+    assert only_problem(written(tmp_path / "p.jsonl", row)).setup == "def shift(s):\n    return s[1:] + s[:1]"
+    row["prompt"] = "Undo what shift does.\n" + prompt
+    assert only_problem(written(tmp_path / "p.jsonl", row)).setup == ""
+
+
 @pytest.mark.parametrize(
     ("change", "place", "reason"),
     [

@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 
 from sandrl.problems import Problem
 from sandrl.rewards.guest.values import Malformed, Unsendable, decode, encode
-from sandrl.rewards.judge import IsolatedJudge, Limits, names_under_test
+from sandrl.rewards.judge import IsolatedJudge, Limits
+from sandrl.rewards.reference import names_under_test
 from sandrl.rewards.verdict import Status, Trust, Verdict
 from sandrl.sandboxes import Outcome
 

@@ -38,8 +38,88 @@ class Money:
     ],
 )
 def test_a_class_that_the_problem_asks_for_has_its_operators(check: str) -> None:
-    verdict = judged(Problem("t", "", tests=(check,), entry_point="Money"), MONEY)
+    verdict = judged(Problem("t", "", tests=(check,), entry_point="Money", reference=MONEY), MONEY)
     assert (verdict.status, verdict.trust) == (Status.PASSED, Trust.ISOLATED), verdict.detail
+
+
+AREA = """
+class Circle:
+    def __init__(self, radius):
+        self.radius = radius
+    def area(self):
+        return 3 * self.radius ** 2
+    def points(self):
+        return []
+"""
+LYING_AREA = """
+class Circle:
+    def __init__(self, radius):
+        pass
+    def area(self):
+        return self
+    __lt__ = __gt__ = __le__ = __ge__ = __contains__ = lambda self, other: True
+    __sub__ = lambda self, other: self
+    __bool__ = lambda self: False
+    points = area
+    __iter__ = lambda self: iter(())
+"""
+
+
+@pytest.mark.parametrize("reference", [AREA, None])
+@pytest.mark.parametrize(
+    "check",
+    [
+        "assert 11 < Circle(2).area() < 13",
+        "assert sorted([13, Circle(2).area(), 11])[1] not in (11, 13)",
+        "assert not abs(Circle(2).area() - 12) > 1e-6",
+    ],
+)
+def test_an_object_of_a_class_that_has_no_order_among_numbers_is_no_number(check: str, reference: str | None) -> None:
+    problem = Problem("t", "", tests=(check,), entry_point="Circle", reference=reference)
+    verdict = judged(problem, LYING_AREA)
+    assert (verdict.status, verdict.trust) == (Status.FAILED, Trust.ISOLATED)
+
+
+@pytest.mark.parametrize("check", ["assert 5 in Circle(2).points()", "assert not Circle(2).points() - {1}"])
+def test_operators_that_the_reference_does_not_have_decide_nothing(check: str) -> None:
+    problem = Problem("t", "", tests=(check,), entry_point="Circle", reference=AREA)
+    assert judged(problem, LYING_AREA).status is Status.FAILED
+
+
+@pytest.mark.parametrize(
+    ("reference", "check"),
+    [
+        ("from math import isclose\ndef f():\n    return 1.5\n", "assert isclose(f(), 1.5)"),
+        ("import math as m\ndef f():\n    return 1.5\n", "assert m.isclose(f(), 1.5)"),
+        ("import os.path\ndef f():\n    return 1.5\n", "assert os.fspath(str(f())) == '1.5'"),
+        ("RIGHT = 1.5\ndef f():\n    return RIGHT\n", "assert f() == 1.5 and expected"),
+    ],
+)
+def test_names_that_a_check_leaves_to_the_reference_s_imports_are_the_judges_own(reference: str, check: str) -> None:
+    liar = "class Liar:\n    def __getattr__(self, name):\n        return lambda *_: True\n"
+    liar += "m = os = math = expected = Liar()\nisclose = lambda *_: True\ndef f():\n    return 0\n"
+    problem = Problem("t", "", tests=(check,), entry_point="f", reference=reference)
+    assert judged(problem, liar).status is Status.FAILED
+    if "expected" not in check:
+        assert judged(problem, reference).status is Status.PASSED
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "assert eval(f()) == 2",
+        "import builtins\nassert builtins.eval(f()) == 2",
+        "space = {}\nexec(f(), space)",
+        "import pickle\nassert pickle.loads(f()) == 2",
+        "import subprocess, sys\nsubprocess.run([sys.executable, '-c', f()], check=True)",
+    ],
+)
+def test_a_check_that_runs_an_answer_as_code_never_does_so_in_the_judge(check: str) -> None:
+    verdict = judged(Problem("t", "", tests=(check,), entry_point="f"), "def f():\n    return '1 + 1'\n")
+    assert verdict.status is Status.NOT_ISOLATED
+    assert judged(
+        Problem("t", "", tests=("assert eval('1 + 1') == 2",), entry_point="eval"), "def eval(text):\n    return 2\n"
+    ).trust is Trust.ISOLATED  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -92,6 +172,13 @@ def test_a_check_that_catches_everything_does_not_hide_that_the_completion_is_go
 def test_functions_of_the_setup_may_call_the_completion() -> None:
     problem = Problem("t", "", tests=("assert twice(1) == 3",), setup="def twice(x):\n    return f(f(x))\n")
     assert judged(problem, "def f(n):\n    return n + 1\n").status is Status.PASSED
+
+
+def test_a_completion_cannot_replace_what_the_setup_defines() -> None:
+    setup = "def shift(s):\n    return s[1:] + s[:1]\n"
+    problem = Problem("t", "", tests=("assert unshift(shift('abc')) == 'abc'",), entry_point="unshift", setup=setup)
+    assert judged(problem, "shift = lambda s: s\nunshift = lambda s: s\n").status is Status.FAILED
+    assert judged(problem, "def unshift(s):\n    return s[-1:] + s[:-1]\n").status is Status.PASSED
 
 
 def test_a_container_class_that_a_check_forgot_to_import_is_the_judges_own() -> None:

@@ -1,7 +1,7 @@
 """Runs a problem's checks in a namespace where the completion's functions are stand-ins."""
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, UP037
+# ruff: noqa: BLE001, SIM105, UP037
 
 import _signal  # type: ignore[import-not-found]
 import sys
@@ -14,7 +14,7 @@ if MYPY:
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import describe
-    from sandrl.rewards.guest.client import Completion, CompletionGone
+    from sandrl.rewards.guest.client import Completion, CompletionGone, Unsplittable
     from sandrl.rewards.guest.descriptors import DeadlineReached
     from sandrl.rewards.guest.stand_ins import StandIn
     from sandrl.rewards.guest.values import REBUILT
@@ -22,6 +22,9 @@ if "request_size" not in globals():
 NOT_NAMES_NOR_CALLS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "_(")}
 NOT_NAMES_NOR_CALLS[ord("(")] = "( "
 NOT_IDENTIFIERS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
+# What makes code of a text, a file or bytes; where a check does that to an answer, the answer runs in the judge.
+CODE_RUNNERS = ("eval", "exec", "__import__", "system", "popen", "spawn")
+CODE_LOADERS = frozenset(("pickle", "marshal", "shelve", "importlib", "runpy", "subprocess"))
 STANDARD_CLASSES = {name: module for module, name in REBUILT}
 
 
@@ -31,7 +34,8 @@ class Checks:
     Args:
         completion: The other process.
         problem: `setup`, `tests`, and `under_test`: the names it asks a completion to define; also `classes`, those of
-            them that are classes, where that is known.
+            them that are classes, where that is known; and where it has a reference, `imports`, the statements of that
+            by the names they bind, and `methods`, the special methods of its classes.
     """
 
     def __init__(self, completion: Completion, problem: "Request") -> None:
@@ -40,6 +44,9 @@ class Checks:
         self.under_test = frozenset(problem["under_test"])
         self.classes = problem.get("classes")
         self.setup = problem["setup"]
+        self.imports: "dict[str, str] | None" = problem.get("imports")
+        methods = problem.get("methods")
+        completion.methods = None if methods is None else frozenset(methods)
         self.namespace: "dict[str, Any]" = {"__name__": "checks", "__builtins__": sys.modules["builtins"]}
         self.offered: "frozenset[str]" = frozenset()
         self.lent: "set[str]" = set()
@@ -56,9 +63,13 @@ class Checks:
         self.lent = set()
         self.completion.check = text
         self.completion.has_class = any(self.is_class(name) for name in wanted)
+        for name in words & (self.imports or {}).keys() - self.namespace.keys() - self.under_test:
+            self.import_name(name)
         for name in wanted:
             if name in self.namespace or (name in builtin and name not in self.under_test):
                 continue
+            if self.imports is not None and name not in self.under_test:
+                continue  # the problem does not ask for it, so no check can mean it
             kind, value = self.completion.ask("global", None, (name,))
             if kind == "module" and value != name:
                 continue  # under another name a check cannot mean it
@@ -76,6 +87,13 @@ class Checks:
         if "def " in text or "lambda" in text or "class " in text:
             self.kept_words |= words
 
+    def import_name(self, name: str) -> None:
+        """Imports what the reference imports under a name: a check that leaves that to the completion means it."""
+        try:
+            exec((self.imports or {})[name], self.namespace)
+        except Exception:
+            pass  # not there; the check tells
+
     def is_class(self, name: str) -> bool:
         """Whether a name is that of a class the problem asks for: in the problem's own words, or by its look."""
         if self.classes is not None:
@@ -86,6 +104,13 @@ class Checks:
         """Whether a text means a module of the standard library by a name that the completion gave something else."""
         known = name in getattr(sys, "stdlib_module_names", ()) and name not in self.under_test
         return known and name + "." in text and " " + name + "(" not in " " + text.translate(NOT_NAMES_NOR_CALLS)
+
+    def runs_answers(self, text: str) -> bool:
+        """Whether a text may run an answer as code: that must not happen in this process."""
+        calls = f" {text.translate(NOT_NAMES_NOR_CALLS)} "
+        if any(f" {name}( " in calls for name in CODE_RUNNERS if name not in self.under_test):
+            return True
+        return not CODE_LOADERS.isdisjoint(text.translate(NOT_IDENTIFIERS).split())
 
     def run_text(self, text: str) -> None:
         """Runs setup or a check; names it defines itself stay defined."""
@@ -105,6 +130,9 @@ class Checks:
             Unsplittable: If a check cannot be judged from another process.
             CompletionGone: If the completion stopped answering.
         """
+        for text in (self.setup, *self.tests):
+            if self.runs_answers(text):
+                raise Unsplittable("a check runs code that it gets as text or bytes")
         names = self.completion.ask("names", None)
         self.offered = frozenset(name for name in names if type(name) is str) if type(names) is list else frozenset()
         try:

@@ -37,6 +37,8 @@ class Completion:
         # What the check at hand says, and whether it is about a class of the completion's.
         self.check = ""
         self.has_class = False
+        # The special methods of the classes that the problem asks for; None if it does not say.
+        self.methods: "frozenset[str] | None" = None
         self.attributes: "set[int]" = set()
         self.derived: "set[int]" = set()
 
@@ -126,17 +128,29 @@ class Completion:
                 raise Unsplittable(str(error)) from error
             raise TypeError(f"the completion's object is no plain value ({error})") from error
 
+    def has_operator(self, operation: str) -> bool:
+        """Whether the check is about a class that decides what an operator makes of its objects and plain values.
+
+        A problem that does not say how its classes are to be used asks for none that has an order among plain values:
+        `account.balance() > 100` is a question about a number.
+        """
+        if self.methods is None:
+            return self.has_class and operation not in COMPARISONS
+        name = operation.rstrip("_")
+        special = [f"__{each}__" for each in (COMPARISONS if name in COMPARISONS else (name, "r" + name, "i" + name))]
+        return self.has_class and not self.methods.isdisjoint(special)
+
     def operate(self, operation: str, left: object, right: object) -> object:
         """Has the completion apply an operator of two operands.
 
         Between two of its objects that is its own affair. With a plain value it decides nothing, unless the check is
-        about a class of its own; then it may answer with another object, but not with a plain value, and what came of
-        it has no order (`abs(answer - 1.5) < 1e-6` is a comparison with 1.5).
+        about a class of its own that has such an operator; then it may answer with another object, but not with a plain
+        value, and what came of it has no order (`abs(answer - 1.5) < 1e-6` is a comparison with 1.5).
         """
         if type(left) is type(right) is StandIn:
             return self.ask(operation, left, (right,))
         is_derived = not self.derived.isdisjoint(map(self.number_of, [x for x in (left, right) if type(x) is StandIn]))
-        if not self.has_class or (is_derived and operation in COMPARISONS):
+        if not self.has_operator(operation) or (is_derived and operation in COMPARISONS):
             raise TypeError(f"the completion's object is no plain value ({operation})")
         result = self.ask(operation, left, (right,))
         if operation not in COMPARISONS:

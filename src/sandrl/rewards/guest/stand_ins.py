@@ -69,7 +69,7 @@ class StandIn:
 
     def __contains__(self, item: object) -> bool:
         completion = object.__getattribute__(self, "_completion")
-        if type(item) is StandIn or completion.has_class:
+        if type(item) is StandIn or completion.has_operator("contains"):
             return ask(self, "contains", (item,)) is True
         return any(item is member or item == member for member in self)
 

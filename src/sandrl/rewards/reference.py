@@ -1,0 +1,64 @@
+"""What a problem's reference says about its checks: which names, modules and operators they mean.
+
+The design decision: the reference is the only witness of what a problem asks for that no completion can influence. A
+name that it does not define, but imports, is the judge's own; a name that it knows nothing of is nobody's.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import symtable
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from sandrl.problems import Problem
+
+_ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a reference says.
+
+    Attributes:
+        names: What it defines at its top level.
+        imports: Its import statements, by the names that they bind at its top level.
+        methods: The special methods that its classes have.
+    """
+
+    names: frozenset[str]
+    imports: Mapping[str, str]
+    methods: frozenset[str]
+
+
+@lru_cache(maxsize=4096)
+def read_reference(text: str) -> Reference | None:
+    """What a reference says; None if it cannot be read."""
+    try:
+        body = ast.parse(text).body
+        symbols = symtable.symtable(text, "<reference>", "exec").get_symbols()
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    imports = {}
+    for node in body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for alias in node.names:
+                imports[(alias.asname or alias.name).partition(".")[0]] = ast.unparse(node)
+    names = {symbol.get_name() for symbol in symbols if symbol.is_assigned() and not symbol.is_imported()}
+    methods = set(re.findall(r"\b__\w+__\b", text))
+    if "total_ordering" in text or "order=True" in text.replace(" ", ""):
+        methods.update(_ORDER)
+    return Reference(frozenset(names), imports, frozenset(methods))
+
+
+def names_under_test(problem: Problem) -> frozenset[str]:
+    """Names that the problem asks a completion to define: its entry point, and what its reference defines.
+
+    Only these may stand for the completion's object where a check uses the name of a builtin (MBPP has a task whose
+    answer is `sum`). A `set` that a completion defines so that all things are equal is not what a check means.
+    """
+    names = frozenset({problem.entry_point} if problem.entry_point else ())
+    reference = read_reference(problem.reference) if problem.reference is not None else None
+    return names if reference is None else names | reference.names
