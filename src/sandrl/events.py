@@ -7,9 +7,19 @@ only, so that this module depends on nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TypeAlias
+
+
+class LogLevel(StrEnum):
+    """How much of what happens is logged: each level has those after it, too."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +32,16 @@ Emit: TypeAlias = Callable[[Event], None]
 
 def ignore(event: Event) -> None:
     """Drops the event: the `Emit` of those who do not care."""
+
+
+def all_of(*listeners: Emit) -> Emit:
+    """An `Emit` that tells several, in this order."""
+
+    def tell(event: Event) -> None:
+        for listener in listeners:
+            listener(event)
+
+    return tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +132,12 @@ class CompletionFinished(Event):
         detail: Why, in one line; text of the model's making, to be shown with care.
         finished: How many completions are finished, this one included.
         of: How many there are.
+        sandboxes: How many sandboxes it was run in.
+        retries: How many of these followed one that failed.
+        reruns: How many were for another reason.
+        canaries: How often a known-good program was run because of it.
+        cached: Whether the verdict is that of an identical completion.
+        components: What it earned besides the reward, by name.
     """
 
     index: int
@@ -125,6 +151,45 @@ class CompletionFinished(Event):
     detail: str
     finished: int
     of: int
+    sandboxes: int = 0
+    retries: int = 0
+    reruns: int = 0
+    canaries: int = 0
+    cached: bool = False
+    components: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionFinished(Event):
+    """A command of a completion ended in its sandbox, or never got there. Canaries and warm-ups are not told.
+
+    Attributes:
+        task_id: The problem it belongs to.
+        sandbox_id: Where it ran; None if there was no sandbox.
+        outcome: `success` (it exited 0), `failure` (it exited otherwise) or `error` (a timeout, a lost sandbox).
+        index: Position of the completion in the input, from 0; None for a command of a rollout.
+        returncode: Its exit code; None if it has none.
+        queue_seconds: How long it waited for its turn; None where it did not wait in a queue.
+        startup_seconds: From asking for the sandbox until it ran; None if that is not known, or it ran already.
+        exec_seconds: From then on until the command had ended; None if it never ran.
+        judge_seconds: Of that, the code with its checks, by the clock inside the sandbox.
+        stdout_bytes: How much the code printed.
+        stderr_bytes: How much it printed as errors.
+        error: What went wrong with the sandbox, in one line; empty if nothing did.
+    """
+
+    task_id: str
+    sandbox_id: str | None
+    outcome: str
+    index: int | None = None
+    returncode: int | None = None
+    queue_seconds: float | None = None
+    startup_seconds: float | None = None
+    exec_seconds: float | None = None
+    judge_seconds: float | None = None
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from sandrl import errors
 from sandrl.problems import load_completions, load_problems
 from sandrl.problems.completions import CompletionRow
 from sandrl.problems.rows import ProblemRow
+from sandrl.runs import METRICS
 from sandrl.runs.rows import JobRow, SandboxRow, TrajectoryRow
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -57,6 +58,11 @@ def test_the_examples_of_problems_and_completions_load(tmp_path: Path) -> None:
     loaded = load_problems(problems).problems
     assert list(loaded) == ["double", "squares"]
     assert [each.id for each in load_completions(completions, task_ids=loaded).completions] == ["double#1", "double#2"]
+
+
+def test_every_metric_is_described_with_its_unit_and_no_other() -> None:
+    rows = re.findall(r"^\| `([^`]+)` \| (\w+) \| (.+) \|$", page("metrics.md"), re.MULTILINE)
+    assert rows == [(metric.name, metric.unit.value, metric.meaning) for metric in METRICS]
 
 
 def test_the_error_tree_is_the_one_in_the_code() -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sandrl.cli.completion import values
+from sandrl.events import LogLevel
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.policies import RewardName
 from sandrl.settings import RuntimeKind
@@ -118,6 +119,9 @@ def reward(
         typer.Option(metavar="DIR", help="Where the run directory is made.", rich_help_panel=_OUTPUT),
     ] = None,
     run_name: Annotated[str | None, typer.Option(help="Name of the run directory.", rich_help_panel=_OUTPUT)] = None,
+    log_level: Annotated[
+        LogLevel, typer.Option(help="How much the run's log file has.", rich_help_panel=_OUTPUT)
+    ] = LogLevel.INFO,
     fail_under: Annotated[
         float | None,
         typer.Option(metavar="RATE", min=0, max=1, help="Exit 1 if the pass rate is lower.", rich_help_panel=_OUTPUT),
@@ -152,6 +156,7 @@ def reward(
         out=out,
         runs_dir=runs_dir,
         run_name=run_name,
+        log_level=log_level,
         fail_under=fail_under,
     )
     interrupt = Interrupt()

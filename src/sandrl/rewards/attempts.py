@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -61,6 +62,7 @@ class Attempt:
         broken: How many came while the code ran.
         is_vouched: Whether the canary has passed since.
         is_alone: Whether it runs while nothing else does.
+        queued_at: When it was ready to be handed over.
         began: When it was first handed over.
         execution: The latest.
         sandbox_id: Where it ran last.
@@ -83,6 +85,7 @@ class Attempt:
     broken: int = 0
     is_vouched: bool = False
     is_alone: bool = False
+    queued_at: float = field(default_factory=time.monotonic)
     began: float = 0.0
     execution: Execution | None = None
     sandbox_id: str | None = None

@@ -28,13 +28,15 @@ from sandrl.events import (
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.attempts import Attempt, Step, delay_seconds, is_doubtful
 from sandrl.rewards.cache import VerdictCache, VerdictNames
-from sandrl.rewards.canary import CANARY_TAG, has_passed, prepare_canary
+from sandrl.rewards.canary import has_passed, prepare_canary
+from sandrl.rewards.executions import execution_finished
 from sandrl.rewards.extraction import extract_code
 from sandrl.rewards.judge import Execution, Judge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import reward_of
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport, summarise
 from sandrl.rewards.verdict import Status, Verdict
+from sandrl.runs import CANARY_TAG
 from sandrl.sandboxes import Interrupt, Job, Launch, Level, problem_tag
 
 OnResult: TypeAlias = Callable[[ScoredCompletion], None]
@@ -174,8 +176,10 @@ class Batch:
             outcome = self._job.collect(launch, keep=True)
             verdict = self._judge.interpret(attempt.execution, outcome)
         except InfrastructureError as error:
+            self._emit(execution_finished(attempt, launch, error=error.message))
             self._fail(attempt, launch, error.message)
             return
+        self._emit(execution_finished(attempt, launch, outcome, verdict))
         if outcome.timed_out:
             # The judge has a clock of its own, so this says that it was stopped, or that the sandbox hangs.
             attempt.suspect, attempt.doubted = launch, verdict
@@ -302,6 +306,12 @@ class Batch:
                 detail=verdict.detail,
                 finished=len(self._results),
                 of=self._total,
+                sandboxes=result.sandboxes,
+                retries=result.retries,
+                reruns=result.reruns,
+                canaries=result.canaries,
+                cached=result.cached,
+                components=result.components,
             )
         )
         if attempt.leads and attempt.key is not None:

@@ -12,9 +12,6 @@ from sandrl.problems import Problem
 from sandrl.rewards.judge import Execution, Judge, Limits
 from sandrl.sandboxes import Outcome
 
-CANARY_TAG = "canary"
-"""Tag of sandboxes that run nothing but the canary."""
-
 CANARY = Problem(
     "canary", "Return the sum of two numbers.", tests=("assert add(2, 3) == 5", "assert add(-1, 1) == 0"), setup=""
 )

@@ -27,7 +27,7 @@ from sandrl.errors import (
     ServiceError,
     UsageError,
 )
-from sandrl.events import Emit, JobStarted, Warned, ignore
+from sandrl.events import Emit, JobStarted, LogLevel, Warned, all_of, ignore
 from sandrl.jsonl import STANDARD_INPUT, RowAppender
 from sandrl.problems import Completion, Problem, demo_completions, demo_problems, load_completions, load_problems
 from sandrl.rewards.cache import VerdictCache
@@ -39,7 +39,7 @@ from sandrl.rewards.policies import Components, RewardName
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport, Summary
 from sandrl.rewards.verdict import Status
-from sandrl.runs import MetricsRow, Outcome, OwnerRow, RunWriter, TrajectoryRow
+from sandrl.runs import MetricsRecorder, Outcome, OwnerRow, RunLog, RunWriter, TrajectoryRow
 from sandrl.sandboxes import Connection, Interrupt, Job, checked_job_id, connect, current_owner, new_job_id
 from sandrl.settings import RuntimeKind, Settings
 
@@ -71,6 +71,7 @@ class RewardRequest:
         out: Where to append results as they arrive.
         runs_dir: Where the run directory is made; what the settings say unless given.
         run_name: Its name.
+        log_level: How much the run's log has.
         fail_under: The pass rate below which the run fails.
     """
 
@@ -94,6 +95,7 @@ class RewardRequest:
     out: Path | None = None
     runs_dir: Path | None = None
     run_name: str | None = None
+    log_level: LogLevel = LogLevel.INFO
     fail_under: float | None = None
 
 
@@ -183,6 +185,8 @@ def run_reward(
             # The demo is there to be seen arriving out of order; its programs mostly sleep.
             concurrency = request.concurrency or max(concurrency, len(completions))
         writer = stack.enter_context(_run_directory(request, settings, connection, job_id, concurrency))
+        recorder = stack.enter_context(MetricsRecorder(writer, emit=emit))
+        tell = all_of(recorder, RunLog(writer, request.log_level), emit)
         job = Job(
             connection,
             job_id=job_id,
@@ -191,9 +195,9 @@ def run_reward(
             run_dir=writer.path,
             ledger=writer.ledger(OwnerRow.model_validate(current_owner())),
             max_lifetime_seconds=lifetime_seconds(problems, request.limits),
-            emit=emit,
+            emit=tell,
         )
-        emit(JobStarted(job_id, len(completions), min(concurrency, len(completions))))
+        tell(JobStarted(job_id, len(completions), min(concurrency, len(completions))))
 
         def keep(result: ScoredCompletion) -> None:
             writer.write_trajectory(_trajectory(result, completions[result.index], job_id))
@@ -218,11 +222,11 @@ def run_reward(
                     caching=request.caching,
                 ),
                 cache=cache,
-                emit=emit,
+                emit=tell,
                 interrupt=interrupt,
                 on_result=keep,
             )
-        writer.write_metrics(MetricsRow(job_id=job_id, step=0, metrics=_metrics(report)))
+        recorder.log(0)
         writer.finish(Outcome.INTERRUPTED if report.signal_number else Outcome.FINISHED)
         return RewardRun(request, report, writer.path, job.cleanup_error())
 
@@ -307,31 +311,8 @@ def _options(request: RewardRequest, connection: Connection, concurrency: int) -
         "packages": list(request.packages),
         "tags": list(request.tags),
         "out": None if request.out is None else str(request.out),
+        "log_level": request.log_level.value,
         "fail_under": request.fail_under,
-    }
-
-
-def _metrics(report: ScoreReport) -> dict[str, float | None]:
-    summary = report.summary
-    estimates: dict[str, float | None] = {f"pass@{k}": estimate for k, estimate in summary.pass_at_k.items()}
-    return {
-        "completions": float(summary.n),
-        "scored": float(summary.scored),
-        "unscorable": float(summary.unscorable),
-        "total_reward": summary.total_reward,
-        "mean_reward": summary.total_reward / summary.scored if summary.scored else None,
-        "pass_rate": summary.pass_rate,
-        "infrastructure": float(summary.infrastructure),
-        "no_code": float(summary.no_code),
-        "cache_hits": float(summary.cache_hits),
-        "hit_rate": summary.hit_rate,
-        "executed": float(summary.executed),
-        "executions": float(summary.executions),
-        "retries": float(summary.retries),
-        "reruns": float(summary.reruns),
-        "canaries": float(summary.canaries),
-        **estimates,
-        **{f"component/{name}": mean for name, mean in summary.components.items()},
     }
 
 

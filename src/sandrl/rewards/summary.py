@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sandrl.rewards.verdict import Status, Trust
+from sandrl.runs import pass_at_k as pass_at_k
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,27 +127,6 @@ class Summary:
         """Cache hits by completions that had code; None if none had."""
         with_code = self.executed + self.cache_hits
         return self.cache_hits / with_code if with_code else None
-
-
-def pass_at_k(n: int, c: int, k: int) -> float:
-    """The unbiased estimate of pass@k for one problem (arXiv:2107.03374, equation 1).
-
-    Args:
-        n: Samples of the problem.
-        c: How many of them passed.
-        k: How many tries are asked about; at most `n`.
-
-    Returns:
-        1 - C(n - c, k) / C(n, k): the chance that of k samples drawn from the n at least one passes.
-
-    Raises:
-        ValueError: If the numbers do not fit together.
-    """
-    if not 0 <= c <= n or not 1 <= k <= n:
-        raise ValueError(f"pass@{k} of {c} passes in {n} samples is not defined")
-    if n - c < k:
-        return 1.0
-    return 1.0 - math.prod((n - c - i) / (n - i) for i in range(k))
 
 
 def summarise(results: Sequence[ScoredCompletion], *, ks: Iterable[int] = (1, 5, 10, 100)) -> Summary:

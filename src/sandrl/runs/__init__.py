@@ -1,15 +1,27 @@
 """What a job leaves on disk: the run directory, written by one writer, read by one reader, found through one index."""
 
 from sandrl.runs.config import JobRecord, Outcome, RunConfig
+from sandrl.runs.identity import CANARY_TAG, disagreements
 from sandrl.runs.index import LATEST, RunEntry, find_run, list_runs
+from sandrl.runs.log import RunLog, logged_executions
+from sandrl.runs.measures import ExecutionStats, completion_metrics, execution_metrics, execution_stats
+from sandrl.runs.metrics import METRICS, Metric, Unit, find_metric
 from sandrl.runs.reader import Rows, RunReader, latest_attempts
-from sandrl.runs.rows import SCHEMA, MetricsRow, OwnerRow, SandboxEvent, SandboxRow, TrajectoryRow
+from sandrl.runs.recorder import MetricsRecorder, Sink
+from sandrl.runs.rows import SCHEMA, LogRow, MetricsRow, OwnerRow, SandboxEvent, SandboxRow, TrajectoryRow
+from sandrl.runs.statistics import pass_at_k
 from sandrl.runs.writer import RunLedger, RunWriter
 
 __all__ = [
+    "CANARY_TAG",
     "LATEST",
+    "METRICS",
     "SCHEMA",
+    "ExecutionStats",
     "JobRecord",
+    "LogRow",
+    "Metric",
+    "MetricsRecorder",
     "MetricsRow",
     "Outcome",
     "OwnerRow",
@@ -17,12 +29,22 @@ __all__ = [
     "RunConfig",
     "RunEntry",
     "RunLedger",
+    "RunLog",
     "RunReader",
     "RunWriter",
     "SandboxEvent",
     "SandboxRow",
+    "Sink",
     "TrajectoryRow",
+    "Unit",
+    "completion_metrics",
+    "disagreements",
+    "execution_metrics",
+    "execution_stats",
+    "find_metric",
     "find_run",
     "latest_attempts",
     "list_runs",
+    "logged_executions",
+    "pass_at_k",
 ]

@@ -17,8 +17,8 @@ from sandrl.errors import InputError
 from sandrl.jsonl import BadRow, read_rows
 from sandrl.runs.config import RunConfig, read_config
 from sandrl.runs.directory import is_running
-from sandrl.runs.rows import MetricsRow, SandboxRow, StepRow, Stored, TrajectoryRow
-from sandrl.runs.writer import METRICS, SANDBOXES, TRAJECTORIES
+from sandrl.runs.rows import LogRow, MetricsRow, SandboxRow, StepRow, Stored, TrajectoryRow
+from sandrl.runs.writer import LOG, METRICS, SANDBOXES, TRAJECTORIES
 
 RowT = TypeVar("RowT", bound=Stored)
 StepRowT = TypeVar("StepRowT", bound=StepRow)
@@ -72,6 +72,10 @@ class RunReader:
     def sandboxes(self) -> Rows[SandboxRow]:
         """Reads the ledger."""
         return self._read(SANDBOXES, SandboxRow)
+
+    def log(self) -> Rows[LogRow]:
+        """Reads the log."""
+        return self._read(LOG, LogRow)
 
     def _read(self, kind: str, model: type[RowT]) -> Rows[RowT]:
         rows: list[RowT] = []

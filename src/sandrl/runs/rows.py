@@ -145,6 +145,20 @@ class TrajectoryRow(StepRow):
     truncated: bool = False
 
 
+class LogRow(StepRow):
+    """One line of the log.
+
+    Attributes:
+        level: `debug`, `info`, `warning` or `error`.
+        event: What happened, for example `execution_finished`.
+        fields: The event's fields (`sandrl.events`).
+    """
+
+    level: str
+    event: str
+    fields: dict[Text, Json] = Field(default_factory=dict)
+
+
 class SandboxEvent(StrEnum):
     """The three lines a sandbox leaves in the ledger."""
 

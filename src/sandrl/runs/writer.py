@@ -20,9 +20,9 @@ from sandrl.jsonl import RowAppender
 from sandrl.runs.config import CONFIG_FILE, JobRecord, Outcome, RunConfig, read_config, write_whole
 from sandrl.runs.directory import checked_run_name, lock, make_run_directory
 from sandrl.runs.index import register_run
-from sandrl.runs.rows import MetricsRow, OwnerRow, SandboxEvent, SandboxRow, Stored, TrajectoryRow, now
+from sandrl.runs.rows import LogRow, MetricsRow, OwnerRow, SandboxEvent, SandboxRow, Stored, TrajectoryRow, now
 
-METRICS, TRAJECTORIES, SANDBOXES = "metrics", "trajectories", "sandboxes"
+METRICS, TRAJECTORIES, SANDBOXES, LOG = "metrics", "trajectories", "sandboxes", "log"
 
 # Shorter values occur by chance in honest text.
 _SHORTEST_SECRET = 8
@@ -124,6 +124,14 @@ class RunWriter:
             ServiceError: If the row could not be written.
         """
         self._append(SANDBOXES, row)
+
+    def write_log(self, row: LogRow) -> None:
+        """Appends a line of the log.
+
+        Raises:
+            ServiceError: If the row could not be written.
+        """
+        self._append(LOG, row)
 
     def ledger(self, owner: OwnerRow | None = None) -> RunLedger:
         """Returns the job's ledger, which writes into this run."""

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,18 @@ class Launch:
     sandbox: Sandbox = field(repr=False)
     process: Process = field(repr=False)
     launched_at: float = field(default_factory=time.monotonic)
+    launched_time: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def startup_seconds(self) -> float | None:
+        """From asking for the sandbox until it ran, by the service's clock and ours; None if it never did."""
+        started = self.sandbox.started_at
+        if started is None:
+            return None
+        if started.tzinfo is None:
+            started = started.replace(tzinfo=UTC)
+        # Clocks of two machines differ; no sandbox runs before it is asked for.
+        return max((started - self.launched_time).total_seconds(), 0.0)
 
     @property
     def sandbox_id(self) -> str | None:

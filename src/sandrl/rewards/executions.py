@@ -1,0 +1,47 @@
+"""What one execution of a completion was, as the metrics and the log of a run count it.
+
+The judge's command exits 0 on a pass and 1 on a fail. A timeout is an error of the execution wherever it was enforced,
+by the judge's clock or the service's, as it is for the SDK's own counters.
+"""
+
+from __future__ import annotations
+
+from sandrl.events import ExecutionFinished
+from sandrl.rewards.attempts import Attempt
+from sandrl.rewards.verdict import Status, Verdict
+from sandrl.sandboxes import Launch, Outcome
+
+
+def execution_finished(
+    attempt: Attempt, launch: Launch, outcome: Outcome | None = None, verdict: Verdict | None = None, error: str = ""
+) -> ExecutionFinished:
+    """The event that tells of an execution.
+
+    Args:
+        attempt: The completion.
+        launch: Its command, which has ended.
+        outcome: How it ended; None if it was lost.
+        verdict: What the judge said; None if it said nothing.
+        error: What went wrong with the sandbox.
+    """
+    startup = launch.startup_seconds
+    return ExecutionFinished(
+        task_id=attempt.completion.task_id,
+        sandbox_id=launch.sandbox_id,
+        outcome=_outcome(outcome, verdict),
+        index=attempt.index,
+        returncode=None if outcome is None else outcome.exit_code,
+        queue_seconds=launch.launched_at - attempt.queued_at if attempt.executions == 1 else None,
+        startup_seconds=startup,
+        exec_seconds=None if outcome is None else max(outcome.seconds - (startup or 0.0), 0.0),
+        judge_seconds=None if verdict is None else verdict.wall_seconds,
+        stdout_bytes=0 if verdict is None else verdict.stdout_bytes,
+        stderr_bytes=0 if verdict is None else verdict.stderr_bytes,
+        error=error,
+    )
+
+
+def _outcome(outcome: Outcome | None, verdict: Verdict | None) -> str:
+    if outcome is None or verdict is None or verdict.status in (Status.TIMEOUT, Status.INFRASTRUCTURE):
+        return "error"
+    return "success" if outcome.exit_code == 0 else "failure"

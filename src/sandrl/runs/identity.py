@@ -1,0 +1,83 @@
+"""The identity by which the numbers of a run agree, written down in docs/metrics.md and checked here.
+
+Every completion, execution and sandbox is counted in three places that are written at different moments: the rows of
+completions, the metrics, and the ledger. What does not add up is a bug of sandrl or damage to the files, never weather.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+
+from sandrl.runs.measures import completion_metrics
+from sandrl.runs.reader import RunReader
+from sandrl.runs.rows import MetricsRow, SandboxEvent, SandboxRow, TrajectoryRow
+
+CANARY_TAG = "canary"
+"""Tag of the sandboxes of known-good programs, which are no executions."""
+
+_COUNTS = ("completions", "scored", "unscorable", "no_code", "cache_hits", "executed", "executions", "retries",
+           "reruns", "canaries", "reward/total")  # fmt: skip
+
+
+def disagreements(reader: RunReader, *, is_complete: bool) -> tuple[str, ...]:
+    """What in a run does not add up.
+
+    Args:
+        reader: The run.
+        is_complete: Whether all of its jobs finished. One that was interrupted or killed may have used sandboxes for
+            completions that have no result, and one that was killed has completions that are in no metrics.
+
+    Returns:
+        One line for each sum that is wrong; none if all agree.
+    """
+    trajectories = reader.trajectories().rows
+    return (
+        *_of_completions(trajectories),
+        *_with_ledger(trajectories, reader.sandboxes().rows, is_complete=is_complete),
+        *_with_metrics(trajectories, reader.metrics().rows, is_complete=is_complete),
+    )
+
+
+def _of_completions(rows: Sequence[TrajectoryRow]) -> list[str]:
+    counts = {name: value or 0.0 for name, value in completion_metrics(rows).items()}
+    return _unequal(
+        ("completions", counts["completions"]),
+        ("executed + cache_hits + no_code", counts["executed"] + counts["cache_hits"] + counts["no_code"]),
+    ) + _unequal(
+        ("executions", counts["executions"]),
+        ("executed + retries + reruns", counts["executed"] + counts["retries"] + counts["reruns"]),
+    )
+
+
+def _with_ledger(rows: Sequence[TrajectoryRow], ledger: Sequence[SandboxRow], *, is_complete: bool) -> list[str]:
+    intents = sum(row.event is SandboxEvent.INTENT and CANARY_TAG not in row.tags for row in ledger)
+    executions = sum(row.sandboxes for row in rows)
+    if is_complete:
+        return _unequal(("sandboxes in the ledger", intents), ("executions", executions))
+    return [] if intents >= executions else [f"sandboxes in the ledger: {intents}, fewer than executions: {executions}"]
+
+
+def _with_metrics(rows: Sequence[TrajectoryRow], metrics: Sequence[MetricsRow], *, is_complete: bool) -> list[str]:
+    by_step: defaultdict[int, list[TrajectoryRow]] = defaultdict(list)
+    for row in rows:
+        by_step[row.step or 0].append(row)
+    wrong = []
+    for measured in metrics:
+        counted = completion_metrics(by_step.get(measured.step, []))
+        for name in _COUNTS:
+            value = measured.metrics.get(name)
+            if value is not None:
+                title = f"step {measured.step}: {name}"
+                wrong += _unequal((f"{title} in the metrics", value), ("in the completions", counted[name] or 0.0))
+    missing = by_step.keys() - {measured.step for measured in metrics}
+    if is_complete and missing:
+        wrong.append(f"steps with completions and without metrics: {', '.join(map(str, sorted(missing)))}")
+    return wrong
+
+
+def _unequal(one: tuple[str, float], other: tuple[str, float]) -> list[str]:
+    if math.isclose(one[1], other[1], rel_tol=1e-9, abs_tol=1e-9):
+        return []
+    return [f"{one[0]}: {one[1]:g}, but {other[0]}: {other[1]:g}"]

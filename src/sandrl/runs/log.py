@@ -1,0 +1,89 @@
+"""The log of a run: one structured line per event, in a file of its own.
+
+What a terminal shows is gone when it scrolls; the log keeps it, in a form that programs can read. Lines go through the
+run's writer, so known secrets are masked in them as everywhere else in the run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+
+from pydantic import TypeAdapter, ValidationError
+
+from sandrl import events
+from sandrl.events import LogLevel
+from sandrl.runs.rows import LogRow
+from sandrl.runs.writer import RunWriter
+
+_LEVELS: Mapping[type[events.Event], LogLevel] = {
+    events.CompletionStarted: LogLevel.DEBUG,
+    events.SandboxCreated: LogLevel.DEBUG,
+    events.SandboxStopped: LogLevel.DEBUG,
+    events.RetryScheduled: LogLevel.WARNING,
+    events.CanaryFinished: LogLevel.WARNING,
+    events.Warned: LogLevel.WARNING,
+}
+_Execution = TypeAdapter(events.ExecutionFinished)
+_EXECUTION_FIELDS = frozenset(field.name for field in dataclasses.fields(events.ExecutionFinished))
+_ORDER = tuple(LogLevel)
+
+
+class RunLog:
+    """Logs events: an `Emit`.
+
+    Args:
+        writer: The run.
+        level: What is logged: this and all that is more urgent.
+
+    Attributes:
+        step: The training step the coming lines belong to; None outside of training.
+    """
+
+    def __init__(self, writer: RunWriter, level: LogLevel = LogLevel.INFO) -> None:
+        self.step: int | None = None
+        self._writer = writer
+        self._lowest = _ORDER.index(level)
+
+    def __call__(self, event: events.Event) -> None:
+        """Logs an event.
+
+        Raises:
+            ServiceError: If the line could not be written.
+        """
+        level = _level(event)
+        if _ORDER.index(level) >= self._lowest:
+            writer = self._writer
+            row = LogRow(
+                job_id=writer.job_id,
+                rank=writer.rank,
+                step=self.step,
+                level=level.value,
+                event=_name(type(event)),
+                fields=dataclasses.asdict(event),
+            )
+            writer.write_log(row)
+
+
+def logged_executions(rows: Iterable[LogRow]) -> tuple[events.ExecutionFinished, ...]:
+    """The executions in a log, oldest first; lines of other versions that lack something are left out."""
+    executions = []
+    for row in rows:
+        if row.event == _name(events.ExecutionFinished):
+            known = {name: value for name, value in row.fields.items() if name in _EXECUTION_FIELDS}
+            try:
+                executions.append(_Execution.validate_python(known))
+            except ValidationError:
+                continue
+    return tuple(executions)
+
+
+def _level(event: events.Event) -> LogLevel:
+    if isinstance(event, events.ExecutionFinished) and event.error:
+        return LogLevel.ERROR
+    return _LEVELS.get(type(event), LogLevel.INFO)
+
+
+def _name(kind: type[events.Event]) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()

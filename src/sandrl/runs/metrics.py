@@ -1,0 +1,139 @@
+"""The names of all metrics: one registry that commands, reports and the page on metrics agree with.
+
+A name is a promise: it keeps its unit and its meaning for as long as it is here. Families of names have their variable
+part in braces (`pass@{k}`). A run may hold names that are not here, because a trainer of another version logs
+them; they are shown like the rest, without a unit.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+
+
+class Unit(StrEnum):
+    """What a metric's numbers count."""
+
+    COUNT = "count"
+    SHARE = "share"
+    """From 0 to 1."""
+    REWARD = "reward"
+    SECONDS = "seconds"
+    TOKENS = "tokens"
+    NUMBER = "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A metric.
+
+    Attributes:
+        name: Its name, or that of its family.
+        unit: What its numbers count.
+        meaning: What it measures, in one line.
+    """
+
+    name: str
+    unit: Unit
+    meaning: str
+
+
+PERCENTILES = (50, 95, 99)
+
+_LATENCIES = {
+    "startup": "from asking for a sandbox until it ran",
+    "queue": "from a completion's being ready until it was first handed to a sandbox",
+    "exec": "from the sandbox's running until its command had ended",
+    "judge": "of that, the code with all of its checks, by the clock inside the sandbox",
+}
+
+
+def _latency_metrics() -> tuple[Metric, ...]:
+    return tuple(
+        Metric(f"aviato/{part}_seconds_p{percent}", Unit.SECONDS, f"{meaning}, {percent}th percentile")
+        for part, meaning in _LATENCIES.items()
+        for percent in PERCENTILES
+    )
+
+
+REWARD_METRICS = (
+    Metric("reward/mean", Unit.REWARD, "mean reward of the scored completions"),
+    Metric("reward/std", Unit.REWARD, "standard deviation of their rewards"),
+    Metric("reward/total", Unit.REWARD, "sum of their rewards"),
+    Metric("reward/groups", Unit.COUNT, "groups: problems with at least two scored completions in the step"),
+    Metric("reward/zero_variance_groups", Unit.COUNT, "of these, groups whose rewards are all equal: no gradient"),
+    Metric("pass_rate", Unit.SHARE, "passed by scored completions"),
+    Metric("pass@{k}", Unit.SHARE, "unbiased estimate of pass@k over problems with at least k scored completions"),
+    Metric("component/{name}", Unit.REWARD, "mean of what is rewarded besides, such as `format`; not in the reward"),
+)
+
+COMPLETION_METRICS = (
+    Metric("completions", Unit.COUNT, "completions with a result"),
+    Metric("scored", Unit.COUNT, "of these, completions with a reward"),
+    Metric("unscorable", Unit.COUNT, "of these, completions without one"),
+    Metric("unscorable_share", Unit.SHARE, "unscorable by completions"),
+    Metric("status/{status}", Unit.COUNT, "completions with that status"),
+    Metric("no_code", Unit.COUNT, "completions that had nothing to run"),
+    Metric("cache_hits", Unit.COUNT, "completions that got the verdict of an identical one"),
+    Metric("hit_rate", Unit.SHARE, "cache hits by completions that had code"),
+    Metric("executed", Unit.COUNT, "completions that were handed to a sandbox"),
+    Metric("executions", Unit.COUNT, "in how many sandboxes these were run, or tried to"),
+    Metric("retries", Unit.COUNT, "executions that followed one whose sandbox failed"),
+    Metric("reruns", Unit.COUNT, "executions repeated for another reason: alone, or in one process"),
+    Metric("canaries", Unit.COUNT, "runs of a known-good program to find out whom to blame"),
+)
+
+SANDBOX_METRICS = (
+    Metric("aviato/sandboxes_created", Unit.COUNT, "sandboxes that came to be; canaries and warm-ups are left out"),
+    Metric("aviato/executions", Unit.COUNT, "commands run in them, or tried to"),
+    Metric("aviato/exec_successes", Unit.COUNT, "commands that exited 0: the checks passed"),
+    Metric("aviato/exec_failures", Unit.COUNT, "commands that exited otherwise"),
+    Metric("aviato/exec_errors", Unit.COUNT, "commands that brought no exit code: timeouts, lost sandboxes"),
+    Metric("aviato/success_rate", Unit.SHARE, "successes by executions"),
+    Metric("aviato/error_rate", Unit.SHARE, "errors by executions"),
+    Metric("aviato/avg_execs_per_sandbox", Unit.NUMBER, "commands per sandbox, on average"),
+    Metric("aviato/min_execs_per_sandbox", Unit.COUNT, "fewest commands in one sandbox"),
+    Metric("aviato/max_execs_per_sandbox", Unit.COUNT, "most commands in one sandbox: runaway tool calls"),
+    *_latency_metrics(),
+    Metric("aviato/sandbox_seconds", Unit.SECONDS, "how long sandboxes were held, summed: startup and exec"),
+)
+
+TRAINER_METRICS = (
+    Metric("loss", Unit.NUMBER, "the trainer's loss; around 0 for GRPO, whose advantages have mean 0"),
+    Metric("grad_norm", Unit.NUMBER, "norm of the gradient before clipping"),
+    Metric("learning_rate", Unit.NUMBER, "the learning rate of the step"),
+    Metric("kl", Unit.NUMBER, "divergence from the reference model; only with a beta above 0"),
+    Metric("entropy", Unit.NUMBER, "mean entropy of the policy's tokens"),
+    Metric("num_tokens", Unit.TOKENS, "tokens processed since the start"),
+    Metric("epoch", Unit.NUMBER, "passes over the problems since the start"),
+    Metric("completions/{statistic}", Unit.TOKENS, "lengths of the completions, as TRL logs them: `mean_length`, …"),
+    Metric("clip_ratio/{statistic}", Unit.SHARE, "share of clipped tokens, as TRL logs it"),
+    Metric("step_seconds", Unit.SECONDS, "wall time of the step"),
+    Metric("reward_seconds", Unit.SECONDS, "of that, time spent waiting for rewards"),
+    Metric("held_out/pass_rate", Unit.SHARE, "pass rate on held-out problems"),
+    Metric("held_out/pass@{k}", Unit.SHARE, "pass@k on held-out problems"),
+)
+
+METRICS = (*REWARD_METRICS, *COMPLETION_METRICS, *SANDBOX_METRICS, *TRAINER_METRICS)
+"""All of them, in the order in which they are shown."""
+
+
+def find_metric(name: str) -> Metric | None:
+    """The metric a name belongs to; None if the registry does not have it."""
+    for pattern, metric in _patterns():
+        if pattern.fullmatch(name):
+            return metric
+    return None
+
+
+def shown_order(name: str) -> tuple[int, str]:
+    """A sort key: the order of the registry, then names it does not have."""
+    metric = find_metric(name)
+    return (len(METRICS) if metric is None else METRICS.index(metric), name)
+
+
+@cache
+def _patterns() -> tuple[tuple[re.Pattern[str], Metric], ...]:
+    return tuple((re.compile(re.sub(r"\\{\w+\\}", ".+", re.escape(metric.name))), metric) for metric in METRICS)

@@ -1,0 +1,93 @@
+"""The numbers of real runs agree: finished, interrupted, and killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from sandrl.rewards import RewardRequest, run_reward
+from sandrl.runs import RunReader, completion_metrics, disagreements, logged_executions
+from sandrl.sandboxes import Interrupt
+from sandrl.settings import RuntimeKind, Settings
+
+PROBLEM = {"task_id": "inc", "prompt": "Add one.", "tests": ["assert f(1) == 2", "assert f(2) == 3"]}
+RIGHT, WRONG = "def f(x):\n    return x + 1\n", "def f(x):\n    return x\n"
+SLOW = "import time\ntime.sleep(1.5)\n"
+
+
+def request(tmp_path: Path, codes: list[str], **options: object) -> RewardRequest:
+    (tmp_path / "p.jsonl").write_text(json.dumps(PROBLEM) + "\n", encoding="utf-8")
+    rows = [json.dumps({"task_id": "inc", "code" if code else "completion": code or "No."}) + "\n" for code in codes]
+    (tmp_path / "c.jsonl").write_text("".join(rows), encoding="utf-8")
+    return RewardRequest(
+        completions=str(tmp_path / "c.jsonl"),
+        problems=str(tmp_path / "p.jsonl"),
+        runtime=RuntimeKind.LOCAL,
+        runs_dir=tmp_path / "runs",
+        concurrency=2,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def test_of_a_run_that_finished_everything_agrees(settings: Settings, tmp_path: Path) -> None:
+    finished = run_reward(request(tmp_path, [RIGHT, RIGHT, WRONG, "", "def f(x: return"]), settings)
+    reader = RunReader(finished.run_dir)
+    assert disagreements(reader, is_complete=True) == ()
+    [metrics] = reader.metrics().rows
+    counted = {name: metrics.metrics[name] for name in ("completions", "executed", "cache_hits", "no_code")}
+    assert counted == {"completions": 5, "executed": 3, "cache_hits": 1, "no_code": 1}
+    assert metrics.metrics["aviato/executions"] == metrics.metrics["executions"] == 3
+    assert metrics.metrics["aviato/sandboxes_created"] == 3
+    assert (metrics.metrics["aviato/exec_successes"], metrics.metrics["aviato/exec_failures"]) == (1, 2)
+    assert len(logged_executions(reader.log().rows)) == 3
+    for part in ("startup", "queue", "exec", "judge"):
+        assert metrics.metrics[f"aviato/{part}_seconds_p50"] is not None
+    assert finished.report.summary.pass_rate == metrics.metrics["pass_rate"]
+
+
+def test_a_timeout_is_an_error_of_its_execution(settings: Settings, tmp_path: Path) -> None:
+    from sandrl.rewards import Limits
+
+    hanging = request(tmp_path, ["import time\ntime.sleep(60)"], limits=Limits(timeout_seconds=0.5))
+    [metrics] = RunReader(run_reward(hanging, settings).run_dir).metrics().rows
+    assert (metrics.metrics["aviato/exec_errors"], metrics.metrics["status/timeout"]) == (1, 1)
+
+
+def test_of_an_interrupted_run_what_was_finished_agrees(settings: Settings, tmp_path: Path) -> None:
+    interrupt = Interrupt()
+    codes = [f"{SLOW}{RIGHT}# {number}" for number in range(8)]
+    for seconds in (2.2, 2.4):
+        threading.Timer(seconds, interrupt.request, [signal.SIGINT]).start()
+    finished = run_reward(request(tmp_path, codes), settings, interrupt=interrupt)
+    assert finished.report.unfinished
+    reader = RunReader(finished.run_dir)
+    assert disagreements(reader, is_complete=False) == ()
+    [metrics] = reader.metrics().rows
+    assert metrics.metrics["completions"] == len(reader.trajectories().rows)
+    assert reader.config.jobs[0].outcome == "interrupted"
+
+
+def test_of_a_killed_run_what_was_saved_agrees(settings: Settings, tmp_path: Path) -> None:
+    codes = [f"{RIGHT}# {number}" for number in range(400)]
+    wanted = request(tmp_path, codes)
+    words = [
+        "reward", wanted.completions, "--problems", wanted.problems, "--runtime", "local", "--concurrency", "2",
+        "--runs-dir", tmp_path / "runs", "--run-name", "killed",
+    ]  # fmt: skip
+    command = [sys.executable, "-m", "sandrl", *map(str, words)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        for _ in range(5):
+            process.stdout.readline()
+        os.kill(process.pid, signal.SIGKILL)
+    reader = RunReader(tmp_path / "runs" / "killed")
+    rows = reader.trajectories().rows
+    assert 5 <= len(rows) < 400
+    assert disagreements(reader, is_complete=False) == ()
+    assert completion_metrics(rows)["pass_rate"] == 1.0
+    assert reader.metrics().rows == ()

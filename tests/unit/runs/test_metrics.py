@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import math
+import threading
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandrl.errors import ServiceError
+from sandrl.events import CompletionFinished, Event, ExecutionFinished, LogLevel, RetryScheduled, Warned
+from sandrl.runs import (
+    ExecutionStats,
+    MetricsRecorder,
+    RunLog,
+    RunReader,
+    RunWriter,
+    TrajectoryRow,
+    completion_metrics,
+    disagreements,
+    execution_metrics,
+    find_metric,
+    logged_executions,
+)
+from sandrl.runs.statistics import deviation, mean, percentile
+
+
+def completion(task_id: str = "t", reward: float | None = 1.0, **fields: Any) -> CompletionFinished:
+    status = "infrastructure" if reward is None else "passed" if reward == 1.0 else "failed"
+    defaults: dict[str, Any] = {
+        "index": 0, "id": "c", "task_id": task_id, "status": status, "reward": reward, "passed": int(reward == 1.0),
+        "total": 1, "duration_seconds": 0.1, "detail": "", "finished": 1, "of": 1, "sandboxes": 1,
+    }  # fmt: skip
+    return CompletionFinished(**{**defaults, **fields})
+
+
+def execution(sandbox_id: str | None = "s-1", outcome: str = "success", **fields: Any) -> ExecutionFinished:
+    return ExecutionFinished("t", sandbox_id, outcome, **fields)
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> RunWriter:
+    return RunWriter.create(tmp_path, command="reward", job_id="job-1", name="run", secrets=["sk-0123456789"])
+
+
+def test_the_ten_metrics_count_commands_and_sandboxes() -> None:
+    values = execution_metrics(
+        [execution("a"), execution("a", "failure"), execution("a", "error"), execution("b"), execution(None, "error")]
+    )
+    assert {name: values[f"aviato/{name}"] for name in (
+        "sandboxes_created", "executions", "exec_successes", "exec_failures", "exec_errors", "success_rate",
+        "error_rate", "avg_execs_per_sandbox", "min_execs_per_sandbox", "max_execs_per_sandbox",
+    )} == {
+        "sandboxes_created": 2, "executions": 5, "exec_successes": 2, "exec_failures": 1, "exec_errors": 2,
+        "success_rate": 0.4, "error_rate": 0.4, "avg_execs_per_sandbox": 2, "min_execs_per_sandbox": 1,
+        "max_execs_per_sandbox": 3,
+    }  # fmt: skip
+
+
+def test_where_nothing_ran_there_are_counts_and_no_rates() -> None:
+    values = execution_metrics([])
+    assert values["aviato/executions"] == values["aviato/sandboxes_created"] == 0
+    assert values["aviato/success_rate"] is values["aviato/exec_seconds_p50"] is None
+    assert values["aviato/max_execs_per_sandbox"] is None
+
+
+def test_rewards_leave_out_what_could_not_be_scored() -> None:
+    values = completion_metrics([completion(reward=1.0), completion(reward=0.0), completion(reward=None)])
+    assert (values["reward/mean"], values["reward/std"], values["pass_rate"]) == (0.5, 0.5, 0.5)
+    assert (values["completions"], values["scored"], values["unscorable_share"]) == (3, 2, pytest.approx(1 / 3))
+
+
+def test_a_group_without_variance_has_no_gradient_and_is_counted() -> None:
+    rewards = {"same": [1.0, 1.0, None], "mixed": [1.0, 0.0], "alone": [0.0]}
+    values = completion_metrics([completion(task, reward) for task, each in rewards.items() for reward in each])
+    assert (values["reward/groups"], values["reward/zero_variance_groups"]) == (2, 1)
+
+
+def test_every_name_that_is_written_is_in_the_registry() -> None:
+    values = {**completion_metrics([completion(components={"format": 0.1})]), **execution_metrics([execution()])}
+    assert [name for name in values if find_metric(name) is None] == []
+    assert find_metric("nonsense") is None
+
+
+def test_a_row_and_an_event_give_the_same_metrics() -> None:
+    event = completion(reward=0.0, retries=1, reruns=1, canaries=2, sandboxes=3, components={"length": -0.5})
+    row = TrajectoryRow(job_id="job-1", **asdict(event))
+    assert completion_metrics([row]) == completion_metrics([event])
+
+
+@given(st.lists(st.floats(0, 100), min_size=1), st.floats(1, 100))
+def test_a_percentile_is_a_value_that_so_many_do_not_exceed(values: list[float], percent: float) -> None:
+    found = percentile(values, percent)
+    assert found in values
+    assert sum(value <= found for value in values) >= len(values) * percent / 100 - 1e-9
+    assert sum(value < found for value in values) < len(values) * percent / 100 + 1e-9
+
+
+def test_statistics_of_nothing_are_none_not_zero() -> None:
+    assert mean([]) is deviation([]) is percentile([], 50) is None
+
+
+def test_each_step_counts_anew_unless_told_otherwise(writer: RunWriter) -> None:
+    with writer, MetricsRecorder(writer) as recorder:
+        for step, reset in ((0, True), (1, False), (2, True)):
+            recorder(completion())
+            recorder(execution(f"s-{step}"))
+            recorder.log(step, {"loss": 0.5}, reset=reset)
+    rows = RunReader(writer.path).metrics().rows
+    assert [row.metrics["completions"] for row in rows] == [1, 1, 2]
+    assert [row.metrics["aviato/executions"] for row in rows] == [1, 1, 2]
+    assert all(row.metrics["loss"] == 0.5 for row in rows)
+
+
+def test_a_crash_loses_no_number(writer: RunWriter) -> None:
+    def crash() -> None:
+        with writer, MetricsRecorder(writer) as recorder:
+            recorder.log(4)
+            recorder(completion())
+            raise RuntimeError("out of memory")
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        crash()
+    rows = RunReader(writer.path).metrics().rows
+    assert [(row.step, row.metrics.get("completions")) for row in rows] == [(4, None), (5, 1)]
+
+
+def test_a_disk_that_is_full_at_the_end_is_told_and_covers_no_other_error(writer: RunWriter) -> None:
+    told: list[Event] = []
+    (writer.path / "metrics.jsonl").symlink_to("/dev/full")
+    recorder = MetricsRecorder(writer, emit=told.append)
+    recorder(completion())
+    with pytest.raises(ServiceError, match="No space"):
+        recorder.log(0)
+    recorder(completion())
+    recorder.close()
+    assert [isinstance(event, Warned) and "the last metrics are lost" in event.message for event in told] == [True]
+
+
+def test_the_statistics_of_each_sandbox_are_kept_until_the_step_ends() -> None:
+    recorder = MetricsRecorder()
+    for event in (execution("a"), execution("a", "error"), execution("b", "failure")):
+        recorder(event)
+    assert recorder.execution_stats() == {
+        "a": ExecutionStats(total=2, successes=1, errors=1),
+        "b": ExecutionStats(total=1, failures=1),
+    }
+    recorder.log(0)
+    assert recorder.execution_stats() == {}
+
+
+def test_sinks_are_told_what_is_written() -> None:
+    told: list[tuple[int, float | None]] = []
+    recorder = MetricsRecorder(sinks=[lambda step, values: told.append((step, values["pass_rate"]))])
+    recorder(completion())
+    recorder.log(7)
+    assert told == [(7, 1.0)]
+
+
+def test_threads_can_share_a_recorder() -> None:
+    recorder = MetricsRecorder()
+    threads = [threading.Thread(target=lambda: [recorder(execution()) for _ in range(500)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert recorder.values()["aviato/executions"] == 2000
+
+
+def test_each_execution_is_one_line_of_the_log_without_secrets(writer: RunWriter) -> None:
+    done = execution(returncode=1, stdout_bytes=7, error="the key sk-0123456789 was refused", exec_seconds=0.5)
+    with writer:
+        log = RunLog(writer)
+        log.step = 3
+        log(done)
+    [row] = RunReader(writer.path).log().rows
+    assert (row.level, row.event, row.step) == ("error", "execution_finished", 3)
+    assert row.fields["stdout_bytes"] == 7
+    assert row.fields["error"] == "the key [secret] was refused"
+    assert logged_executions([row]) == (replace(done, error="the key [secret] was refused"),)
+
+
+@pytest.mark.parametrize(("level", "lines"), [("debug", 3), ("info", 3), ("warning", 2), ("error", 1)])
+def test_the_level_decides_what_is_logged(writer: RunWriter, level: str, lines: int) -> None:
+    with writer:
+        log = RunLog(writer, LogLevel(level))
+        for event in (execution(), RetryScheduled(0, 2, 3, "lost"), execution(None, "error", error="no sandbox")):
+            log(event)
+    assert len(RunReader(writer.path).log().rows) == lines
+
+
+def test_a_log_line_of_another_version_is_passed_over(writer: RunWriter) -> None:
+    with writer:
+        RunLog(writer)(execution())
+    file = writer.path / "log.jsonl"
+    file.write_text(file.read_text() + file.read_text().replace('"outcome"', '"ending"').replace('"t"', "null"))
+    assert len(logged_executions(RunReader(writer.path).log().rows)) == 1
+
+
+def row(index: int, **fields: Any) -> TrajectoryRow:
+    defaults = {
+        "job_id": "job-1", "id": "c", "task_id": "t", "reward": 1.0, "status": "passed", "duration_seconds": 0.1,
+    }  # fmt: skip
+    return TrajectoryRow(**{**defaults, "index": index, **fields})
+
+
+def test_numbers_that_disagree_are_named(writer: RunWriter) -> None:
+    with writer, MetricsRecorder(writer) as recorder:
+        writer.write_trajectory(row(0, sandboxes=1))
+        writer.write_trajectory(row(1, sandboxes=2))
+        writer.ledger().intend("1", ["canary"])
+        writer.ledger().intend("2", [])
+        recorder(completion())
+        recorder.log(0)
+    lines = disagreements(RunReader(writer.path), is_complete=True)
+    assert "executions: 3, but executed + retries + reruns: 2" in lines
+    assert "sandboxes in the ledger: 1, but executions: 3" in lines
+    assert "step 0: completions in the metrics: 1, but in the completions: 2" in lines
+
+
+def test_values_that_are_no_numbers_stay_what_they_are(writer: RunWriter) -> None:
+    with writer, MetricsRecorder(writer) as recorder:
+        recorder.log(0, {"loss": math.nan})
+    [written] = RunReader(writer.path).metrics().rows
+    assert math.isnan(written.metrics["loss"] or 0)
