@@ -259,3 +259,37 @@ class Warned(Event):
 
     message: str
     hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyBuilding(Event):
+    """A policy is being made.
+
+    Attributes:
+        name: Its name.
+        stage: What it learns from.
+        step: The step in that stage, from 1.
+        right: The share of right answers it samples by now; None where it was not measured.
+    """
+
+    name: str
+    stage: str
+    step: int
+    right: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyReady(Event):
+    """A policy can be loaded.
+
+    Attributes:
+        name: Its name.
+        path: Its directory.
+        seconds: How long it took.
+        cached: Whether it was there already.
+    """
+
+    name: str
+    path: str
+    seconds: float
+    cached: bool

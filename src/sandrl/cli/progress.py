@@ -70,6 +70,11 @@ def remark(event: events.Event) -> str | None:
             return f"stopping: finishing {count} in flight, starting no more; Ctrl-C again cancels them"
         case events.StopRequested(cancel=True, in_flight=count):
             return f"cancelling {count} in flight and cleaning up"
+        case events.PolicyBuilding(name, stage, step, right):
+            measured = "" if right is None else f", {right:.0%} right"
+            return f"Policy: {name}, learning from {stage}, step {step}{measured}"
+        case events.PolicyReady(name, path, seconds, cached=False):
+            return f"Policy: {name}, made in {seconds:.0f} s, kept in {path}"
         case events.Warned(message, hint):
             return f"warning: {message}" + (f"\n  hint: {hint}" if hint else "")
         case _:

@@ -4,12 +4,13 @@ from sandrl.problems.completions import Completion, LoadedCompletions, load_comp
 from sandrl.problems.demo import demo_completions, demo_problems
 from sandrl.problems.loading import LoadedProblems, load_problems
 from sandrl.problems.problem import EXIT_STATUS, Case, Problem
-from sandrl.problems.prompts import ANSWER_INSTRUCTION, Prompt, chat_prompt, render_prompt
+from sandrl.problems.prompts import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Prompt, chat_prompt, render_prompt
 from sandrl.problems.references import reference_completions
 
 __all__ = [
     "ANSWER_INSTRUCTION",
     "EXIT_STATUS",
+    "SUBMIT_INSTRUCTION",
     "Case",
     "Completion",
     "LoadedCompletions",

@@ -18,6 +18,9 @@ SHOWN_TESTS = 1
 ANSWER_INSTRUCTION = "Solve the task in Python. Reply with the code only, between <answer> and </answer>."
 """The system message: what a model is told about the form of its answer, for training and evaluation alike."""
 
+SUBMIT_INSTRUCTION = "Solve the task in Python. Submit the code with the tool submit_solution."
+"""The system message where answers are given through a tool, `submit_solution(code)`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prompt:

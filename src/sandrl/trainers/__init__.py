@@ -1,0 +1,1 @@
+"""Training and evaluating policies on sandbox rewards."""

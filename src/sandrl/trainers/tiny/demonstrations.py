@@ -1,0 +1,92 @@
+"""Conversations that the tiny policy is shown: problems to train on, answered in text or through a tool."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sandrl.problems.prompts import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, chat_prompt
+from sandrl.problems.tiny import KINDS, Task
+
+LAST_WORD = "Done."
+"""What the policy says when its solution is submitted."""
+
+
+def _tool(name: str, *parameters: str) -> dict[str, Any]:
+    properties = {parameter: {"type": "string"} for parameter in parameters}
+    function = {"name": name, "parameters": {"type": "object", "properties": properties}}
+    return {"type": "function", "function": function}
+
+
+_SUBMIT = _tool("submit_solution", "code")
+_EXECUTE = _tool("execute_code", "code")
+_OTHERS = (_tool("bash", "command"), _tool("read_file", "path"), _tool("write_file", "path", "content"))
+# The policy meets every choice of tools that the commands offer, in either order.
+TOOLS: tuple[list[dict[str, Any]], ...] = (
+    [_SUBMIT],
+    [_EXECUTE, _SUBMIT],
+    [_SUBMIT, _EXECUTE],
+    [_EXECUTE, _SUBMIT, *_OTHERS],
+    [_SUBMIT, _EXECUTE, *_OTHERS],
+)
+# What a tool may say is for the tool to decide; the policy learns to be done whatever it is.
+_OBSERVATIONS = ("passed", "failed", "All 3 checks passed.", "1 of 3 checks passed.", "Submitted.", "error: timeout")
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """A conversation, and what the policy may use.
+
+    Attributes:
+        messages: All of it; the policy learns every message of the assistant.
+        tools: The tools it is offered; None in a conversation without.
+    """
+
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]] | None = None
+
+
+def answer_in_text(task: Task, *, right: bool = True) -> Demonstration:
+    """A problem answered between `<answer>` and `</answer>`."""
+    prompt = chat_prompt(task.to_problem(), instruction=ANSWER_INSTRUCTION)
+    return Demonstration([*prompt, {"role": "assistant", "content": answer_text(task, right=right)}])
+
+
+def answer_with_tool(task: Task, choice: random.Random, *, right: bool = True) -> Demonstration:
+    """A problem whose answer is submitted through a tool, and the end of the conversation."""
+    prompt = chat_prompt(task.to_problem(), instruction=SUBMIT_INSTRUCTION)
+    code = task.right if right else task.wrong
+    call = {"type": "function", "function": {"name": "submit_solution", "arguments": {"code": code}}}
+    messages: list[dict[str, Any]] = [
+        *prompt,
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "name": "submit_solution", "content": choice.choice(_OBSERVATIONS)},
+        {"role": "assistant", "content": LAST_WORD},
+    ]
+    return Demonstration(messages, choice.choice(TOOLS))
+
+
+def answer_text(task: Task, *, right: bool = True) -> str:
+    """What the policy should write where it answers in text."""
+    return f"<answer>\n{task.right if right else task.wrong}</answer>"
+
+
+class MuddledTeacher:
+    """Right on each kind of task with one of two chances, and else wrong in that kind's one way.
+
+    Args:
+        chances: The two, by kind in turn.
+        choice: Where chance comes from.
+    """
+
+    def __init__(self, chances: Sequence[float], choice: random.Random) -> None:
+        kinds = list(KINDS)
+        choice.shuffle(kinds)
+        self._chance = {kind.name: chances[place % len(chances)] for place, kind in enumerate(kinds)}
+        self._choice = choice
+
+    def is_right(self, task: Task) -> bool:
+        """Whether the teacher gives the right answer this time."""
+        return self._choice.random() < self._chance[task.kind.name]

@@ -1,0 +1,180 @@
+"""Makes the tiny policy, or finds the one that was made before.
+
+The design decision: a policy lies under the name of its recipe, next to digests of its files, and appears there in one
+step. Whoever finds it whole uses it; whoever does not, makes it again. A lock only keeps two processes from making the
+same policy at once, it does not keep anything true.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from sandrl.errors import InputError, SandrlError
+from sandrl.events import Emit, PolicyBuilding, PolicyReady, ignore
+from sandrl.extras import require
+from sandrl.settings import private_directory
+from sandrl.trainers.tiny.model import make_model
+from sandrl.trainers.tiny.recipe import EXTRA, Recipe
+from sandrl.trainers.tiny.tokenizer import train_tokenizer
+from sandrl.trainers.tiny.warmup import warm_up
+
+NAME = "tiny"
+"""What the policy is called where a model is asked for."""
+
+MANIFEST = "tiny_policy.json"
+"""The file with the recipe and the digests of all others."""
+
+
+def tiny_policy(cache_dir: Path, *, seed: int = 0, emit: Emit = ignore) -> Path:
+    """Finds the tiny policy in the cache, or makes it there, which takes about half a minute.
+
+    Args:
+        cache_dir: The user's cache directory.
+        seed: Decides everything about it.
+        emit: Told what happens.
+
+    Returns:
+        A directory that `from_pretrained` of transformers loads model and tokenizer from; not to be written to.
+
+    Raises:
+        MissingExtraError: If what it is made with is not installed.
+        SandrlError: If the cache cannot be written.
+    """
+    began = time.monotonic()
+    recipe = Recipe(seed=seed)
+    folder = _folder(cache_dir)
+    directory = folder / f"{NAME}-{seed}-{recipe.digest}"
+    is_cached = is_whole(directory)
+    if not is_cached:
+        with _locked(folder / f".{directory.name}.lock"):
+            # Another process may have made it while this one waited.
+            is_cached = is_whole(directory)
+            if not is_cached:
+                _replace(directory, recipe, emit)
+    emit(PolicyReady(NAME, str(directory), time.monotonic() - began, is_cached))
+    return directory
+
+
+def copy_tiny_policy(target: Path, cache_dir: Path, *, seed: int = 0, emit: Emit = ignore) -> None:
+    """Puts the tiny policy into a directory of the user's.
+
+    Args:
+        target: Where to; it must not exist, or be empty.
+        cache_dir: The user's cache directory.
+        seed: Decides everything about the policy.
+        emit: Told what happens.
+
+    Raises:
+        InputError: If there is something already, or the directory cannot be made.
+        MissingExtraError: If what it is made with is not installed.
+        SandrlError: If the cache cannot be written.
+    """
+    try:
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise InputError("exists already and is not empty", path=target, hint="choose another directory")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary:
+            policy = shutil.copytree(tiny_policy(cache_dir, seed=seed, emit=emit), Path(temporary, NAME))
+            for path in policy.iterdir():
+                path.chmod(0o666 & ~_umask())
+            policy.rename(target)
+    except OSError as error:
+        raise InputError(f"cannot be made: {error.strerror}", path=target) from error
+
+
+def is_whole(directory: Path) -> bool:
+    """Whether a policy is there with every byte it was made with."""
+    try:
+        digests = json.loads((directory / MANIFEST).read_bytes())["files"]
+        return bool(digests) and all(_digest(directory / name) == digest for name, digest in digests.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _folder(cache_dir: Path) -> Path:
+    try:
+        folder = private_directory(cache_dir) / "policies"
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise SandrlError(f"{folder}: cannot be made: {error.strerror}", hint=_OTHER_CACHE) from error
+    except SandrlError as error:
+        raise SandrlError(error.message, hint=_OTHER_CACHE) from error
+    return folder
+
+
+_OTHER_CACHE = "set SANDRL_CACHE_DIR to a directory of your own"
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Holds a lock that the kernel gives back however the process ends."""
+    with path.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _replace(directory: Path, recipe: Recipe, emit: Emit) -> None:
+    """Makes the policy next to its place and moves it there; the caller holds its lock."""
+    for leftover in directory.parent.glob(f".{directory.name}.making-*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{directory.name}.making-", dir=directory.parent) as temporary:
+            made = Path(temporary, NAME)
+            made.mkdir()
+            _make(made, recipe, emit)
+            digests = {path.name: _digest(path) for path in sorted(made.iterdir())}
+            manifest = {"recipe": asdict(recipe), "files": digests}
+            (made / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+            if directory.exists():
+                directory.rename(Path(temporary, "damaged"))
+            made.rename(directory)
+    except OSError as error:
+        message = f"{directory}: the tiny policy cannot be saved: {error.strerror}"
+        raise SandrlError(message, hint=_OTHER_CACHE) from error
+
+
+def _make(directory: Path, recipe: Recipe, emit: Emit) -> None:
+    """Makes the policy in a directory, without a trace in the state of the libraries."""
+    torch = require("torch", extra=EXTRA)
+    logging = require("transformers.utils.logging", extra=EXTRA)
+
+    def tell(stage: str, step: int, right: float | None) -> None:
+        emit(PolicyBuilding(NAME, stage, step, right))
+
+    threads = torch.get_num_threads()
+    has_bars = logging.is_progress_bar_enabled()
+    # More threads are no faster for a model this small, and would change its last digits with the machine.
+    torch.set_num_threads(1)
+    logging.disable_progress_bar()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(recipe.seed)
+            tokenizer = train_tokenizer(recipe)
+            model = make_model(recipe, tokenizer)
+            warm_up(model, tokenizer, recipe, tell)
+        model.save_pretrained(directory)
+        tokenizer.save_pretrained(directory)
+    finally:
+        torch.set_num_threads(threads)
+        if has_bars:
+            logging.enable_progress_bar()
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

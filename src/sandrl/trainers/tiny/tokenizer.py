@@ -1,0 +1,77 @@
+"""The tokenizer of the tiny policy: byte-level BPE, trained on the conversations it will have.
+
+The design decision: bytes, so that any text can be encoded (a file name, an error message), and single digits, so that
+27 and 72 share what they are made of. Everything else is what the conversations are full of.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+from sandrl.extras import require
+from sandrl.problems.prompts import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION
+from sandrl.problems.tiny import tasks
+from sandrl.trainers.tiny.chat import CHAT_TEMPLATE, END, PADDING, RESPONSE_TEMPLATE, START
+from sandrl.trainers.tiny.demonstrations import answer_in_text, answer_with_tool
+from sandrl.trainers.tiny.recipe import EXTRA, Recipe
+
+PHRASES = (
+    *("system\n", "user\n", "assistant\n", "tool\n"),
+    *(ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION),
+    *("\n\nYour code should pass this test:\n\n```python\nassert ", "\n```", ": it returns "),
+    *("<answer>\n", "\n</answer>", "<tool_call>\n<function=", "</function>\n</tool_call>"),
+    *("<parameter=code>\n", "\n</parameter>\n", "Tools:"),
+    *("submit_solution", "execute_code", "\nbash(command)", "\nread_file(path)", "\nwrite_file(path, content)"),
+)
+"""What conversations always say in the same words; a token each, which makes them half as long."""
+
+
+def train_tokenizer(recipe: Recipe) -> Any:
+    """Trains the tokenizer.
+
+    Returns:
+        A `transformers` tokenizer with chat template and response template, ready to be saved.
+    """
+    tokenizers = require("tokenizers", extra=EXTRA)
+    transformers = require("transformers", extra=EXTRA)
+    inner = tokenizers.Tokenizer(tokenizers.models.BPE())
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(
+        [
+            tokenizers.pre_tokenizers.Split(tokenizers.Regex(r" ?\d"), behavior="isolated"),
+            tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
+    )
+    inner.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=recipe.vocabulary,
+        special_tokens=[PADDING, START, END],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    inner.train_from_iterator(_corpus(), trainer)
+    inner.add_tokens(list(PHRASES))
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        eos_token=END,
+        pad_token=PADDING,
+        additional_special_tokens=[START],
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+        model_max_length=recipe.positions,
+    )
+    tokenizer.chat_template = CHAT_TEMPLATE
+    tokenizer.response_template = RESPONSE_TEMPLATE
+    return tokenizer
+
+
+def _corpus() -> list[str]:
+    """What the conversations say, without the phrases, which are tokens already."""
+    choice = random.Random(0)
+    texts = []
+    for task in tasks("train"):
+        spoken = answer_in_text(task).messages + answer_with_tool(task, choice).messages
+        texts += [message["content"] for message in spoken] + [task.right, task.wrong]
+    phrases = re.compile("|".join(re.escape(phrase) for phrase in PHRASES))
+    return [part for text in texts for part in phrases.split(text) if part]

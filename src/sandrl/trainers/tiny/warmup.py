@@ -1,0 +1,154 @@
+"""The warm start: supervised, short, and muddled at its end, so that rewards have something left to teach.
+
+The design decision: first only right answers, then a muddled teacher. Muddle from the start teaches nothing, and a
+policy that is always right has no use for rewards.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from sandrl.extras import require
+from sandrl.problems.tiny import Task, tasks
+from sandrl.trainers.tiny.demonstrations import (
+    Demonstration,
+    MuddledTeacher,
+    answer_in_text,
+    answer_text,
+    answer_with_tool,
+)
+from sandrl.trainers.tiny.recipe import EXTRA, Recipe
+
+IGNORED = -100
+"""The label of a token that the policy does not learn."""
+
+_LONGEST_ANSWER = 48
+
+Tell: TypeAlias = Callable[[str, int, float | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A conversation as tokens.
+
+    Attributes:
+        tokens: All of them, T.
+        labels: What is learned at each, T; `IGNORED` outside of the assistant's messages.
+    """
+
+    tokens: list[int]
+    labels: list[int]
+
+
+def warm_up(model: Any, tokenizer: Any, recipe: Recipe, tell: Tell) -> None:
+    """Trains a fresh model until it is the tiny policy.
+
+    Args:
+        model: Is changed in place.
+        tokenizer: Its tokenizer.
+        recipe: How.
+        tell: Told the stage, the step in it and, where it was measured, the share of right answers.
+    """
+    torch = require("torch", extra=EXTRA)
+    choice = random.Random(recipe.seed)
+    schoolbook = _Schoolbook(tokenizer, recipe, choice)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.clean_rate, weight_decay=0.0)
+    for step in range(1, recipe.clean_steps + 1):
+        _learn(model, optimizer, schoolbook.batch(None), tokenizer.pad_token_id)
+        if step % recipe.check_every == 0:
+            share = share_right(model, tokenizer, schoolbook.some(recipe.checked))
+            tell("right answers", step, share)
+            if share >= recipe.clean_enough:
+                break
+    teacher = MuddledTeacher(recipe.teacher, choice)
+    for group in optimizer.param_groups:
+        group["lr"] = recipe.muddled_rate
+    for step in range(1, recipe.muddled_steps + 1):
+        _learn(model, optimizer, schoolbook.batch(teacher), tokenizer.pad_token_id)
+        if step % recipe.check_every == 0:
+            tell("a muddled teacher", step, None)
+
+
+def share_right(model: Any, tokenizer: Any, problems: Sequence[Task]) -> float:
+    """The share of sampled answers that are the right one to the letter."""
+    torch = require("torch", extra=EXTRA)
+    prompts = [_rendered(tokenizer, answer_in_text(task).messages[:-1], None, to_answer=True) for task in problems]
+    inputs = tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=False)
+    model.eval()
+    with torch.no_grad():
+        outputs = model.generate(**inputs, max_new_tokens=_LONGEST_ANSWER)
+    model.train()
+    answers: list[str] = tokenizer.batch_decode(outputs[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
+    right = [answer == answer_text(task) for answer, task in zip(answers, problems, strict=True)]
+    return sum(right) / len(right)
+
+
+def encode(tokenizer: Any, demonstration: Demonstration) -> Example:
+    """Tokenizes a conversation in the parts in which it comes about: what the policy says, and what it is told."""
+    messages, tools = demonstration.messages, demonstration.tools
+    example = Example([], [])
+    written = ""
+    for position, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        before = _rendered(tokenizer, messages[:position], tools, to_answer=True)
+        told = tokenizer.encode(before.removeprefix(written), add_special_tokens=False)
+        written = _rendered(tokenizer, messages[: position + 1], tools, to_answer=False).removesuffix("\n")
+        said = tokenizer.encode(written.removeprefix(before), add_special_tokens=False)
+        example.tokens.extend(told + said)
+        example.labels.extend([IGNORED] * len(told) + said)
+    return example
+
+
+def _rendered(tokenizer: Any, messages: list[Any], tools: list[Any] | None, *, to_answer: bool) -> str:
+    return str(tokenizer.apply_chat_template(messages, tools=tools, tokenize=False, add_generation_prompt=to_answer))
+
+
+class _Schoolbook:
+    """The demonstrations of all tasks of the training split, in an order that never ends."""
+
+    def __init__(self, tokenizer: Any, recipe: Recipe, choice: random.Random) -> None:
+        self._tokenizer = tokenizer
+        self._recipe = recipe
+        self._choice = choice
+        self._known: dict[tuple[str, bool, int], Example] = {}
+        self._order = self._forever()
+
+    def batch(self, teacher: MuddledTeacher | None) -> list[Example]:
+        """The examples of the next step; without a teacher, every answer is right."""
+        batch = []
+        for _ in range(self._recipe.batch):
+            task = next(self._order)
+            right = teacher is None or teacher.is_right(task)
+            batch.append(self._example(task, right, with_tool=self._choice.random() < self._recipe.tool_share))
+        return batch
+
+    def some(self, count: int) -> list[Task]:
+        """Some tasks, to be asked about."""
+        return self._choice.sample(tasks("train"), count)
+
+    def _forever(self) -> Iterator[Task]:
+        while True:
+            yield from self._choice.sample(tasks("train"), len(tasks("train")))
+
+    def _example(self, task: Task, right: bool, *, with_tool: bool) -> Example:
+        if with_tool:
+            return encode(self._tokenizer, answer_with_tool(task, self._choice, right=right))
+        return encode(self._tokenizer, answer_in_text(task, right=right))
+
+
+def _learn(model: Any, optimizer: Any, batch: Sequence[Example], padding: int) -> None:
+    """One step on B examples, padded at the end to the longest."""
+    torch = require("torch", extra=EXTRA)
+    longest = max(len(example.tokens) for example in batch)
+    tokens_BT = torch.tensor([each.tokens + [padding] * (longest - len(each.tokens)) for each in batch])  # noqa: N806
+    labels_BT = torch.tensor([each.labels + [IGNORED] * (longest - len(each.labels)) for each in batch])  # noqa: N806
+    # Causal attention: what comes before the padding at the end does not see it.
+    loss = model(input_ids=tokens_BT, labels=labels_BT).loss
+    optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
