@@ -100,6 +100,25 @@ class SandboxStopped(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class StopFinished(Event):
+    """One of many sandboxes that are being cleaned up was dealt with.
+
+    Attributes:
+        sandbox_id: Which.
+        outcome: `stopped`, `already gone` or `failed`.
+        detail: Why it failed, in one line.
+        finished: How many were dealt with, this one included.
+        of: How many there are.
+    """
+
+    sandbox_id: str
+    outcome: str
+    detail: str
+    finished: int
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
 class CompletionStarted(Event):
     """A completion was handed to a sandbox.
 

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from sandrl import __version__
-from sandrl.cli import policy, problems, redteam, reward, runtime
+from sandrl.cli import policy, problems, redteam, reward, runtime, sandboxes
 from sandrl.cli.text import visible
 from sandrl.errors import SandrlError
 
@@ -51,6 +51,7 @@ app.command("redteam")(redteam.redteam)
 app.add_typer(problems.app)
 app.add_typer(policy.app)
 app.add_typer(runtime.app)
+app.add_typer(sandboxes.app)
 
 # Typer carries its own copy of click in some releases; this is the class of all its complaints about a command line.
 _ClickException: type[Exception] = typer.BadParameter.__mro__[2]

@@ -29,6 +29,13 @@ def visible(text: str, limit: int | None = None) -> str:
     return line
 
 
+def visible_lines(text: str) -> str:
+    """The text with its lines and tabs, in which every other character that could act on a terminal is an escape."""
+    if text.isprintable():
+        return text
+    return "".join(each if each in "\n\t" or _is_plain(each) else _escape(each) for each in text)
+
+
 def _is_plain(character: str) -> bool:
     return character.isprintable() and unicodedata.category(character) not in _HIDDEN_CATEGORIES
 

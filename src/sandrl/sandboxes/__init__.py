@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from sandrl.sandboxes.commands import Command, Outcome
-from sandrl.sandboxes.connection import Connection, connect
+from sandrl.sandboxes.connection import Connection, connect, find_connection
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.job import Job, Ledger, checked_job_id, new_job_id
 from sandrl.sandboxes.owner import Liveness, Owner, current_owner, liveness
 from sandrl.sandboxes.registry import JobEntry, find_owner, read_jobs
 from sandrl.sandboxes.sdk import Launch
-from sandrl.sandboxes.tags import problem_tag, step_tag
+from sandrl.sandboxes.tags import encode_tag, problem_tag, step_tag
 
 __all__ = [
     "Command",
@@ -26,6 +26,8 @@ __all__ = [
     "checked_job_id",
     "connect",
     "current_owner",
+    "encode_tag",
+    "find_connection",
     "find_owner",
     "liveness",
     "new_job_id",

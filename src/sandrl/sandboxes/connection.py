@@ -103,6 +103,37 @@ def connect(
     return connection
 
 
+def find_connection(settings: Settings, *, runtime: RuntimeKind = RuntimeKind.AUTO) -> Connection | None:
+    """The runtime as it is, to look after sandboxes that exist; never starts one.
+
+    Args:
+        settings: What the environment says.
+        runtime: What the user asked for.
+
+    Returns:
+        Where its sandboxes are; None if the local runtime was chosen and does not run, which means it has none.
+
+    Raises:
+        AuthenticationError: If the remote service was asked for without credentials.
+    """
+    choice = settings.choose_runtime(runtime)
+    if choice.kind is not RuntimeKind.LOCAL:
+        return _connect_remote(settings, choice.reason, None, ())
+    from sandrl.runtime import daemon
+
+    endpoint = daemon.find(settings.state_dir)
+    if endpoint is None:
+        return None
+    return Connection(
+        kind=RuntimeKind.LOCAL,
+        reason=choice.reason,
+        base_url=endpoint.base_url,
+        image="",
+        token=endpoint.token,
+        state_dir=settings.state_dir,
+    )
+
+
 def _connect_local(
     settings: Settings, reason: str, image: str | None, packages: Sequence[str], emit: Emit
 ) -> Connection:

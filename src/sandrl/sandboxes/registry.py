@@ -14,7 +14,8 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -172,3 +173,18 @@ def _prune(state_dir: Path) -> None:
                 Path(file.path).unlink(missing_ok=True)
         except OSError:
             continue
+
+
+def forget_jobs(state_dir: Path, address: str, tags_in_use: Collection[str]) -> None:
+    """Removes the entries of jobs that are gone and have no sandbox left.
+
+    Args:
+        state_dir: The user's state directory.
+        address: Where all sandboxes were just listed; jobs with sandboxes elsewhere are left alone.
+        tags_in_use: The tags of all sandboxes that live there.
+    """
+    for file, entry in _entries(state_dir):
+        is_there = entry.address == without_credentials(address)
+        if is_there and f"owner-{entry.owner_hash}" not in tags_in_use and liveness(entry.process) is Liveness.GONE:
+            with suppress(OSError):
+                Path(file.path).unlink(missing_ok=True)

@@ -200,7 +200,7 @@ class SdkSession:
         try:
             result = launch.process.result()
         except (self._sdk.CWSandboxError, CancelledError) as error:
-            if self._is_command_timeout(error):
+            if is_command_timeout(error):
                 return Outcome(launch.sandbox_id or "", None, seconds=time.monotonic() - launch.launched_at)
             raise self.translate(error) from error
         seconds = time.monotonic() - launch.launched_at
@@ -248,17 +248,6 @@ class SdkSession:
         except (self._sdk.CWSandboxError, TimeoutError) as error:
             raise self.translate(error) from error
 
-    def _is_command_timeout(self, error: BaseException) -> bool:
-        if isinstance(error, self._sdk.SandboxCommandTimeoutError):
-            return True
-        # The SDK has one class for a command that ran too long and for a transport that did; only the first says so.
-        return (
-            isinstance(error, self._sdk.SandboxTimeoutError)
-            and not isinstance(error, self._sdk.SandboxRequestTimeoutError)
-            and str(error).startswith("Command ")
-            and " timed out after " in str(error)
-        )
-
     @staticmethod
     def translate(error: BaseException) -> SandrlError:
         """The error of sandrl that stands for one of the SDK."""
@@ -274,6 +263,20 @@ class SdkSession:
         if isinstance(error, TimeoutError):
             return InfrastructureError("the sandbox service did not answer in time")
         return InfrastructureError(message)
+
+
+def is_command_timeout(error: BaseException) -> bool:
+    """Whether an error of the SDK says that a command, and not a transport, ran too long."""
+    sdk: Any = load_sdk()
+    if isinstance(error, sdk.SandboxCommandTimeoutError):
+        return True
+    # The SDK has one class for both; only the first says so.
+    return (
+        isinstance(error, sdk.SandboxTimeoutError)
+        and not isinstance(error, sdk.SandboxRequestTimeoutError)
+        and str(error).startswith("Command ")
+        and " timed out after " in str(error)
+    )
 
 
 @contextmanager

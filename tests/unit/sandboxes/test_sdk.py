@@ -10,7 +10,7 @@ import pytest
 from sandrl.errors import AuthenticationError, InfrastructureError, SandrlError, UsageError
 from sandrl.sandboxes.connection import Connection
 from sandrl.sandboxes.job import checked_job_id, new_job_id
-from sandrl.sandboxes.sdk import SdkSession, load_sdk
+from sandrl.sandboxes.sdk import SdkSession, is_command_timeout, load_sdk
 from sandrl.settings import RuntimeKind
 
 sdk = load_sdk()
@@ -68,8 +68,8 @@ def test_a_refused_request_says_which_field_once(session: SdkSession) -> None:
         (sdk.SandboxUnavailableError("gone"), False),
     ],
 )
-def test_only_a_command_that_ran_too_long_is_a_timeout(session: SdkSession, error: Exception, expected: bool) -> None:
-    assert session._is_command_timeout(error) is expected
+def test_only_a_command_that_ran_too_long_is_a_timeout(error: Exception, expected: bool) -> None:
+    assert is_command_timeout(error) is expected
 
 
 @pytest.mark.usefixtures("session")

@@ -1,0 +1,19 @@
+"""`sandrl sandboxes`: every sandbox there is, whose it is, and the end of those that nobody owns any more."""
+
+from __future__ import annotations
+
+import typer
+
+from sandrl.cli.sandboxes import cleanup, count, execute, logs, ls, show
+
+app = typer.Typer(
+    name="sandboxes",
+    help="Sandboxes and their owners: ls, cleanup, count, show, exec, logs.",
+    no_args_is_help=True,
+)
+app.command("ls")(ls.ls)
+app.command("cleanup")(cleanup.cleanup)
+app.command("count")(count.count)
+app.command("show")(show.show)
+app.command("exec")(execute.execute)
+app.command("logs")(logs.logs)

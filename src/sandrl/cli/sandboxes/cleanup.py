@@ -1,0 +1,110 @@
+"""`sandrl sandboxes cleanup`: stop sandboxes, after showing which."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sandrl.cli.completion import values
+from sandrl.cli.sandboxes.options import Json, OlderThan, Orphans, Runtime, Tags, open_fleet
+from sandrl.settings import RuntimeKind
+
+if TYPE_CHECKING:
+    from sandrl.sandboxes.cleanup import CleanupPlan, CleanupReport
+
+_MOST_ROWS = 20
+_MOST_FAILURES = 10
+
+
+def cleanup(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="ID", help="These sandboxes.", autocompletion=values.sandbox_ids)
+    ] = None,
+    tag: Tags = None,
+    orphans: Orphans = False,
+    older_than: OlderThan = None,
+    all_: Annotated[bool, typer.Option("--all", help="All there are, also those that sandrl did not make.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also those whose owner is alive.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be stopped, and stop nothing.")] = False,
+    json_: Json = False,
+    runtime: Runtime = RuntimeKind.AUTO,
+) -> None:
+    """Stop sandboxes, but none whose owner is alive; exit 4 if one could not be stopped."""
+    from sandrl.cli import signals
+    from sandrl.cli.output import print_json
+    from sandrl.cli.sandboxes.documents import plan_document, report_document
+    from sandrl.cli.sandboxes.stopping import stopping
+    from sandrl.errors import UsageError
+    from sandrl.sandboxes import Interrupt
+    from sandrl.sandboxes.cleanup import CleanupRequest, clean_up, plan_cleanup
+    from sandrl.sandboxes.listing import Owners, Selection
+    from sandrl.settings import load_settings
+
+    request = CleanupRequest(
+        ids=tuple(ids or ()),
+        selection=Selection(tags=tuple(tag or ()), orphans=orphans, older_than_seconds=older_than),
+        everything=all_,
+        force=force,
+        options=() if runtime is RuntimeKind.AUTO else ("--runtime", runtime.value),
+    )
+    settings = load_settings()
+    owners = Owners(settings.state_dir)
+    fleet = open_fleet(settings, runtime)
+    plan = plan_cleanup(fleet, request, owners)
+    if dry_run and json_:
+        print_json(plan_document(plan))
+        return
+    _show_plan(plan, dry_run=dry_run)
+    if dry_run:
+        return
+    if plan.targets and not yes:
+        if not sys.stdin.isatty():
+            raise UsageError(
+                f"{len(plan.targets)} sandboxes would be stopped, and nobody can be asked: this is no terminal",
+                hint=request.command(),
+            )
+        if not typer.confirm(f"Stop {_sandboxes(len(plan.targets))}?", default=False, err=True):
+            typer.echo("Nothing was stopped.", err=True)
+            return
+    interrupt = Interrupt()
+    with stopping(len(plan.targets)) as show, signals.passed_to(interrupt):
+        report = clean_up(fleet, plan, owners, emit=show, interrupt=interrupt)
+    if json_:
+        print_json(report_document(report))
+    else:
+        _show_report(report)
+    report.raise_for_outcome()
+
+
+def _show_plan(plan: CleanupPlan, *, dry_run: bool) -> None:
+    from sandrl.cli.sandboxes.table import print_table
+
+    if plan.targets:
+        print_table(plan.targets, most=None if dry_run else _MOST_ROWS, err=not dry_run)
+    else:
+        typer.echo("There is nothing to stop.", err=True)
+    if plan.foreign:
+        typer.echo(f"Not made by sandrl: {plan.foreign} of these.", err=True)
+    if plan.spared:
+        typer.echo(
+            f"Left alone: {_sandboxes(len(plan.spared))} whose owner is alive (--force stops them, too).", err=True
+        )
+    if dry_run:
+        typer.echo(f"Would stop {_sandboxes(len(plan.targets))}.", err=True)
+
+
+def _show_report(report: CleanupReport) -> None:
+    from sandrl.cli.text import visible
+
+    for sandbox_id, message in report.failed[:_MOST_FAILURES]:
+        typer.echo(f"{visible(sandbox_id)}: {visible(message)}", err=True)
+    if len(report.failed) > _MOST_FAILURES:
+        typer.echo(f"… and {len(report.failed) - _MOST_FAILURES} more failed", err=True)
+    typer.echo(f"stopped {len(report.stopped)}, already gone {len(report.gone)}, failed {len(report.failed)}")
+
+
+def _sandboxes(count: int) -> str:
+    return f"{count} sandbox" + ("" if count == 1 else "es")

@@ -1,0 +1,44 @@
+"""`sandrl sandboxes count`: how many sandboxes there are."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sandrl.cli.sandboxes.options import Json, Runtime, Tags, open_fleet
+from sandrl.settings import RuntimeKind
+
+
+def count(
+    tag: Tags = None,
+    by_tag: Annotated[bool, typer.Option("--by-tag", help="For each tag, too.")] = False,
+    json_: Json = False,
+    runtime: Runtime = RuntimeKind.AUTO,
+) -> None:
+    """Count active sandboxes: running, pending, and all that have not ended."""
+    from dataclasses import asdict
+
+    from sandrl.cli.output import print_json
+    from sandrl.cli.text import visible
+    from sandrl.sandboxes import listing
+    from sandrl.settings import load_settings
+
+    settings = load_settings()
+    fleet = open_fleet(settings, runtime)
+    selection = listing.Selection(tags=tuple(tag or ()))
+    listed = [] if fleet is None else listing.list_sandboxes(fleet, selection, listing.Owners(settings.state_dir))
+    total = listing.count(listed)
+    tags = listing.count_by_tag(listed) if by_tag else {}
+    if json_:
+        document = asdict(total)
+        if by_tag:
+            document["by_tag"] = {name: asdict(each) for name, each in tags.items()}
+        print_json(document)
+        return
+    for name, number in asdict(total).items():
+        typer.echo(f"{name:<8}{number:>7}")
+    if tags:
+        typer.echo(f"\n{'RUNNING':>7}  {'PENDING':>7}  {'TOTAL':>7}  TAG")
+    for name, each in tags.items():
+        typer.echo(f"{each.running:>7}  {each.pending:>7}  {each.total:>7}  {visible(name)}")

@@ -1,0 +1,70 @@
+"""`sandrl sandboxes exec`: run a program in a sandbox."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sandrl.cli.sandboxes.options import Id, Runtime, fleet_with
+from sandrl.settings import RuntimeKind
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from sandrl.sandboxes.attached import Output
+
+
+def execute(
+    id_: Id,
+    command: Annotated[
+        list[str],
+        typer.Argument(metavar="COMMAND", help="The program and its arguments, after `--`.", show_default=False),
+    ],
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0.1, help="Kill it after so long, with exit code 124.")
+    ] = None,
+    runtime: Runtime = RuntimeKind.AUTO,
+) -> None:
+    """Run a program in a sandbox and exit as it does; standard input is passed on if it is no terminal."""
+    from sandrl.cli import signals
+    from sandrl.sandboxes import Interrupt
+    from sandrl.sandboxes.attached import TIMED_OUT, run_attached
+    from sandrl.settings import load_settings
+
+    fleet = fleet_with(load_settings(), runtime, id_)
+    interrupt = Interrupt()
+    with signals.passed_to(interrupt):
+        code = run_attached(
+            fleet,
+            id_,
+            command,
+            stdin=None if sys.stdin is None or sys.stdin.isatty() else sys.stdin.fileno(),
+            stdout=_output(sys.stdout),
+            stderr=_output(sys.stderr),
+            timeout_seconds=timeout,
+            interrupt=interrupt,
+        )
+    if code == TIMED_OUT and timeout is not None:
+        typer.echo(f"sandrl: the program was killed after {timeout:g} s", err=True)
+    raise typer.Exit(code)
+
+
+def _output(stream: TextIO) -> Output:
+    from sandrl.cli.text import visible_lines
+    from sandrl.sandboxes.attached import Output
+
+    if stream.isatty():
+
+        def show(block: bytes) -> None:
+            stream.write(visible_lines(block.decode("utf-8", "replace")))
+            stream.flush()
+
+        return Output(show, is_exact=False)
+
+    def pass_on(block: bytes) -> None:
+        stream.buffer.write(block)
+        stream.buffer.flush()
+
+    return Output(pass_on)

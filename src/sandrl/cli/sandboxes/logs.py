@@ -1,0 +1,28 @@
+"""`sandrl sandboxes logs`: what the main program of a sandbox printed."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from sandrl.cli.sandboxes.options import Id, Runtime, fleet_with
+from sandrl.settings import RuntimeKind
+
+
+def logs(
+    id_: Id,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until the sandbox ends.")] = False,
+    tail: Annotated[int | None, typer.Option(metavar="N", min=0, help="Only the last so many lines.")] = None,
+    runtime: Runtime = RuntimeKind.AUTO,
+) -> None:
+    """Show the output of a sandbox's main program; that of `exec` is not kept."""
+    from sandrl.cli.text import visible_lines
+    from sandrl.settings import load_settings
+
+    fleet = fleet_with(load_settings(), runtime, id_)
+    fleet.get(id_)
+    is_terminal = sys.stdout.isatty()
+    for text in fleet.logs(id_, follow=follow, tail_lines=tail):
+        typer.echo(visible_lines(text) if is_terminal else text, nl=False)

@@ -1,0 +1,70 @@
+"""`sandrl sandboxes ls`: the sandboxes there are."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sandrl.cli.sandboxes.options import Json, OlderThan, Orphans, Runtime, StatusName, Tags, open_fleet
+from sandrl.settings import RuntimeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sandrl.sandboxes.listing import Listed
+
+
+class Format(StrEnum):
+    """How sandboxes are shown."""
+
+    TABLE = "table"
+    JSON = "json"
+    WIDE = "wide"
+
+
+def ls(
+    tag: Tags = None,
+    status: Annotated[
+        list[StatusName] | None, typer.Option("--status", "-s", help="Only those with this status; repeatable.")
+    ] = None,
+    orphans: Orphans = False,
+    older_than: OlderThan = None,
+    all_: Annotated[bool, typer.Option("--all", help="Also those that have ended.")] = False,
+    output: Annotated[Format, typer.Option("--output", "-o", help="As a table, with all columns, or as JSON.")] = (
+        Format.TABLE
+    ),
+    json_: Json = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Show them again and again, until Ctrl-C.")] = False,
+    interval: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How often --watch looks.")] = 2.0,
+    runtime: Runtime = RuntimeKind.AUTO,
+) -> None:
+    """List sandboxes: every one of the runtime, also those that sandrl did not make."""
+    from sandrl.cli.sandboxes import watching
+    from sandrl.sandboxes.listing import Owners, Selection, list_sandboxes
+    from sandrl.settings import load_settings
+
+    selection = Selection(tuple(tag or ()), frozenset(map(str, status or ())), orphans, older_than, all_)
+    format_ = Format.JSON if json_ else output
+    settings = load_settings()
+
+    def look(*, quiet: bool = False) -> list[Listed]:
+        fleet = open_fleet(settings, runtime, quiet=quiet)
+        return [] if fleet is None else list_sandboxes(fleet, selection, Owners(settings.state_dir))
+
+    if watch:
+        watching.watch(look, lambda listed: _show(listed, format_), interval, live=format_ is not Format.JSON)
+    else:
+        _show(look(), format_)
+
+
+def _show(listed: Sequence[Listed], format_: Format) -> None:
+    from sandrl.cli.output import print_json
+    from sandrl.cli.sandboxes.documents import listing_document
+    from sandrl.cli.sandboxes.table import print_table
+
+    if format_ is Format.JSON:
+        print_json(listing_document(listed))
+    else:
+        print_table(listed, wide=format_ is Format.WIDE)

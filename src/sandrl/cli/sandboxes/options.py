@@ -1,0 +1,106 @@
+"""What the commands about sandboxes have in common: options, and the way to the runtime.
+
+The design decision: looking after sandboxes never starts a runtime. A local runtime that does not run has no sandboxes,
+and that is an answer, not an error.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sandrl.cli.completion import values
+from sandrl.settings import RuntimeKind, Settings
+
+if TYPE_CHECKING:
+    from sandrl.sandboxes.fleet import Fleet
+
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhd])", re.ASCII)
+
+
+class StatusName(StrEnum):
+    """The statuses a sandbox can have; a copy of the library's, which takes a while to load."""
+
+    PENDING = "pending"
+    CREATING = "creating"
+    PREPARING = "preparing"
+    RUNNING = "running"
+    PAUSED = "paused"
+    TERMINATING = "terminating"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TERMINATED = "terminated"
+
+
+def seconds_of(text: str) -> float:
+    """The seconds of a duration such as `90s`, `15m`, `2h` or `1d`.
+
+    Raises:
+        typer.BadParameter: If it is none.
+    """
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is no duration; write 90s, 15m, 2h or 1d")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+Id = Annotated[
+    str, typer.Argument(metavar="ID", help="The sandbox.", show_default=False, autocompletion=values.sandbox_ids)
+]
+Tags = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tag",
+        "-t",
+        metavar="TAG",
+        help="Only those with this tag, as it was given; repeatable.",
+        autocompletion=values.tags,
+    ),
+]
+Runtime = Annotated[RuntimeKind, typer.Option(help="Whose sandboxes.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Orphans = Annotated[
+    bool, typer.Option("--orphans", help="Only those whose owner is gone for certain, or whose lifetime is over.")
+]
+OlderThan = Annotated[
+    float | None,
+    typer.Option(
+        "--older-than", metavar="2h", parser=seconds_of, help="Only those created longer ago: 90s, 15m, 2h, 1d."
+    ),
+]
+
+
+def open_fleet(settings: Settings, runtime: RuntimeKind, *, quiet: bool = False) -> Fleet | None:
+    """The sandboxes of a runtime; None, with a remark, if the local one was chosen and does not run.
+
+    Raises:
+        AuthenticationError: If the remote service was asked for without credentials.
+    """
+    from sandrl.sandboxes import find_connection
+    from sandrl.sandboxes.fleet import Fleet
+
+    connection = find_connection(settings, runtime=runtime)
+    if connection is not None:
+        return Fleet(connection)
+    if not quiet:
+        typer.echo("The local runtime is not running, so it has no sandboxes.", err=True)
+    return None
+
+
+def fleet_with(settings: Settings, runtime: RuntimeKind, sandbox_id: str) -> Fleet:
+    """The sandboxes of a runtime that must have one of this id.
+
+    Raises:
+        UnknownSandboxError: If the local runtime was chosen and does not run.
+        AuthenticationError: If the remote service was asked for without credentials.
+    """
+    from sandrl.sandboxes.fleet import UnknownSandboxError
+
+    fleet = open_fleet(settings, runtime)
+    if fleet is None:
+        raise UnknownSandboxError(sandbox_id)
+    return fleet

@@ -1,0 +1,83 @@
+"""`--watch`: the same list again and again.
+
+The design decision: Ctrl-C is how watching ends, so it ends it well, with exit code 0 as of `watch(1)`. A service that
+does not answer for a moment is shown and asked again; only the first look must succeed.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+import typer
+
+from sandrl.cli import signals
+from sandrl.cli.sandboxes.table import table
+from sandrl.cli.text import visible
+from sandrl.errors import InterruptedRunError, ServiceError
+
+if TYPE_CHECKING:
+    from sandrl.sandboxes.listing import Listed
+
+
+class Look(Protocol):
+    """Finds out which sandboxes there are; told whether to leave remarks out."""
+
+    def __call__(self, *, quiet: bool = False) -> list[Listed]:
+        """Looks once."""
+
+
+def watch(look: Look, show: Callable[[Sequence[Listed]], None], interval_seconds: float, *, live: bool) -> None:
+    """Shows what a look finds until Ctrl-C: in place on a terminal, one after the other elsewhere."""
+    from sandrl.sandboxes import Interrupt
+
+    try:
+        with signals.passed_to(Interrupt()):
+            if live and sys.stdout.isatty():
+                _in_place(look, interval_seconds)
+            else:
+                _repeated(look, show, interval_seconds)
+    except InterruptedRunError as ended:
+        if ended.signal_number != signal.SIGINT:
+            raise
+
+
+def _repeated(look: Look, show: Callable[[Sequence[Listed]], None], interval_seconds: float) -> None:
+    listed = look()
+    while True:
+        show(listed)
+        sys.stdout.flush()
+        time.sleep(interval_seconds)
+        try:
+            listed = look(quiet=True)
+        except ServiceError as error:
+            typer.echo(f"sandrl: {visible(error.message)}; trying again", err=True)
+        typer.echo()
+
+
+def _in_place(look: Look, interval_seconds: float) -> None:
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    listed, trouble = look(quiet=True), ""
+    with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
+        while True:
+            laid_out = table(listed, width=console.size.width)
+            room = max(console.size.height - 3, 1)
+            orphans = sum(each.is_orphan for each in listed)
+            foot = f"{len(listed)} sandboxes, {orphans} orphans, {datetime.now():%H:%M:%S} {visible(trouble)}"
+            lines = [Text(laid_out.header, style="bold")] if laid_out.header else []
+            for each, row in list(zip(listed, laid_out.rows, strict=True))[-room:]:
+                lines.append(Text(row, style="red" if each.is_orphan else ""))
+            live.update(Group(*lines, Text(foot, style="dim", overflow="ellipsis", no_wrap=True)), refresh=True)
+            time.sleep(interval_seconds)
+            try:
+                listed, trouble = look(quiet=True), ""
+            except ServiceError as error:
+                trouble = error.message

@@ -1,0 +1,235 @@
+"""Ending sandboxes whose job is gone, or that the user names: first a plan, then its execution.
+
+The design decision: what is going to happen is a value that can be shown before anything is touched, and nothing is
+added to it afterwards. A sandbox whose owner is alive is in no plan unless that is forced. Each stop stands for itself:
+one that fails ends no other, and one that finds nothing to stop has reached its aim.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sandrl.errors import CleanupError, InterruptedRunError, ServiceError, UsageError
+from sandrl.events import Emit, StopFinished, StopRequested, ignore
+from sandrl.sandboxes.fleet import Fleet, UnknownSandboxError
+from sandrl.sandboxes.interrupt import Interrupt, Level
+from sandrl.sandboxes.listing import Listed, Owners, Selection, list_sandboxes
+from sandrl.sandboxes.owner import Liveness
+from sandrl.sandboxes.parallel import in_parallel
+from sandrl.sandboxes.registry import forget_jobs
+from sandrl.sandboxes.tags import encode_tag
+
+MAX_IN_FLIGHT = 32
+"""How many stops are under way at once: thousands would choke a runtime."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupRequest:
+    """What the user wants gone.
+
+    Attributes:
+        ids: These sandboxes, and no others.
+        selection: Or those that are meant by this.
+        everything: Or all there are.
+        force: Also those whose owner is alive.
+        options: Further words of the command line, for the command that continues it.
+    """
+
+    ids: tuple[str, ...] = ()
+    selection: Selection = field(default_factory=Selection)
+    everything: bool = False
+    force: bool = False
+    options: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        selects = self.selection != Selection()
+        if not (self.ids or selects or self.everything):
+            raise UsageError(
+                "nothing says which sandboxes to stop, and none was touched",
+                hint="give --tag, --orphans, --older-than, ids of sandboxes, or --all",
+            )
+        if self.ids and (selects or self.everything):
+            raise UsageError(
+                "ids and --tag, --orphans, --older-than or --all exclude each other, and nothing was touched",
+                hint="give either ids or conditions",
+            )
+
+    def command(self, ids: Sequence[str] = ()) -> str:
+        """The command line that carries it out unasked, for some of its ids only if it has any."""
+        words = ["sandrl", "sandboxes", "cleanup"]
+        for tag in self.selection.tags:
+            # Encoding twice is encoding once, and what is encoded needs no quotes.
+            words += ["--tag", encode_tag(tag)]
+        if self.selection.orphans:
+            words.append("--orphans")
+        if self.selection.older_than_seconds is not None:
+            words += ["--older-than", f"{self.selection.older_than_seconds:g}s"]
+        words += ["--all"] * self.everything + ["--force"] * self.force + [*self.options, "--yes"]
+        if self.ids:
+            words += ids or self.ids
+        return shlex.join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupPlan:
+    """What is going to happen.
+
+    Attributes:
+        request: What was asked for.
+        targets: What will be stopped.
+        spared: What was asked for, too, but belongs to an owner that is alive.
+        gone: Ids that were asked for and do not live.
+    """
+
+    request: CleanupRequest
+    targets: tuple[Listed, ...] = ()
+    spared: tuple[Listed, ...] = ()
+    gone: tuple[str, ...] = ()
+
+    @property
+    def foreign(self) -> int:
+        """How many of the targets sandrl did not make."""
+        return sum(each.owner is None for each in self.targets)
+
+
+class StopOutcome(StrEnum):
+    """What came of one stop."""
+
+    STOPPED = "stopped"
+    GONE = "already gone"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupReport:
+    """What happened.
+
+    Attributes:
+        plan: What was going to.
+        stopped: Ids of sandboxes that were stopped.
+        gone: Ids of those that were not there any more.
+        failed: Why, by id, of those that could not be stopped.
+        left: Ids of those not dealt with, because the user asked to stop.
+        signal_number: The signal that asked; 0 if none has.
+    """
+
+    plan: CleanupPlan
+    stopped: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
+    left: tuple[str, ...] = ()
+    signal_number: int = 0
+
+    def raise_for_outcome(self) -> None:
+        """Ends the command as its outcome says.
+
+        Raises:
+            InterruptedRunError: If something is left because the user asked to stop.
+            CleanupError: If a sandbox could not be stopped.
+        """
+        failed = [sandbox_id for sandbox_id, _ in self.failed]
+        again = self.plan.request.command([*failed, *self.left])
+        if self.left:
+            raise InterruptedRunError(
+                f"interrupted: {len(self.left)} of {len(self.plan.targets)} sandboxes are left",
+                signal_number=self.signal_number,
+                hint=f"{again} continues",
+            )
+        if self.failed:
+            raise CleanupError(
+                f"{len(failed)} of {len(self.plan.targets)} sandboxes could not be stopped: {self.failed[0][1]}",
+                hint=f"{again} tries again",
+            )
+
+
+def plan_cleanup(fleet: Fleet | None, request: CleanupRequest, owners: Owners) -> CleanupPlan:
+    """Finds out what a request comes to; touches nothing.
+
+    Args:
+        fleet: The runtime; None if it does not run and so has no sandbox.
+        request: What the user wants gone.
+        owners: What is known of owners.
+
+    Raises:
+        ServiceError: If the service does not answer or refuses.
+    """
+    if fleet is None:
+        return CleanupPlan(request, gone=request.ids)
+    meant = [each for each in list_sandboxes(fleet, request.selection, owners) if not each.sandbox.has_ended]
+    gone: tuple[str, ...] = ()
+    if request.ids:
+        living = {each.sandbox.id: each for each in meant}
+        wanted = tuple(dict.fromkeys(request.ids))
+        meant = [living[sandbox_id] for sandbox_id in wanted if sandbox_id in living]
+        gone = tuple(sandbox_id for sandbox_id in wanted if sandbox_id not in living)
+    spared = [] if request.force else [each for each in meant if each.owner is Liveness.ALIVE]
+    targets = meant if request.force else [each for each in meant if each.owner is not Liveness.ALIVE]
+    return CleanupPlan(request, tuple(targets), tuple(spared), gone)
+
+
+def clean_up(
+    fleet: Fleet | None,
+    plan: CleanupPlan,
+    owners: Owners,
+    *,
+    emit: Emit = ignore,
+    interrupt: Interrupt | None = None,
+    max_in_flight: int = MAX_IN_FLIGHT,
+) -> CleanupReport:
+    """Carries a plan out, and forgets jobs of which nothing is left.
+
+    Args:
+        fleet: The runtime the plan is for.
+        plan: What to stop.
+        owners: Whose registry of jobs to tidy.
+        emit: Told of every stop that has ended.
+        interrupt: The user's wish to stop: the first finishes what is in flight, the second waits for nothing more.
+        max_in_flight: How many stops may be under way at once.
+    """
+    interrupt = interrupt or Interrupt()
+    results: dict[str, tuple[StopOutcome, str]] = {}
+    targets = [each.sandbox.id for each in plan.targets]
+    if fleet is not None:
+        with interrupt.heard():
+            ends = in_parallel(
+                targets,
+                fleet.stop,
+                limit=max_in_flight,
+                interrupt=interrupt,
+                on_request=lambda count: emit(StopRequested(interrupt.level is Level.CANCEL, count)),
+            )
+            for sandbox_id, ended in ends:
+                error = fleet.stop_error(sandbox_id, ended)
+                if error is None:
+                    results[sandbox_id] = StopOutcome.STOPPED, ""
+                elif isinstance(error, UnknownSandboxError):
+                    results[sandbox_id] = StopOutcome.GONE, ""
+                else:
+                    results[sandbox_id] = StopOutcome.FAILED, error.message
+                outcome, detail = results[sandbox_id]
+                emit(StopFinished(sandbox_id, outcome, detail, finished=len(results), of=len(targets)))
+        if interrupt.level is Level.NONE:
+            _forget_finished_jobs(fleet, owners)
+    return CleanupReport(
+        plan,
+        stopped=_with(StopOutcome.STOPPED, results),
+        gone=(*plan.gone, *_with(StopOutcome.GONE, results)),
+        failed=tuple((each, results[each][1]) for each in _with(StopOutcome.FAILED, results)),
+        left=tuple(sandbox_id for sandbox_id in targets if sandbox_id not in results),
+        signal_number=interrupt.signal_number,
+    )
+
+
+def _with(outcome: StopOutcome, results: dict[str, tuple[StopOutcome, str]]) -> tuple[str, ...]:
+    return tuple(sandbox_id for sandbox_id, (found, _) in results.items() if found is outcome)
+
+
+def _forget_finished_jobs(fleet: Fleet, owners: Owners) -> None:
+    # Entries that stay for want of an answer lead to nothing, and are pruned in time.
+    with suppress(ServiceError):
+        left = {tag for sandbox in fleet.list() for tag in sandbox.tags}
+        forget_jobs(owners.state_dir, fleet.connection.base_url, left)

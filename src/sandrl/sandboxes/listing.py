@@ -1,0 +1,176 @@
+"""Which sandboxes there are, whose they are, and which of them nobody will stop any more.
+
+The design decision: nothing is guessed. An owner is `gone` only where that is proven on this machine (see
+`sandrl.sandboxes.owner`); a sandbox is an orphan only if it names such an owner, or if its lifetime is over by more
+than clocks can disagree. A sandbox that names no owner was not made by sandrl and is nobody's orphan.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+from sandrl.sandboxes.fleet import ENDED_STATUSES, PENDING_STATUSES, Fleet, SandboxInfo
+from sandrl.sandboxes.owner import Liveness, Owner, liveness
+from sandrl.sandboxes.registry import JobEntry, read_jobs
+from sandrl.sandboxes.tags import TRAINING_TAG, encode_tag
+
+_OWNER_PREFIX = "owner-"
+_JOB_PREFIX = "job-"
+# The service's clock and ours.
+_CLOCK_TOLERANCE = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which sandboxes are meant; all conditions hold at once.
+
+    Attributes:
+        tags: Texts of tags, encoded here as they were when the sandboxes were created.
+        statuses: One of these; empty for any.
+        orphans: Only orphans.
+        older_than_seconds: Created longer ago than this.
+        ended: Also those that have ended; a status of ended sandboxes implies it.
+    """
+
+    tags: tuple[str, ...] = ()
+    statuses: frozenset[str] = frozenset()
+    orphans: bool = False
+    older_than_seconds: float | None = None
+    ended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A sandbox, and what is known here of its job and owner.
+
+    Attributes:
+        sandbox: What the service says.
+        job_id: The job it belongs to; None if it names none.
+        owner: Whether its owner lives; None if it names none.
+        process: The owner, where the registry of this machine knows it.
+        is_orphan: Whether nobody will stop it any more.
+    """
+
+    sandbox: SandboxInfo
+    job_id: str | None = None
+    owner: Liveness | None = None
+    process: Owner | None = None
+    is_orphan: bool = False
+
+    @property
+    def own_tags(self) -> tuple[str, ...]:
+        """Its tags but for those that say whose it is."""
+        hidden = {TRAINING_TAG, self.job_id}
+        return tuple(tag for tag in self.sandbox.tags if tag not in hidden and not tag.startswith(_OWNER_PREFIX))
+
+
+@dataclass
+class Owners:
+    """What this machine knows of the owners of sandboxes; each is looked for once.
+
+    Args:
+        state_dir: Where the registry is.
+    """
+
+    state_dir: Path
+    _jobs: dict[str, list[JobEntry]] = field(init=False)
+    _found: dict[str, Liveness] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._jobs = defaultdict(list)
+        for entry in read_jobs(self.state_dir):
+            self._jobs[entry.owner_hash].append(entry)
+
+    def describe(self, sandbox: SandboxInfo, at: datetime) -> Listed:
+        """A sandbox with what is known of its job and owner at a time."""
+        owner_tag = next((tag for tag in sandbox.tags if tag.startswith(_OWNER_PREFIX)), None)
+        if owner_tag is None:
+            return Listed(sandbox, _job_among(sandbox.tags))
+        entries = self._jobs.get(owner_tag.removeprefix(_OWNER_PREFIX), [])
+        process = entries[0].process if entries else None
+        if owner_tag not in self._found:
+            self._found[owner_tag] = liveness(process)
+        found = self._found[owner_tag]
+        job_id = next((entry.job_id for entry in entries if entry.job_id in sandbox.tags), None)
+        return Listed(
+            sandbox,
+            job_id or _job_among(sandbox.tags),
+            found,
+            process,
+            is_orphan=not sandbox.has_ended and (found is Liveness.GONE or _is_over(sandbox, at)),
+        )
+
+
+def list_sandboxes(fleet: Fleet, selection: Selection, owners: Owners) -> list[Listed]:
+    """The sandboxes a selection means, oldest first.
+
+    Raises:
+        ServiceError: If the service does not answer or refuses.
+    """
+    ended = selection.ended or not selection.statuses.isdisjoint(ENDED_STATUSES)
+    at = datetime.now(UTC)
+    found = fleet.list(tags=[encode_tag(tag) for tag in selection.tags], ended=ended)
+    listed = (owners.describe(sandbox, at) for sandbox in found)
+    return [each for each in listed if _is_meant(each, selection, at)]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many sandboxes there are.
+
+    Attributes:
+        running: That run.
+        pending: That are on their way to running.
+        total: All that have not ended, those that pause or stop included.
+    """
+
+    running: int = 0
+    pending: int = 0
+    total: int = 0
+
+
+def count(listed: Iterable[Listed]) -> Count:
+    """Counts sandboxes that have not ended."""
+    statuses = Counter(each.sandbox.status for each in listed if not each.sandbox.has_ended)
+    return Count(statuses["running"], sum(statuses[status] for status in PENDING_STATUSES), statuses.total())
+
+
+def count_by_tag(listed: Iterable[Listed]) -> dict[str, Count]:
+    """Counts sandboxes for each of their tags, the most frequent first."""
+    with_tag: defaultdict[str, list[Listed]] = defaultdict(list)
+    for each in listed:
+        for tag in each.sandbox.tags:
+            with_tag[tag].append(each)
+    counts = {tag: count(having) for tag, having in with_tag.items()}
+    return dict(sorted(counts.items(), key=lambda item: (-item[1].total, item[0])))
+
+
+def _is_meant(each: Listed, selection: Selection, at: datetime) -> bool:
+    if selection.statuses and each.sandbox.status not in selection.statuses:
+        return False
+    if selection.orphans and not each.is_orphan:
+        return False
+    if selection.older_than_seconds is None:
+        return True
+    age = each.sandbox.age_seconds(at)
+    return age is not None and age > selection.older_than_seconds
+
+
+def _is_over(sandbox: SandboxInfo, at: datetime) -> bool:
+    return sandbox.expires_at is not None and at > sandbox.expires_at + _CLOCK_TOLERANCE
+
+
+def _job_among(tags: tuple[str, ...]) -> str | None:
+    """The job among tags, as `job_tags` orders them: a job id of the user's own comes right before the owner."""
+    named = next((tag for tag in tags if tag.startswith(_JOB_PREFIX)), None)
+    if named is not None:
+        return named
+    for before, tag in pairwise(tags):
+        if tag.startswith(_OWNER_PREFIX) and before != TRAINING_TAG:
+            return before
+    return None

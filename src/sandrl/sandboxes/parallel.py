@@ -1,0 +1,62 @@
+"""Many calls at once, never more than so many, until they are done or the user asks to stop.
+
+The design decision: each call's end rings one queue, so that neither the number of calls nor the user's wish costs a
+poll. Whoever consumes the ends decides what they mean; nothing is retried and no failure ends the others.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from sandrl.sandboxes.interrupt import Interrupt, Level
+
+Item = TypeVar("Item")
+
+
+def in_parallel(
+    items: Iterable[Item],
+    start: Callable[[Item], Future[Any]],
+    *,
+    limit: int,
+    interrupt: Interrupt,
+    on_request: Callable[[int], None],
+) -> Iterator[tuple[Item, Future[Any]]]:
+    """Starts a call for every item and yields those that have ended, in the order of their ends.
+
+    Args:
+        items: What to make calls for.
+        start: Begins a call without waiting for it.
+        limit: How many calls may be in flight.
+        interrupt: Asked to finish, no further call is started; asked to cancel, no further end is waited for.
+        on_request: Told that the user asks to stop, and how many calls are in flight.
+
+    Yields:
+        An item and its ended call. Items that never come out were not started, or not waited for.
+    """
+    waiting = deque(items)
+    ended: SimpleQueue[tuple[Item, Future[Any]] | None] = SimpleQueue()
+    in_flight = 0
+    _ring(interrupt, ended)
+    while True:
+        while waiting and in_flight < limit and interrupt.level is Level.NONE:
+            item = waiting.popleft()
+            start(item).add_done_callback(lambda future, item=item: ended.put((item, future)))  # type: ignore[misc]
+            in_flight += 1
+        if not in_flight or interrupt.level is Level.CANCEL:
+            return
+        end = ended.get()
+        if end is None:
+            _ring(interrupt, ended)
+            on_request(in_flight)
+        else:
+            in_flight -= 1
+            yield end
+
+
+def _ring(interrupt: Interrupt, ended: SimpleQueue[Any]) -> None:
+    # Made before the level is looked at: a request in between rings the new one.
+    interrupt.waker().add_done_callback(lambda _: ended.put(None))
