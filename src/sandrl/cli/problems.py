@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
+from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sandrl.cli.completion import values
+from sandrl.cli.options import PROBLEMS_HELP
 from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:
@@ -21,11 +23,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="problems", help="Sets of problems: ls, show, validate.", no_args_is_help=True)
 
-_SOURCE = (
-    "`bundled`, `toy`, `tiny[:SPLIT]`, `mbpp[:SPLIT]`, `humaneval`, a dataset of the hub (owner/name[:SPLIT]), or a"
-    " file."
-)
-_SourceOption = Annotated[str, typer.Option(metavar="SET|FILE", help=_SOURCE, autocompletion=values.problem_sets)]
+_SourceOption = Annotated[str, typer.Option(metavar="SET|FILE", help=PROBLEMS_HELP, autocompletion=values.problem_sets)]
 _JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 _SANDBOXES = "Sandboxes"
 _MOST_NAMES = 20
@@ -34,7 +32,7 @@ _MOST_NAMES = 20
 @app.command("ls")
 def list_problems(
     problems: Annotated[
-        str, typer.Argument(metavar="SET|FILE", help=_SOURCE, autocompletion=values.problem_sets)
+        str, typer.Argument(metavar="SET|FILE", help=PROBLEMS_HELP, autocompletion=values.problem_sets)
     ] = "bundled",
     json_: _JsonOption = False,
 ) -> None:
@@ -157,6 +155,8 @@ def _document(problem: Problem) -> dict[str, Any]:
         "entry_point": problem.entry_point,
         "has_reference": problem.reference is not None,
         "timeout_seconds": problem.timeout_seconds,
+        "check_timeout_seconds": problem.check_timeout_seconds,
+        "tolerance": None if problem.tolerance is None else asdict(problem.tolerance),
     }
 
 

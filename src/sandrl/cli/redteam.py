@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sandrl.cli.completion import values
+from sandrl.cli.options import PROBLEMS_HELP
 from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:
@@ -21,8 +22,7 @@ def redteam(
         str,
         typer.Option(
             metavar="SET|FILE",
-            help="`bundled`, `toy`, `tiny[:SPLIT]`, `mbpp[:SPLIT]`, `humaneval`, a dataset of the hub"
-            " (owner/name[:SPLIT]), or a file.",
+            help=PROBLEMS_HELP,
             autocompletion=values.problem_sets,
         ),
     ] = "bundled",

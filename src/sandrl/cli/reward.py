@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sandrl.cli.completion import values
+from sandrl.cli.options import PROBLEMS_HELP
 from sandrl.events import LogLevel
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.policies import RewardName
@@ -32,8 +33,7 @@ def reward(
         str,
         typer.Option(
             metavar="SET|FILE",
-            help="`bundled`, `toy`, `tiny[:SPLIT]`, `mbpp[:SPLIT]`, `humaneval`, a dataset of the hub"
-            " (owner/name[:SPLIT]), or a file.",
+            help=PROBLEMS_HELP,
             rich_help_panel=_WHAT,
             autocompletion=values.problem_sets,
         ),
@@ -47,6 +47,10 @@ def reward(
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", help="Time for one completion with its checks.", rich_help_panel=_WHAT)
     ] = 10.0,
+    check_timeout: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Time for each check; none of its own by default.", rich_help_panel=_WHAT),
+    ] = None,
     reward_: Annotated[
         RewardName,
         typer.Option("--reward", help="All checks or nothing, or the share that passed.", rich_help_panel=_REWARD),
@@ -140,7 +144,7 @@ def reward(
         problems=problems,
         extraction=extract,
         skip_bad_rows=skip_bad_rows,
-        limits=Limits(timeout_seconds=timeout),
+        limits=Limits(timeout_seconds=timeout, check_timeout_seconds=check_timeout),
         concurrency=concurrency,
         retries=retries,
         reward=reward_,

@@ -3,7 +3,7 @@
 from sandrl.problems.completions import Completion, LoadedCompletions, load_completions
 from sandrl.problems.demo import demo_completions, demo_problems
 from sandrl.problems.loading import LoadedProblems, load_problems
-from sandrl.problems.problem import EXIT_STATUS, Case, Problem
+from sandrl.problems.problem import EXIT_STATUS, Case, Problem, Tolerance
 from sandrl.problems.prompts import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Prompt, chat_prompt, render_prompt
 from sandrl.problems.references import reference_completions
 
@@ -17,6 +17,7 @@ __all__ = [
     "LoadedProblems",
     "Problem",
     "Prompt",
+    "Tolerance",
     "chat_prompt",
     "demo_completions",
     "demo_problems",

@@ -30,9 +30,16 @@ def _positive(value: float) -> float:
     return value
 
 
+def _margin(value: float) -> float:
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError("must be a finite number, 0 or more")
+    return value
+
+
 # MBPP and many private sets number their rows.
 Identifier = Annotated[str, StringConstraints(min_length=1, max_length=1000), BeforeValidator(_identifier)]
 Seconds = Annotated[float, AfterValidator(_positive)]
+Margin = Annotated[float, AfterValidator(_margin)]
 
 
 def parse_row(model: type[RowModel], row: Row, path: str | Path) -> RowModel:

@@ -27,6 +27,19 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class Tolerance:
+    """By how much a number that a program prints may differ from the one it must print; either is enough.
+
+    Attributes:
+        absolute: The difference.
+        relative: The difference as a share of the number it must print.
+    """
+
+    absolute: float = 0.0
+    relative: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """A task to solve, with checks of exactly one kind: `tests`, `cases`, or `check`.
 
@@ -35,6 +48,7 @@ class Problem:
         prompt: The task, as a model is told.
         tests: Python snippets that raise unless the code is right; each is one check.
         cases: Runs of the code as a program; each is one check.
+        tolerance: How cases compare numbers; as text without one.
         check: `exit_status` where running to the end is all that is asked.
         setup: Python code that the tests need. It runs after the completion and may use what that defines (MBPP builds
             trees of the completion's own class); it is tried before it, too, for the completion that uses what it
@@ -42,17 +56,20 @@ class Problem:
         entry_point: Name of the function or class asked for, where one is.
         reference: A solution known to be right.
         timeout_seconds: Wall time for all checks, where the problem needs its own limit.
+        check_timeout_seconds: Wall time for each check, where the problem needs its own limit.
     """
 
     task_id: str
     prompt: str
     tests: tuple[str, ...] = ()
     cases: tuple[Case, ...] = ()
+    tolerance: Tolerance | None = None
     check: Literal["exit_status"] | None = None
     setup: str = ""
     entry_point: str | None = None
     reference: str | None = None
     timeout_seconds: float | None = None
+    check_timeout_seconds: float | None = None
 
     @property
     def kind(self) -> str:

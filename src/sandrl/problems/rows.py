@@ -15,9 +15,9 @@ from pydantic import Field
 
 from sandrl.errors import InputError
 from sandrl.jsonl import Row
-from sandrl.problems.fields import Identifier, InputRow, Seconds, parse_row
+from sandrl.problems.fields import Identifier, InputRow, Margin, Seconds, parse_row
 from sandrl.problems.mbpp import is_mbpp
-from sandrl.problems.problem import Case, Problem
+from sandrl.problems.problem import Case, Problem, Tolerance
 
 
 class CaseRow(InputRow):
@@ -27,6 +27,13 @@ class CaseRow(InputRow):
     stdout: str
 
 
+class ToleranceRow(InputRow):
+    """By how much numbers that a program prints may differ."""
+
+    absolute: Margin = 0.0
+    relative: Margin = 0.0
+
+
 class ProblemRow(InputRow):
     """A row in sandrl's own format."""
 
@@ -34,24 +41,29 @@ class ProblemRow(InputRow):
     prompt: str
     tests: list[str] | None = None
     cases: list[CaseRow] | None = None
+    tolerance: ToleranceRow | None = None
     check: Literal["exit_status"] | None = None
     setup: str | None = None
     entry_point: str | None = None
     reference: str | None = None
     timeout_seconds: Seconds | None = None
+    check_timeout_seconds: Seconds | None = None
 
     def to_problem(self) -> Problem:
         """Returns the problem of the row."""
+        tolerance = self.tolerance
         return Problem(
             task_id=self.task_id,
             prompt=self.prompt,
             tests=tuple(self.tests or ()),
             cases=tuple(Case(case.stdin, case.stdout) for case in self.cases or ()),
+            tolerance=None if tolerance is None else Tolerance(tolerance.absolute, tolerance.relative),
             check=self.check,
             setup=self.setup or "",
             entry_point=self.entry_point,
             reference=self.reference,
             timeout_seconds=self.timeout_seconds,
+            check_timeout_seconds=self.check_timeout_seconds,
         )
 
 
@@ -154,6 +166,11 @@ def _require_checks(problem: Problem, row: Row, path: str | Path) -> None:
             line=row.line,
             hint="make it several problems",
         )
+    if problem.tolerance is not None and not problem.cases:
+        raise InputError("is for cases only", path=path, line=row.line, field="tolerance")
+    if problem.tolerance is not None and not (problem.tolerance.absolute or problem.tolerance.relative):
+        message = "allows nothing: give it `absolute` or `relative`"
+        raise InputError(message, path=path, line=row.line, field="tolerance")
     for position, test in enumerate(problem.tests):
         # An empty test passes whatever the code does.
         if not test.strip():

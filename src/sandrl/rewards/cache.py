@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from sandrl import __version__
 from sandrl.errors import InputError
 from sandrl.problems import Problem
-from sandrl.rewards.judge import Judge, Limits, time_limit
+from sandrl.rewards.judge import Judge, Limits, check_time_limit, time_limit
 from sandrl.rewards.verdict import Status, Verdict
 from sandrl.runs.config import write_whole
 from sandrl.sandboxes import Connection
@@ -159,11 +159,13 @@ class VerdictNames:
         return {
             "tests": problem.tests,
             "cases": [(case.stdin, case.stdout) for case in problem.cases],
+            "tolerance": None if problem.tolerance is None else asdict(problem.tolerance),
             "check": problem.check,
             "setup": problem.setup,
             "entry_point": problem.entry_point,
             "reference": problem.reference,
             "timeout_seconds": time_limit(problem, self._limits),
+            "check_timeout_seconds": check_time_limit(problem, self._limits),
         }
 
 

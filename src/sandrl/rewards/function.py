@@ -22,7 +22,7 @@ from sandrl.events import Emit, ignore
 from sandrl.problems import Completion, Problem, load_problems, render_prompt
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.extraction import Extraction
-from sandrl.rewards.judge import IsolatedJudge, Limits
+from sandrl.rewards.judge import IsolatedJudge, Limits, check_limits
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import Components, RewardName, RewardPolicy
 from sandrl.rewards.scoring import lifetime_seconds, score
@@ -280,9 +280,11 @@ def reward_function(
         UsageError: If an option is none of its words, or the problems cannot be loaded.
     """
     policy = reward if callable(reward) else _word(RewardName, reward, "reward").policy
+    limits = limits or Limits()
+    check_limits(limits)
     options = ScoreOptions(
         extraction=_word(Extraction, extraction, "extraction"),
-        limits=limits or Limits(),
+        limits=limits,
         concurrency=concurrency,
         retries=retries,
         policy=policy,

@@ -8,11 +8,12 @@ be tested, and several of them share one path to it.
 from __future__ import annotations
 
 import marshal
+import math
 import secrets
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sandrl.errors import InfrastructureError
+from sandrl.errors import InfrastructureError, UsageError
 from sandrl.problems import Problem
 from sandrl.rewards.program import BOOTSTRAP, CASES, EXIT_STATUS, ISOLATED_TESTS, TESTS, Mode, digest, program_of
 from sandrl.rewards.reference import names_under_test, read_reference
@@ -31,13 +32,26 @@ class Limits:
 
     Attributes:
         timeout_seconds: By the clock, for the completion with all of its checks.
+        check_timeout_seconds: By the clock, for each check; None for no limit but the other.
         max_output_bytes: How much of each of stdout and stderr is kept.
         max_file_bytes: Size of the largest file it may write, its output included.
     """
 
     timeout_seconds: float = 10.0
+    check_timeout_seconds: float | None = None
     max_output_bytes: int = 1 << 20
     max_file_bytes: int = 64 << 20
+
+
+def check_limits(limits: Limits) -> None:
+    """Refuses limits that nothing can keep.
+
+    Raises:
+        UsageError: If a time is not a number of seconds above 0.
+    """
+    for option, seconds in (("--timeout", limits.timeout_seconds), ("--check-timeout", limits.check_timeout_seconds)):
+        if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
+            raise UsageError(f"{option} must be more than 0 seconds, not {seconds:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +107,12 @@ def time_limit(problem: Problem, limits: Limits) -> float:
     return problem.timeout_seconds or limits.timeout_seconds
 
 
+def check_time_limit(problem: Problem, limits: Limits) -> float | None:
+    """Seconds each check of a problem may take, if that is limited; the problem's own word counts more."""
+    seconds = problem.check_timeout_seconds or limits.check_timeout_seconds
+    return None if seconds is None else float(seconds)
+
+
 class InProcessJudge:
     """Runs checks in the process of the completion, or checks its exit status or what it prints.
 
@@ -123,6 +143,7 @@ class InProcessJudge:
             "code": code,
             "hidden_size": len(hidden),
             "timeout_seconds": float(timeout_seconds),
+            "check_timeout_seconds": check_time_limit(problem, limits),
             "max_output_bytes": limits.max_output_bytes,
             "max_file_bytes": limits.max_file_bytes,
             **_open_part(problem, mode),
@@ -258,7 +279,11 @@ def _open_part(problem: Problem, mode: Mode) -> dict[str, Any]:
 def _hidden_part(problem: Problem, mode: Mode) -> dict[str, Any]:
     """What the completion's process must never hold."""
     if mode is CASES:
-        return {"expected": [case.stdout for case in problem.cases]}
+        tolerance = problem.tolerance
+        return {
+            "expected": [case.stdout for case in problem.cases],
+            "tolerance": None if tolerance is None else (float(tolerance.absolute), float(tolerance.relative)),
+        }
     if mode is ISOLATED_TESTS:
         reference = read_reference(problem.reference) if problem.reference is not None else None
         return {

@@ -42,11 +42,13 @@ def binary(verdict: Verdict) -> float:
 def fraction(verdict: Verdict) -> float:
     """The share of checks that passed; 0.0 for code that did not come to an end by itself.
 
+    Code that took too long for single checks did; of code that took all of its time nothing has passed.
+
     Only a pass is 1.0: code that failed although all of its checks passed counts as if the last one had not.
     """
     if verdict.is_pass:
         return 1.0
-    if verdict.status is not Status.FAILED or verdict.total <= 0:
+    if verdict.status not in (Status.FAILED, Status.TIMEOUT) or verdict.total <= 0:
         return 0.0
     return min(verdict.passed, verdict.total - 1) / verdict.total
 

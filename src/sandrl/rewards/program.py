@@ -17,7 +17,7 @@ from importlib.resources import files
 from sandrl.rewards.verdict import Trust
 
 _HEADER_BYTES = 64
-_FRAME = ("descriptors", "child", "supervisor")
+_FRAME = ("descriptors", "clock", "child", "supervisor")
 
 BOOTSTRAP = """\
 import marshal, posix, _frozen_importlib_external
@@ -55,7 +55,7 @@ class Mode:
 
 TESTS = Mode(Trust.IN_PROCESS, (*_FRAME, "in_process", "report"), "judge_tests")
 EXIT_STATUS = Mode(Trust.EXIT_STATUS, (*_FRAME, "script", "report"), "judge_script")
-CASES = Mode(Trust.ISOLATED, (*_FRAME, "script", "cases", "report"), "judge_cases")
+CASES = Mode(Trust.ISOLATED, (*_FRAME, "script", "tolerance", "cases", "report"), "judge_cases")
 ISOLATED_TESTS = Mode(
     Trust.ISOLATED,
     (*_FRAME, "values", "channel", "server", "stand_ins", "client", "checks", "isolated", "report"),

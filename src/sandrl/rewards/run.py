@@ -33,7 +33,7 @@ from sandrl.problems import Completion, Problem, demo_completions, demo_problems
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.document import result_document, to_line
 from sandrl.rewards.extraction import Extraction
-from sandrl.rewards.judge import IsolatedJudge, Limits
+from sandrl.rewards.judge import IsolatedJudge, Limits, check_limits
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import Components, RewardName
 from sandrl.rewards.scoring import lifetime_seconds, score
@@ -232,8 +232,7 @@ def run_reward(
 
 
 def _check(request: RewardRequest) -> None:
-    if request.limits.timeout_seconds <= 0:
-        raise UsageError(f"--timeout must be more than 0 seconds, not {request.limits.timeout_seconds:g}")
+    check_limits(request.limits)
     if request.retries < 0:
         raise UsageError(f"--retries must be 0 or more, not {request.retries}")
     if request.cache is not None and not request.caching:
@@ -294,6 +293,7 @@ def _options(request: RewardRequest, connection: Connection, concurrency: int) -
         "problems": request.problems,
         "extract": request.extraction.value,
         "timeout_seconds": request.limits.timeout_seconds,
+        "check_timeout_seconds": request.limits.check_timeout_seconds,
         "max_output_bytes": request.limits.max_output_bytes,
         "max_file_bytes": request.limits.max_file_bytes,
         "concurrency": concurrency,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sandrl.errors import InputError
-from sandrl.problems import Case, Problem, load_problems
+from sandrl.problems import Case, Problem, Tolerance, load_problems
 
 GOOD: dict[str, Any] = {"task_id": "double", "prompt": "Double it.", "tests": ["assert double(2) == 4"]}
 
@@ -34,7 +34,7 @@ def refusal(path: Path) -> InputError:
 def test_the_own_format_has_every_documented_field(tmp_path: Path) -> None:
     row = {
         **GOOD, "setup": "import math", "entry_point": "double", "reference": "def double(n): return 2 * n",
-        "timeout_seconds": 3, "comment": "unknown fields are left alone",
+        "timeout_seconds": 3, "check_timeout_seconds": 0.5, "comment": "unknown fields are left alone",
     }  # fmt: skip
     assert only_problem(written(tmp_path / "p.jsonl", row)) == Problem(
         task_id="double",
@@ -44,6 +44,7 @@ def test_the_own_format_has_every_documented_field(tmp_path: Path) -> None:
         entry_point="double",
         reference="def double(n): return 2 * n",
         timeout_seconds=3.0,
+        check_timeout_seconds=0.5,
     )
 
 
@@ -53,7 +54,15 @@ def test_cases_and_the_exit_status_are_checks_too(tmp_path: Path) -> None:
     problems = load_problems(written(tmp_path / "p.jsonl", cases, script)).problems
     assert list(problems) == ["echo", "run"]
     assert problems["echo"].cases == (Case("a", "a"), Case("", ""))
+    assert problems["echo"].tolerance is None
     assert problems["run"].check == "exit_status"
+
+
+def test_cases_may_have_a_tolerance_which_must_allow_something(tmp_path: Path) -> None:
+    row = {"task_id": "pi", "prompt": "Print pi.", "cases": [{"stdout": "3.14"}], "tolerance": {"absolute": 1}}
+    assert only_problem(written(tmp_path / "p.jsonl", row)).tolerance == Tolerance(absolute=1.0)
+    error = refusal(written(tmp_path / "q.jsonl", {**row, "tolerance": {}}))
+    assert (error.field, "allows nothing" in str(error)) == ("tolerance", True)
 
 
 def test_an_mbpp_row_is_recognised_in_its_full_and_its_sanitized_form(tmp_path: Path) -> None:
@@ -113,6 +122,11 @@ def test_helpers_that_a_humaneval_prompt_gives_are_the_checks_own(tmp_path: Path
         ({"cases": ["1"]}, "field 'cases[0]'", "must be an object, not a string"),
         ({"check": "exit"}, "field 'check'", "must be 'exit_status'"),
         ({"timeout_seconds": 0}, "field 'timeout_seconds'", "must be a number of seconds above 0"),
+        ({"check_timeout_seconds": -1}, "field 'check_timeout_seconds'", "must be a number of seconds above 0"),
+        ({"tolerance": 0.1}, "field 'tolerance'", "must be"),
+        ({"tolerance": {"absolute": "1"}}, "field 'tolerance.absolute'", "must be a number, not a string"),
+        ({"tolerance": {"relative": -1}}, "field 'tolerance.relative'", "must be a finite number, 0 or more"),
+        ({"tolerance": {"relative": 0.1}}, "field 'tolerance'", "is for cases only"),
         ({"timeout_seconds": True}, "field 'timeout_seconds'", "must be a number, not a boolean"),
         ({"timeout_seconds": "3"}, "field 'timeout_seconds'", "must be a number, not a string"),
         ({"tests": []}, "", "the problem 'double' has no check"),

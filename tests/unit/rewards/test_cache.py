@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sandrl.errors import InputError
-from sandrl.problems import Case, Problem
+from sandrl.problems import Case, Problem, Tolerance
 from sandrl.rewards.cache import VerdictCache, VerdictNames
 from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, Limits
 from sandrl.rewards.verdict import Status, Trust, Verdict
@@ -43,11 +43,15 @@ def test_whatever_could_change_a_verdict_changes_its_name() -> None:
         name(code="y"),
         name(replace(INC, tests=("assert f(1) == 3",))),
         name(replace(INC, tests=(), cases=(Case("1", "2"),))),
+        name(replace(INC, tests=(), cases=(Case("1", "2"),), tolerance=Tolerance(absolute=1e-6))),
+        name(replace(INC, tests=(), cases=(Case("1", "2"),), tolerance=Tolerance(relative=1e-6))),
         name(replace(INC, tests=(), check="exit_status")),
         name(replace(INC, setup="import math")),
         name(replace(INC, entry_point="f")),
         name(replace(INC, timeout_seconds=1.0)),
+        name(replace(INC, check_timeout_seconds=1.0)),
         name(limits=Limits(timeout_seconds=2.0)),
+        name(limits=Limits(check_timeout_seconds=2.0)),
         name(limits=Limits(max_output_bytes=2)),
         name(connection=replace(LOCAL, image="python:3.12")),
         name(connection=replace(LOCAL, kind=RuntimeKind.REMOTE)),

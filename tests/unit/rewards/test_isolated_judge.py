@@ -10,6 +10,7 @@ import math
 import subprocess
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
+from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -49,9 +50,9 @@ VALUES = st.recursive(
 )
 
 
-def judged(problem: Problem, code: str, judge: IsolatedJudge | None = None) -> Verdict:
+def judged(problem: Problem, code: str, judge: IsolatedJudge | None = None, limits: Limits | None = None) -> Verdict:
     judge = judge or IsolatedJudge()
-    execution = judge.prepare(problem, code, Limits(timeout_seconds=10))
+    execution = judge.prepare(problem, code, limits or Limits(timeout_seconds=10))
     argv = (sys.executable, *execution.command.argv[1:])
     done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
     return judge.interpret(execution, Outcome("sb", done.returncode, done.stdout, done.stderr))
@@ -273,3 +274,55 @@ def test_the_names_under_test_are_the_entry_point_and_what_the_reference_defines
 def test_a_check_sees_what_earlier_checks_defined() -> None:
     problem = Problem("t", "", tests=("x = f()", "assert x == 1", "x = 5", "assert x == 5"))
     assert judged(problem, "x = 9\ndef f(): return 1").passed == 4
+
+
+# Time
+
+
+THREE = Problem("t", "", tests=("assert f(1) == 1", "assert f(2) == 2", "assert f(3) == 3"))
+
+
+def test_a_check_that_takes_too_long_is_a_timeout_and_the_same_completion_goes_on() -> None:
+    code = "import time\ncalls = 0\ndef f(x):\n    global calls\n    calls += 1\n    if x == 2: time.sleep(60)\n    return calls"
+    verdict = judged(THREE, code, limits=Limits(check_timeout_seconds=0.2))
+    assert (verdict.status, verdict.passed, verdict.total) == (Status.TIMEOUT, 2, 3)
+    assert verdict.detail == "check 2 of 3: it ran longer than 0.2 s"
+    assert verdict.trust is Trust.ISOLATED
+
+
+def test_the_time_of_a_check_is_that_of_all_its_calls() -> None:
+    problem = replace(THREE, tests=("assert [f(i) for i in range(50)]", "while True: pass", "assert f(1) == 1"))
+    code = "import time\ndef f(x):\n    time.sleep(0.05)\n    return x"
+    verdict = judged(problem, code, limits=Limits(check_timeout_seconds=0.3))
+    assert (verdict.status, verdict.passed) == (Status.TIMEOUT, 1)
+
+
+@pytest.mark.parametrize(
+    "stuck",
+    ["sum(range(10**13))", "[None for _ in iter(swallow, 1)]", "ignore()"],
+    ids=["in the interpreter itself", "catching everything", "deaf"],
+)
+def test_a_completion_that_does_not_let_go_is_not_asked_again(stuck: str) -> None:
+    code = (
+        "import signal, time\n"
+        "def swallow():\n    try: time.sleep(60)\n    except BaseException: pass\n"
+        "def ignore():\n    signal.signal(signal.SIGVTALRM, signal.SIG_IGN)\n    time.sleep(60)\n"
+        f"def f(x):\n    if x == 2: {stuck}\n    return x"
+    )
+    verdict = judged(THREE, code, limits=Limits(check_timeout_seconds=0.2))
+    assert (verdict.status, verdict.passed) == (Status.TIMEOUT, 1)
+    assert verdict.detail == "check 2 of 3: it ran longer than 0.2 s"
+
+
+def test_a_limit_for_checks_does_not_extend_that_of_the_completion() -> None:
+    code = "import time\ndef f(x):\n    if x == 2: time.sleep(60)\n    return x"
+    verdict = judged(THREE, code, limits=Limits(timeout_seconds=0.5, check_timeout_seconds=30))
+    assert (verdict.status, verdict.passed, verdict.detail) == (Status.TIMEOUT, 0, "it ran longer than 0.5 s")
+
+
+def test_a_check_that_goes_on_after_its_time_hears_no_late_answer() -> None:
+    late = "try:\n    f(2)\nexcept:\n    pass\nassert f(1) == 1"
+    problem = replace(THREE, tests=(late, "assert f(3) == 3"))
+    code = "import time\ndef f(x):\n    if x == 2: time.sleep(60)\n    return x"
+    verdict = judged(problem, code, limits=Limits(check_timeout_seconds=0.2))
+    assert (verdict.status, verdict.passed) == (Status.TIMEOUT, 1)

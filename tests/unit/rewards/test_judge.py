@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sandrl.errors import InfrastructureError
-from sandrl.problems import EXIT_STATUS, Case, Problem
+from sandrl.problems import EXIT_STATUS, Case, Problem, Tolerance
 from sandrl.rewards.judge import Execution, InProcessJudge, Limits
 from sandrl.rewards.verdict import Status, Trust, Verdict
 from sandrl.sandboxes import Outcome
@@ -93,6 +93,14 @@ def test_a_setup_that_fails_is_the_problems_fault_and_unscorable() -> None:
     assert "no_such_module" in verdict.detail
 
 
+def test_cases_may_compare_numbers_within_a_tolerance() -> None:
+    problem = replace(CASES, tolerance=Tolerance(absolute=0.01))
+    code = "print(sum(map(int, input().split())) + 0.0001)"
+    assert judged(problem, code).is_pass
+    assert judged(CASES, code).passed == 0
+    assert judged(problem, code.replace("0.0001", "0.02")).passed == 0
+
+
 @pytest.mark.parametrize("checks", [{"cases": (Case("", "1"),)}, {"check": EXIT_STATUS}], ids=["cases", "exit_status"])
 def test_a_setup_of_a_program_that_fails_is_the_problems_fault_too(checks: dict[str, Any]) -> None:
     verdict = judged(Problem("t", "", setup="import no_such_module", **checks), "print(1)")
@@ -163,6 +171,41 @@ def test_sleeping_takes_no_processor_time() -> None:
 def test_a_problem_s_own_limit_counts_more() -> None:
     problem = replace(TESTS, timeout_seconds=0.2)
     assert judged(problem, "import time\ntime.sleep(60)").detail == "it ran longer than 0.2 s"
+
+
+def test_a_check_that_takes_too_long_is_a_timeout_and_the_others_still_count() -> None:
+    code = "import time\ndef f(x):\n    if x == 1: time.sleep(60)\n    return x + 1"
+    verdict = judged(TESTS, code, Limits(check_timeout_seconds=0.2))
+    assert (verdict.status, verdict.passed, verdict.total) == (Status.TIMEOUT, 1, 2)
+    assert verdict.detail == "check 1 of 2: it ran longer than 0.2 s"
+
+
+def test_a_check_that_catches_the_end_of_its_time_has_not_passed() -> None:
+    code = "import time\ndef f(x):\n    try: time.sleep(0.5)\n    except BaseException: pass\n    return x + 1"
+    verdict = judged(TESTS, code, Limits(check_timeout_seconds=0.1))
+    assert (verdict.status, verdict.passed) == (Status.TIMEOUT, 0)
+
+
+def test_a_case_that_takes_too_long_is_a_timeout_and_the_others_still_count() -> None:
+    code = "import time\ntext = input()\nif text == '1 2': time.sleep(60)\nprint(sum(map(int, text.split())))"
+    verdict = judged(CASES, code, Limits(check_timeout_seconds=0.5))
+    assert (verdict.status, verdict.passed, verdict.total) == (Status.TIMEOUT, 1, 2)
+    assert verdict.detail == "case 1 of 2: it ran longer than 0.5 s"
+
+
+@pytest.mark.parametrize("problem", [TESTS, CASES], ids=["tests", "cases"])
+def test_of_what_takes_all_of_its_time_nothing_has_passed(problem: Problem) -> None:
+    code = "import time\ndef f(x):\n    if x == 2: time.sleep(60)\n    return x + 1\n"
+    if problem is CASES:
+        code = "import time\ntext = input()\nif text == '4 5': time.sleep(60)\nprint(3)"
+    verdict = judged(problem, code, Limits(timeout_seconds=0.7, check_timeout_seconds=30))
+    assert (verdict.status, verdict.passed) == (Status.TIMEOUT, 0)
+
+
+def test_a_problem_s_own_limit_for_its_checks_counts_more() -> None:
+    problem = replace(TESTS, check_timeout_seconds=0.1)
+    code = "import time\ndef f(x):\n    time.sleep(60)"
+    assert judged(problem, code, Limits(check_timeout_seconds=50)).detail == "check 1 of 2: it ran longer than 0.1 s"
 
 
 def test_output_is_cut_at_the_limit_and_counted_in_full() -> None:

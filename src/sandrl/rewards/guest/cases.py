@@ -18,6 +18,7 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.descriptors import head, scratch_file, write_all
     from sandrl.rewards.guest.script import run_script
     from sandrl.rewards.guest.supervisor import UNTRUE, Judged, Times, judge_child, read_hidden, run_child, setup_fails
+    from sandrl.rewards.guest.tolerance import same_numbers
 
 
 def same_lines(actual: str, expected: str) -> bool:
@@ -40,34 +41,41 @@ def judge_cases(request: "Request", call: "Libc | None") -> Judged:
 
     What each case should print is read only when the last of them has run.
     """
-    seconds = request["timeout_seconds"]
+    seconds, check_seconds = request["timeout_seconds"], request["check_timeout_seconds"]
     total = len(request["inputs"])
     times = Times(0.0, 0.0, 0.0)
     ran: "list[tuple[Ended, str, str]]" = []
     for given in request["inputs"]:
         try:
-            ended = run_case(request, given, seconds - times.wall, call)
+            left = seconds - times.wall
+            given_seconds = left if check_seconds is None else min(check_seconds, left)
+            ended = run_case(request, given, given_seconds, call)
         except OSError as error:
             if not ran:
                 raise  # not the completion's doing: it has not run yet
             ran.append((ran[-1][0], "resource_limit", f"it left no room to run in ({error})"))
             break
         times = times.plus(ended.times)
-        status, detail = judge_child(ended, seconds)
+        status, detail = judge_child(ended, seconds if given_seconds == left else given_seconds)
         if status == "invalid_problem" and not setup_fails(request, call):
             status, detail = UNTRUE
         ran.append((ended, status, detail))
-        if status in ("timeout", "syntax_error", "invalid_problem"):
+        is_over = status == "timeout" and given_seconds == left
+        if is_over or status in ("syntax_error", "invalid_problem"):
             break
+    else:
+        is_over = False
     passed, verdict, shown = 0, ("passed", ""), ran[-1][0]
-    for number, ((ended, status, detail), expected) in enumerate(zip(ran, read_hidden(request)["expected"]), 1):
+    hidden = read_hidden(request)
+    for number, ((ended, status, detail), expected) in enumerate(zip(ran, hidden["expected"]), 1):
         if status == "passed":
             printed, _ = head(ended.stdout, request["max_file_bytes"])
-            if same_lines(printed.decode("utf-8", "replace"), expected):
+            text, tolerance = printed.decode("utf-8", "replace"), hidden["tolerance"]
+            if same_lines(text, expected) if tolerance is None else same_numbers(text, expected, *tolerance):
                 passed += 1
                 continue
             status, detail = "failed", "it printed something else than expected"
         if verdict[0] == "passed":
             # The output reported is that of the first case that fails.
             verdict, shown = (status, f"case {number} of {total}: {detail}"), ended
-    return Judged(verdict[0], verdict[1], passed, total, times, shown.stdout, shown.stderr)
+    return Judged(verdict[0], verdict[1], 0 if is_over else passed, total, times, shown.stdout, shown.stderr)

@@ -3,7 +3,6 @@
 # The style is explained in `descriptors.py`.
 # ruff: noqa: BLE001, SIM105, UP037
 
-import _signal  # type: ignore[import-not-found]
 import sys
 
 MYPY = False
@@ -15,6 +14,7 @@ if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import describe
     from sandrl.rewards.guest.client import Completion, CompletionGone, Unsplittable
+    from sandrl.rewards.guest.clock import Clock, is_running, too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached
     from sandrl.rewards.guest.stand_ins import StandIn
     from sandrl.rewards.guest.values import REBUILT
@@ -36,9 +36,13 @@ class Checks:
         problem: `setup`, `tests`, and `under_test`: the names it asks a completion to define; also `classes`, those of
             them that are classes, where that is known; and where it has a reference, `imports`, the statements of that
             by the names they bind, and `methods`, the special methods of its classes.
+        clock: The completion's time; it runs.
+        seconds: How long each check may take; None for no limit.
     """
 
-    def __init__(self, completion: Completion, problem: "Request") -> None:
+    def __init__(self, completion: Completion, problem: "Request", clock: Clock, seconds: "float | None") -> None:
+        self.clock = clock
+        self.seconds = seconds
         self.completion = completion
         self.tests = problem["tests"]
         self.under_test = frozenset(problem["under_test"])
@@ -129,6 +133,7 @@ class Checks:
         Raises:
             Unsplittable: If a check cannot be judged from another process.
             CompletionGone: If the completion stopped answering.
+            DeadlineReached: If all of its time is over.
         """
         for text in (self.setup, *self.tests):
             if self.runs_answers(text):
@@ -140,17 +145,30 @@ class Checks:
         except Exception as error:
             return 0, "failed", "the problem's setup fails with this completion: " + describe(error)
         passed, status, detail = 0, "passed", ""
+        self.clock.stop()
         for number, check in enumerate(self.tests, 1):
             self.completion.take_failure()
             try:
+                self.clock.start(self.seconds)
                 self.run_text(check)
                 # A check that catches everything catches the end of the completion or of its time, too.
                 if self.completion.gone:
                     raise CompletionGone
-                if not _signal.getitimer(_signal.ITIMER_REAL)[0]:
+                if not is_running():
                     raise DeadlineReached
+                self.clock.stop()
                 passed += 1
+            except DeadlineReached:
+                self.clock.stop()
+                if self.seconds is None or self.clock.left <= 0:
+                    raise
+                if status == "passed":
+                    status, detail = "timeout", f"check {number} of {len(self.tests)}: {too_long(self.seconds)}"
+                self.completion.let_go(self.clock)
+                if self.completion.gone:
+                    break
             except Exception as error:
+                self.clock.stop()
                 if status == "passed":
                     blamed = self.completion.blamed.get(id(error), (None, "failed"))
                     status = "resource_limit" if isinstance(error, MemoryError) else blamed[1]

@@ -3,6 +3,7 @@
 # B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
 # ruff: noqa: B905, BLE001, UP037
 
+import posix
 import sys
 
 MYPY = False
@@ -12,7 +13,9 @@ if MYPY:
     from sandrl.rewards.guest.channel import Channel
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.channel import COMPARISONS
+    from sandrl.rewards.guest.channel import COMPARISONS, INTERRUPT
+    from sandrl.rewards.guest.clock import Clock
+    from sandrl.rewards.guest.descriptors import DeadlineReached
     from sandrl.rewards.guest.stand_ins import StandIn
     from sandrl.rewards.guest.values import MAX_DEPTH_ASKED, Malformed, TooLarge, Unsendable, decode, encode
 
@@ -25,11 +28,21 @@ class CompletionGone(BaseException):
     """The completion's process ended, or no longer keeps to the protocol."""
 
 
-class Completion:
-    """The judge's side of the channel."""
+LET_GO_SECONDS = 0.5
 
-    def __init__(self, channel: Channel) -> None:
+
+class Completion:
+    """The judge's side of the channel.
+
+    Args:
+        channel: To the completion's process.
+        pid: Its id.
+    """
+
+    def __init__(self, channel: Channel, pid: int) -> None:
         self.channel = channel
+        self.pid = pid
+        self.owes_answer = False
         self.stand_ins: "dict[int, StandIn]" = {}
         self.failure: "str | None" = None
         self.blamed: "dict[int, tuple[Exception, str]]" = {}
@@ -94,9 +107,14 @@ class Completion:
         request = self.request(operation, subject, arguments, keywords)
         if self.gone:
             raise CompletionGone
+        if self.owes_answer:
+            raise DeadlineReached  # a check caught it and goes on; what comes next would be the answer before
         try:
+            self.owes_answer = True
             self.channel.send(request)
-            done, result, changed = decode(self.channel.receive(), self.stand_in)
+            answer = self.channel.receive()
+            self.owes_answer = False
+            done, result, changed = decode(answer, self.stand_in)
         except (EOFError, OSError, ValueError, TypeError, OverflowError, ArithmeticError, Malformed) as error:
             self.gone = True  # a check may catch everything
             raise CompletionGone from error
@@ -107,6 +125,19 @@ class Completion:
         if operation == "get" and type(result) is StandIn:
             self.attributes.add(self.number_of(result))
         return result
+
+    def let_go(self, clock: Clock) -> None:
+        """Ends what it still does for a check that took too long; if it does not obey, it is gone."""
+        if not self.owes_answer or self.gone:
+            return
+        try:
+            clock.start(LET_GO_SECONDS)
+            posix.kill(self.pid, INTERRUPT)
+            self.channel.receive()
+            self.owes_answer = False
+        except (DeadlineReached, CompletionGone, EOFError, OSError):
+            self.gone = True
+        clock.stop()
 
     def request(
         self, operation: str, subject: object, arguments: "tuple[object, ...]", keywords: "dict[str, object]"

@@ -6,17 +6,21 @@ The design decision: the child can say one thing only, which checks passed, and 
 # The style is explained in `descriptors.py`.
 # ruff: noqa: BLE001
 
+import _signal  # type: ignore[import-not-found]
 import posix
 
 MYPY = False
 if MYPY:
     from collections.abc import Callable
+    from typing import Any
 
     from sandrl.rewards.guest.child import Request, Say
     from sandrl.rewards.guest.descriptors import Libc
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import blame, completion_lines, describe, finish, judge_top_level, set_up
+    from sandrl.rewards.guest.clock import Clock, Interruption, is_running, too_long
+    from sandrl.rewards.guest.descriptors import DeadlineReached
     from sandrl.rewards.guest.supervisor import UNTRUE, Judged, judge_child, run_child, setup_fails
 
 
@@ -37,12 +41,19 @@ def run_tests(request: "Request", say: "Say", execute: "Callable[..., None]" = e
         finish(say, *judge_top_level(error))
     status, detail = "passed", ""
     checks = request["tests"]
+    seconds = request["check_timeout_seconds"]
+    limit = None if seconds is None else (Interruption(_signal.SIGALRM), Clock(request["timeout_seconds"]))
     for number, check in enumerate(checks, 1):
         try:
-            execute(check, namespace)
+            if limit is None:
+                execute(check, namespace)
+            else:
+                execute_within(seconds, limit, execute, check, namespace)
         except BaseException as error:
             say(b"f\n")
-            if status == "passed":
+            if status == "passed" and isinstance(error, DeadlineReached):
+                status, detail = "timeout", f"check {number} of {len(checks)}: {too_long(seconds)}"
+            elif status == "passed":
                 # The outermost frame is the check; what is left are the completion's own.
                 inside = completion_lines(error)[1:]
                 status = blame(error)
@@ -53,6 +64,30 @@ def run_tests(request: "Request", say: "Say", execute: "Callable[..., None]" = e
     finish(say, status, detail)
 
 
+def execute_within(
+    seconds: float,
+    limit: "tuple[Interruption, Clock]",
+    execute: "Callable[..., None]",
+    check: str,
+    namespace: "dict[str, Any]",
+) -> None:
+    """Runs a check.
+
+    Raises:
+        DeadlineReached: If it takes longer than it may, whether or not it passes in the end.
+    """
+    interruption, clock = limit
+    interruption.is_open = True
+    clock.start(seconds)
+    try:
+        execute(check, namespace)
+        if not is_running():
+            raise DeadlineReached
+    finally:
+        interruption.is_open = False
+        clock.stop()
+
+
 def judge_tests(request: "Request", call: "Libc | None") -> Judged:
     """Judges a completion whose checks run in its own process."""
     stdin = posix.open("/dev/null", posix.O_RDONLY)
@@ -61,6 +96,8 @@ def judge_tests(request: "Request", call: "Libc | None") -> Judged:
     total, passed = len(request["tests"]), ended.words.count(b"p")
     if status == "passed" and passed != total:
         status, detail = "crashed", "its report does not add up"
+    if ended.wait_status is None:
+        passed = 0  # what took all of its time has passed nothing
     if status == "invalid_problem" and not setup_fails(request, call):
         status, detail = UNTRUE
     return Judged(status, detail, passed, total, ended.times, ended.stdout, ended.stderr)

@@ -21,6 +21,7 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.channel import Channel
     from sandrl.rewards.guest.checks import Checks
     from sandrl.rewards.guest.client import Completion, CompletionGone, Unsplittable
+    from sandrl.rewards.guest.clock import Clock, too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached
     from sandrl.rewards.guest.server import run_completion
     from sandrl.rewards.guest.supervisor import Judged, end_child, judge_child, read_hidden, start_child
@@ -56,26 +57,29 @@ def judge_isolated(request: "Request", call: "Libc | None") -> Judged:
     posix.close(their_read)
     posix.close(their_write)
     hidden = read_hidden(request)
-    completion = Completion(Channel(to_read, to_write))
-    passed, status, detail, left, gone = 0, "passed", "", 0.0, False
+    completion = Completion(Channel(to_read, to_write), child.pid)
+    clock = Clock(seconds)
+    passed, status, detail, gone = 0, "passed", "", False
     try:
-        _signal.setitimer(_signal.ITIMER_REAL, seconds)
+        clock.start()
         try:
             watch_for_end(child.pid, completion)
             completion.wait_until_ready()
-            passed, status, detail = Checks(completion, hidden).run()
+            passed, status, detail = Checks(completion, hidden, clock, request["check_timeout_seconds"]).run()
         except CompletionGone:
             gone = True
         except Unsplittable as error:
             status, detail = "not_isolated", str(error)
-        left, _ = _signal.setitimer(_signal.ITIMER_REAL, 0)
+        clock.stop()
     except DeadlineReached:
-        status, detail = "timeout", f"it ran longer than {seconds:g} s"
+        clock.stop()
+        clock.left = 0.0
+        status, detail = "timeout", too_long(seconds)
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
     posix.close(to_write)
     posix.close(to_read)
     # It has a moment to flush what it printed.
-    ended = end_child(child, min(left, FLUSH_SECONDS), seconds - left)
+    ended = end_child(child, min(clock.left, FLUSH_SECONDS), seconds - clock.left, is_accounted=status == "timeout")
     if gone:
         status, detail = judge_child(ended, seconds)
         if status in ("passed", "timeout", "invalid_problem", "not_isolated"):

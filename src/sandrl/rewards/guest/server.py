@@ -13,8 +13,9 @@ if MYPY:
     from sandrl.rewards.guest.child import Request, Say
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.channel import BINARY, COMPARISONS, Channel, no_number
+    from sandrl.rewards.guest.channel import BINARY, COMPARISONS, INTERRUPT, Channel, no_number
     from sandrl.rewards.guest.child import blame, completion_lines, describe, finish, fresh_main, judge_top_level
+    from sandrl.rewards.guest.clock import Interruption
     from sandrl.rewards.guest.values import MAX_DEPTH_ASKED, Opaque, Unsendable, decode, encode
 
 
@@ -50,8 +51,14 @@ def describe_exception(error: BaseException) -> "tuple[str, tuple[object, ...], 
     return name, plain, describe(error, lines[-1] if lines else None), blame(error)
 
 
-def serve(namespace: "dict[str, Any]", channel: Channel) -> None:
-    """Answers the judge's requests until it closes the channel."""
+def serve(namespace: "dict[str, Any]", channel: Channel, interruption: "Interruption | None") -> None:
+    """Answers the judge's requests until it closes the channel.
+
+    Args:
+        namespace: What the completion defined.
+        channel: To the judge.
+        interruption: How the judge ends what takes too long, if that is limited.
+    """
     objects = Objects()
 
     def answer(operation: str, subject: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any]") -> object:
@@ -81,7 +88,12 @@ def serve(namespace: "dict[str, Any]", channel: Channel) -> None:
         try:
             operation, subject, arguments, keywords = decode(request, objects.find, MAX_DEPTH_ASKED)
             before = encode((arguments, keywords), objects.number_of, MAX_DEPTH_ASKED)
-            result = answer(operation, subject, arguments, keywords)
+            if interruption is None:
+                result = answer(operation, subject, arguments, keywords)
+            else:
+                interruption.is_open = True
+                result = answer(operation, subject, arguments, keywords)
+                interruption.is_open = False
             after = encode((arguments, keywords), objects.number_of, MAX_DEPTH_ASKED)
             changed = (arguments, keywords) if before != after else None
             reply = encode((True, result, changed), objects.number_of)
@@ -89,6 +101,8 @@ def serve(namespace: "dict[str, Any]", channel: Channel) -> None:
             why = f"the result cannot be judged: {error}"
             reply = encode((False, ("ValueError", (), why, "failed"), None), no_number)
         except BaseException as error:
+            if interruption is not None:
+                interruption.is_open = False
             reply = encode((False, describe_exception(error), None), no_number)
         channel.send(reply)
 
@@ -137,5 +151,6 @@ def run_completion(request: "Request", say: "Say", channel: Channel) -> None:
     except BaseException as error:
         finish(say, *judge_top_level(error))
     channel.send(encode("ready", no_number))
-    serve(namespace, channel)
+    is_limited = request["check_timeout_seconds"] is not None
+    serve(namespace, channel, Interruption(INTERRUPT) if is_limited else None)
     finish(say, "passed", "")

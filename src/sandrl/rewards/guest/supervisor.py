@@ -16,6 +16,7 @@ if MYPY:
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import SPEECHLESS, become_child, run_setup
+    from sandrl.rewards.guest.clock import too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached, head, read_exactly, scratch_file
 
 REPORT_LIMIT_BYTES = 4 << 20
@@ -109,17 +110,22 @@ def start_child(
     return Child(pid, stdout, stderr, report)
 
 
-def end_child(child: Child, seconds: float, wall: "float | None" = None) -> Ended:
+def end_child(child: Child, seconds: float, wall: "float | None" = None, *, is_accounted: bool = False) -> Ended:
     """Waits at most `seconds` for a child and kills its whole process group.
 
     Args:
         child: The child.
         seconds: How long it may still take.
         wall: The time to report, where waiting was not all the time it took.
+        is_accounted: Whether to tell how long it waited for a processor even if it ends in time.
     """
     wait_status, cpu, starved, left = None, 0.0, 0.0, 0.0
     try:
         _signal.setitimer(_signal.ITIMER_REAL, max(seconds, 0.001))
+        if is_accounted:
+            # Once it is waited for, the kernel's account of it is gone.
+            posix.waitid(posix.P_PID, child.pid, posix.WEXITED | posix.WNOWAIT)
+            starved = starvation(child.pid)
         _, wait_status, usage = posix.wait4(child.pid, 0)
         cpu = usage[0] + usage[1]
         left, _ = _signal.setitimer(_signal.ITIMER_REAL, 0)
@@ -144,11 +150,14 @@ def run_child(
     body: "Callable[[Request, Say], None]", request: "Request", stdin: int, seconds: float, call: "Libc | None"
 ) -> Ended:
     """Forks a child that runs `body`, waits at most `seconds`, and kills its whole process group."""
-    return end_child(start_child(body, request, stdin, call), seconds)
+    is_accounted = request["check_timeout_seconds"] is not None
+    return end_child(start_child(body, request, stdin, call), seconds, is_accounted=is_accounted)
 
 
 # What a child may say of itself; the rest is for its supervisor to find.
-CHILD_STATUSES = frozenset(("passed", "failed", "syntax_error", "crashed", "resource_limit", "invalid_problem"))
+CHILD_STATUSES = frozenset(
+    ("passed", "failed", "timeout", "syntax_error", "crashed", "resource_limit", "invalid_problem")
+)
 
 # No completion may excuse itself by blaming its problem.
 UNTRUE = "crashed", "its report is not true"
@@ -157,7 +166,7 @@ UNTRUE = "crashed", "its report is not true"
 def judge_child(ended: Ended, seconds: float) -> "tuple[str, str]":
     """Returns (status, detail) of one child from what it said and how it ended."""
     if ended.wait_status is None:
-        return "timeout", f"it ran longer than {seconds:g} s"
+        return "timeout", too_long(seconds)
     last = ended.words[-2].split(b" ") if len(ended.words) > 1 else []
     if len(last) == 3 and last[0] == b"end" and ended.wait_status == 0:
         try:

@@ -1,0 +1,85 @@
+"""Numbers within a tolerance: what counts as one, and that nothing is rounded on the way."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandrl.rewards.guest.tolerance import is_close, parse_decimal, same_numbers
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected"),
+    [
+        ("0.3333333", "0.33333333333"),
+        ("1000.0005", "1e3"),
+        ("1E+3", "1000"),
+        (".5", "0.5"),
+        ("5.", "+5"),
+        ("-0.0", "0"),
+        ("nan", "nan"),
+        ("inf", "inf"),
+        ("1" + "0" * 400, "1" + "0" * 399 + "1"),
+        ("a\n1.00000001   2 \n\n", "a\n1 2"),
+        ("", ""),
+    ],
+)
+def test_numbers_that_are_close_are_the_same(actual: str, expected: str) -> None:
+    assert same_numbers(actual, expected, 1e-3, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected"),
+    [
+        ("1.1", "1"),
+        ("nan", "1"),
+        ("NaN", "nan"),
+        ("nan", "inf"),
+        ("inf", "-inf"),
+        ("1e999", "inf"),
+        ("inf", "1" + "0" * 400),
+        ("1" + "0" * 400, "2" + "0" * 400),
+        ("1e999999999", "1e999999998"),
+        ("0x10", "16"),
+        ("1_000", "1000"),
+        ("\uff11\uff12", "12"),
+        ("\u00b2", "2"),
+        ("--1", "1"),
+        ("+-1", "-1"),
+        ("1e", "1"),
+        ("e1", "10"),
+        (".", "0"),
+        ("-", "0"),
+        ("", "0"),
+        ("1 2", "1\n2"),
+        ("1 2", "1 2 3"),
+        ("1,0", "1.0"),
+        ("x1", "x1.0"),
+        ("9007199254740993.1", "9007199254740992"),
+    ],
+)
+def test_all_else_is_compared_as_words(actual: str, expected: str) -> None:
+    assert not same_numbers(actual, expected, 1e-3, 1e-17)
+    assert not same_numbers(expected, actual, 1e-3, 1e-17)
+
+
+def test_the_expected_number_is_the_measure_of_what_is_relative() -> None:
+    assert is_close("90", "100", 0.0, 0.1)
+    assert not is_close("100", "90", 0.0, 0.1)
+    assert not is_close("0.0001", "0", 0.0, 0.5)
+
+
+@given(st.text(alphabet="0123456789.eE+-nif_x\uff11 ", max_size=12))
+def test_a_number_is_one_to_float_too(word: str) -> None:
+    parsed = parse_decimal(word)
+    if parsed is not None:
+        assert math.isclose(float(word), float(f"{parsed[0]}e{parsed[1]}"), rel_tol=1e-12) or math.isinf(float(word))
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.floats(min_value=0, max_value=1e6))
+def test_every_float_is_close_to_itself_and_to_its_neighbour(value: float, margin: float) -> None:
+    assert is_close(repr(value), repr(value) + "e0" if "e" not in repr(value) else repr(value), margin, 0.0)
+    assert is_close(repr(math.nextafter(value, 0)), repr(value), 0.0, 1e-15) or abs(value) < 1e-300
