@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from sandrl import __version__
-from sandrl.cli import policy, problems, redteam, reward, runtime, sandboxes
+from sandrl.cli import policy, problems, redteam, reward, runs, runtime, sandboxes
 from sandrl.cli.text import visible
 from sandrl.errors import SandrlError
 
@@ -50,6 +50,7 @@ app.command("reward")(reward.reward)
 app.command("redteam")(redteam.redteam)
 app.add_typer(problems.app)
 app.add_typer(policy.app)
+app.add_typer(runs.app)
 app.add_typer(runtime.app)
 app.add_typer(sandboxes.app)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from dataclasses import asdict
@@ -37,7 +36,7 @@ def list_problems(
     json_: _JsonOption = False,
 ) -> None:
     """List problems: id, kind of checks, how many, entry point."""
-    from sandrl.cli.output import print_json
+    from sandrl.cli.output import print_json, print_rows
     from sandrl.cli.text import visible
     from sandrl.problems import load_problems
 
@@ -47,9 +46,7 @@ def list_problems(
         return
     rows = [("id", "checks", "number", "entry point")]
     rows += [(visible(p.task_id), p.kind, str(p.check_count), visible(p.entry_point or "-")) for p in found]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    print_rows(rows)
 
 
 @app.command("show")
@@ -66,6 +63,7 @@ def show(
 ) -> None:
     """Show a problem as a model sees it."""
     from sandrl.cli.output import print_json
+    from sandrl.cli.text import visible_block
     from sandrl.problems import load_problems, render_prompt
 
     problem = load_problems(problems).find(task_id)
@@ -75,10 +73,10 @@ def show(
         print_json({**document, "reference": problem.reference} if reference else document)
         return
     typer.echo(f"# {_heading(problem, prompt)}\n")
-    _print_text(prompt.text)
+    typer.echo(visible_block(prompt.text))
     if reference:
         typer.echo("\n# Reference\n")
-        _print_text(problem.reference or "There is none.")
+        typer.echo(visible_block(problem.reference or "There is none."))
 
 
 @app.command("validate")
@@ -166,14 +164,6 @@ def _heading(problem: Problem, prompt: Prompt) -> str:
     asked = f", entry point {visible(problem.entry_point)}" if problem.entry_point else ""
     checks = f"{problem.check_count} {problem.kind} ({prompt.shown} shown, {prompt.hidden} hidden)"
     return f"{visible(problem.task_id)}: {checks}{asked}"
-
-
-def _print_text(text: str) -> None:
-    """Prints a text of several lines, every word of it made safe and every blank kept."""
-    from sandrl.cli.text import visible
-
-    for line in text.expandtabs(4).split("\n"):
-        typer.echo(re.sub("[^ ]+", lambda word: visible(word[0]), line))
 
 
 def _load_references(source: str, limit: int | None, tell: Emit) -> tuple[dict[str, Problem], tuple[Completion, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -71,14 +70,14 @@ def redteam(
 ) -> None:
     """Try to be rewarded without solving anything; exit 1 if an exploit is, or an honest neighbour suffers."""
     from sandrl.cli import progress, signals
-    from sandrl.cli.output import print_json
+    from sandrl.cli.output import print_json, print_rows
     from sandrl.rewards import Limits
     from sandrl.rewards.redteam import EXPLOITS, RedteamRequest, run_redteam
     from sandrl.sandboxes import Interrupt
     from sandrl.settings import load_settings
 
     if list_:
-        _print_rows([("exploit", "group", "aim"), *((each.name, each.group, each.aim) for each in EXPLOITS)])
+        print_rows([("exploit", "group", "aim"), *((each.name, each.group, each.aim) for each in EXPLOITS)])
         return
     request = RedteamRequest(
         problems=problems,
@@ -141,13 +140,14 @@ def _document(report: RedteamReport, source: str) -> dict[str, Any]:
 
 
 def _print_report(report: RedteamReport) -> None:
+    from sandrl.cli.output import print_rows
     from sandrl.cli.text import visible
 
     rows = [("exploit", "attempts", "rewarded", "statuses")]
     for tally in report.tallies():
         statuses = ", ".join(f"{count} {status}" for status, count in tally.statuses.items())
         rows.append((tally.exploit.name, str(tally.attempts), str(tally.rewarded), statuses))
-    _print_rows(rows)
+    print_rows(rows)
     for attempt in report.rewarded:
         result = attempt.result
         typer.echo(f"Rewarded: {attempt.exploit.name} on {visible(result.task_id)} (trust: {result.trust})")
@@ -160,9 +160,3 @@ def _print_report(report: RedteamReport) -> None:
         typer.echo(f"Unscorable: {len(report.unscorable)} (their sandboxes failed)")
     if report.unfit:
         typer.echo("References that fail by themselves: " + ", ".join(visible(each.task_id) for each in report.unfit))
-
-
-def _print_rows(rows: Sequence[tuple[str, ...]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -36,6 +36,29 @@ def visible_lines(text: str) -> str:
     return "".join(each if each in "\n\t" or _is_plain(each) else _escape(each) for each in text)
 
 
+def visible_block(text: str, *, most_lines: int | None = None, longest_line: int | None = None) -> str:
+    """A text of several lines like `visible_lines`, cut where it is long.
+
+    Args:
+        text: Anything.
+        most_lines: Most lines to keep; a last one says how many are missing.
+        longest_line: Most characters of a line to keep; what is longer says so, too.
+    """
+    lines = text.expandtabs(4).split("\n")
+    missing = 0 if most_lines is None else max(len(lines) - most_lines, 0)
+    kept = lines[: len(lines) - missing]
+    if longest_line is not None:
+        kept = [line if len(line) <= longest_line else _shortened(line, longest_line) for line in kept]
+    shown = [visible_lines(line) for line in kept]
+    if missing:
+        shown.append(f"… {missing} more lines")
+    return "\n".join(shown)
+
+
+def _shortened(line: str, longest: int) -> str:
+    return f"{line[:longest]} … {len(line) - longest} more characters"
+
+
 def _is_plain(character: str) -> bool:
     return character.isprintable() and unicodedata.category(character) not in _HIDDEN_CATEGORIES
 

@@ -6,9 +6,22 @@ from sandrl.runs.index import LATEST, RunEntry, find_run, list_runs
 from sandrl.runs.log import RunLog, logged_executions
 from sandrl.runs.measures import ExecutionStats, completion_metrics, execution_metrics, execution_stats
 from sandrl.runs.metrics import METRICS, Metric, Unit, find_metric
+from sandrl.runs.overview import RunOverview, RunState, overview, overviews, state_of, step_rows
 from sandrl.runs.reader import Rows, RunReader, latest_attempts
 from sandrl.runs.recorder import MetricsRecorder, Sink
-from sandrl.runs.rows import SCHEMA, LogRow, MetricsRow, OwnerRow, SandboxEvent, SandboxRow, TrajectoryRow
+from sandrl.runs.removal import remove_run
+from sandrl.runs.rows import (
+    SCHEMA,
+    LogRow,
+    MessageRow,
+    MetricsRow,
+    OwnerRow,
+    SandboxEvent,
+    SandboxRow,
+    ToolCallRow,
+    TrajectoryRow,
+)
+from sandrl.runs.selection import Selection
 from sandrl.runs.statistics import pass_at_k
 from sandrl.runs.writer import RunLedger, RunWriter
 
@@ -20,6 +33,7 @@ __all__ = [
     "ExecutionStats",
     "JobRecord",
     "LogRow",
+    "MessageRow",
     "Metric",
     "MetricsRecorder",
     "MetricsRow",
@@ -30,11 +44,15 @@ __all__ = [
     "RunEntry",
     "RunLedger",
     "RunLog",
+    "RunOverview",
     "RunReader",
+    "RunState",
     "RunWriter",
     "SandboxEvent",
     "SandboxRow",
+    "Selection",
     "Sink",
+    "ToolCallRow",
     "TrajectoryRow",
     "Unit",
     "completion_metrics",
@@ -46,5 +64,10 @@ __all__ = [
     "latest_attempts",
     "list_runs",
     "logged_executions",
+    "overview",
+    "overviews",
     "pass_at_k",
+    "remove_run",
+    "state_of",
+    "step_rows",
 ]

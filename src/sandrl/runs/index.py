@@ -12,12 +12,13 @@ import hashlib
 import os
 import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from sandrl.errors import InputError, SandrlError
-from sandrl.runs.config import CONFIG_FILE
+from sandrl.runs.config import CONFIG_FILE, read_config
 from sandrl.settings import private_directory
 
 LATEST = "latest"
@@ -49,13 +50,18 @@ def register_run(directory: Path, state_dir: Path) -> bool:
     try:
         folder = private_directory(state_dir) / "runs"
         folder.mkdir(exist_ok=True)
-        digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:8]
         temporary = folder / f".{secrets.token_hex(8)}"
         temporary.symlink_to(directory)
-        temporary.replace(folder / f"{directory.name}@{digest}")
+        temporary.replace(folder / _entry_name(directory))
     except (OSError, SandrlError):
         return False
     return True
+
+
+def forget_run(directory: Path, state_dir: Path) -> None:
+    """Takes a run out of the user's index; one that is not in it is fine."""
+    with suppress(OSError):
+        (state_dir / "runs" / _entry_name(directory.absolute())).unlink(missing_ok=True)
 
 
 def list_runs(state_dir: Path, runs_dir: Path | None = None) -> list[RunEntry]:
@@ -76,7 +82,7 @@ def find_run(name: str, state_dir: Path, runs_dir: Path | None = None) -> Path:
     """Finds a run's directory.
 
     Args:
-        name: The run's name, a path to its directory, or `latest`.
+        name: The run's name, a path to its directory, the id of a job that worked on it, or `latest`.
         state_dir: Holds the index.
         runs_dir: Looked through, too, and preferred when a name is taken twice.
 
@@ -95,7 +101,9 @@ def find_run(name: str, state_dir: Path, runs_dir: Path | None = None) -> Path:
         return runs[0].path
     named = [run for run in runs if run.run_id == name]
     if not named:
-        close = difflib.get_close_matches(name, [run.run_id for run in runs], n=1, cutoff=0.5)
+        named = [run for run in runs if _has_job(run.path, name)]
+    if not named:
+        close = difflib.get_close_matches(name, [LATEST, *(run.run_id for run in runs)], n=1, cutoff=0.5)
         suggestion = f"; is it {close[0]!r}?" if close else ""
         raise InputError(f"no run is called {name!r}{suggestion}", hint="sandrl runs ls")
     near = [run for run in named if runs_dir is not None and run.path.parent == runs_dir.absolute()]
@@ -103,6 +111,17 @@ def find_run(name: str, state_dir: Path, runs_dir: Path | None = None) -> Path:
         places = ", ".join(str(run.path) for run in named)
         raise InputError(f"several runs are called {name!r}: {places}", hint="give the path of one")
     return (near or named)[0].path
+
+
+def _entry_name(directory: Path) -> str:
+    return f"{directory.name}@{hashlib.sha256(os.fsencode(directory)).hexdigest()[:8]}"
+
+
+def _has_job(path: Path, job_id: str) -> bool:
+    try:
+        return any(job.job_id == job_id for job in read_config(path).jobs)
+    except InputError:
+        return False
 
 
 def _indexed(folder: Path) -> Iterator[RunEntry]:

@@ -89,6 +89,38 @@ class MetricsRow(StepRow):
     metrics: dict[Text, float | None]
 
 
+class ToolCallRow(BaseModel):
+    """A call of a tool by the model.
+
+    Attributes:
+        name: The tool.
+        arguments: What it was called with, as the model wrote it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    name: Text
+    arguments: Text = ""
+
+
+class MessageRow(BaseModel):
+    """One message of an episode.
+
+    Attributes:
+        role: `system`, `user`, `assistant` or `tool`.
+        content: Its text.
+        tool_calls: The tools the model called in it.
+        name: The tool whose result it is.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    role: Text
+    content: Text = ""
+    tool_calls: tuple[ToolCallRow, ...] = ()
+    name: Text | None = None
+
+
 class TrajectoryRow(StepRow):
     """One completion and what became of it.
 
@@ -112,6 +144,8 @@ class TrajectoryRow(StepRow):
         cached: Whether the verdict is that of an identical completion.
         components: What it earned besides the reward, by name; not part of it.
         detail: Why, in one line; partly the model's words.
+        messages: What was said in the episode, prompt and tool results included; empty where there was no dialogue.
+        tokens: How many tokens by part, such as `prompt` and `completion`.
         completion: The model's text; None where code was given.
         code: What was run; None if there was none.
         stdout: What it printed, as much as was kept.
@@ -138,6 +172,8 @@ class TrajectoryRow(StepRow):
     cached: bool = False
     components: dict[str, float] = Field(default_factory=dict)
     detail: Text = ""
+    messages: tuple[MessageRow, ...] = ()
+    tokens: dict[str, int] = Field(default_factory=dict)
     completion: Text | None = None
     code: Text | None = None
     stdout: Text = ""

@@ -1,0 +1,53 @@
+"""Long texts, page by page on a terminal, straight through where they are piped.
+
+The pager is the user's (`PAGER`), else `less`. It is asked to leave at once if everything fits on the screen and to
+pass colours on; what is shown was made safe before, so that is all it can pass on.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+
+
+def print_paged(pieces: Iterable[str]) -> None:
+    """Prints pieces of text one after the other; on a terminal until the user has read enough.
+
+    Args:
+        pieces: Safe text, each piece with its line break; made only as far as they are read.
+    """
+    command = _pager()
+    if command is None:
+        for piece in pieces:
+            sys.stdout.write(piece)
+        return
+    environment = {"LESS": "FRX", "LESSSECURE": "1", **os.environ}
+    pager = subprocess.Popen(
+        command, stdin=subprocess.PIPE, env=environment, text=True, encoding="utf-8", errors="backslashreplace"
+    )
+    assert pager.stdin is not None, "it was asked for"
+    # Ctrl-C is the pager's business while it is up.
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        # Whoever has read enough leaves a broken pipe, which closing it finds once more.
+        with suppress(BrokenPipeError), pager.stdin as stream, suppress(BrokenPipeError):
+            for piece in pieces:
+                stream.write(piece)
+    finally:
+        pager.wait()
+        signal.signal(signal.SIGINT, previous)
+
+
+def _pager() -> list[str] | None:
+    if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM", "dumb") == "dumb":
+        return None
+    command = shlex.split(os.environ.get("PAGER", "less"))
+    if not command or command == ["cat"] or shutil.which(command[0]) is None:
+        return None
+    return command

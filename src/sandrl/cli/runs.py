@@ -1,0 +1,240 @@
+"""`sandrl runs`: what jobs left on disk, listed, read and removed."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sandrl.cli.completion import values
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sandrl.runs import Rows, RunOverview, RunReader
+
+app = typer.Typer(name="runs", help="Runs on disk: ls, show, rm.", no_args_is_help=True)
+
+_RUN = "Name, path or job id of the run."
+RunArgument = Annotated[
+    str, typer.Argument(metavar="[RUN]", help=f"{_RUN} The latest unless given.", autocompletion=values.run_names)
+]
+RunsDirOption = Annotated[
+    "str | None", typer.Option("--runs-dir", metavar="DIR", help="Look for runs there, too; default: ./runs.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+_LATEST = "latest"
+_ROWS_SHOWN = 20
+_STATE_STYLES = {"running": "cyan", "finished": "green", "interrupted": "yellow", "damaged": "magenta"}
+
+
+@app.command("ls")
+def list_runs(
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help=f"The newest N; default: {_ROWS_SHOWN}, with --json all.")
+    ] = None,
+    json_: JsonOption = False,
+    runs_dir: RunsDirOption = None,
+) -> None:
+    """List runs, newest first: name, command, when, state, completions, reward, size."""
+    from sandrl import runs
+    from sandrl.cli.output import print_json
+    from sandrl.settings import load_settings
+
+    settings = load_settings()
+    entries = runs.list_runs(settings.state_dir, _directory(runs_dir) or settings.runs_dir)
+    shown = runs.overviews(entries[: limit or (None if json_ else _ROWS_SHOWN)])
+    if json_:
+        print_json({"n": len(entries), "runs": [_document(run) for run in shown]})
+        return
+    if not entries:
+        typer.echo("There are no runs yet; sandrl reward leaves one.", err=True)
+        return
+    _print_runs(shown)
+    if len(shown) < len(entries):
+        typer.echo(f"… and {len(entries) - len(shown)} older ones (--limit)", err=True)
+
+
+@app.command("show")
+def show(
+    run: RunArgument = _LATEST,
+    failed: Annotated[bool, typer.Option("--failed", help="Only what did not pass.")] = False,
+    status: Annotated[
+        list[str] | None, typer.Option("--status", "-s", help="Only this status, such as `timeout`; repeatable.")
+    ] = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this problem.")] = None,
+    step: Annotated[int | None, typer.Option("--step", metavar="N", min=0, help="Only this step.")] = None,
+    grep: Annotated[
+        str | None, typer.Option("--grep", metavar="REGEX", help="Only where this is found, upper or lower case.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="No more than N.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Cut no long text.")] = False,
+    json_: JsonOption = False,
+    runs_dir: RunsDirOption = None,
+) -> None:
+    """Page through the trajectories of a run: what was said, the code, its output, the verdict."""
+    from sandrl.cli import pager, trajectories
+    from sandrl.cli.output import print_json
+    from sandrl.runs import Selection, overview
+
+    reader, entry = open_run(run, runs_dir)
+    read = reader.trajectories()
+    selection = Selection(failed, tuple(status or ()), task, step, grep, limit)
+    chosen = list(selection.choose(read.rows))
+    tell_damage(read)
+    if json_:
+        rows = [row.model_dump(mode="json", by_alias=True) for row in chosen]
+        print_json({"run_id": reader.config.run_id, "path": str(reader.path), "n": len(rows), "trajectories": rows})
+        return
+    pager.print_paged(trajectories.pieces(overview(entry), chosen, full=full))
+    if not chosen:
+        why = "the run has none yet" if not read.rows else f"none of {len(read.rows)} is like that"
+        typer.echo(f"No trajectory to show: {why}.", err=True)
+
+
+@app.command("rm")
+def remove(
+    names: Annotated[list[str], typer.Argument(metavar="RUN...", help=_RUN, autocompletion=values.run_names)],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    runs_dir: RunsDirOption = None,
+) -> None:
+    """Remove runs with everything in them; one whose job is alive is refused."""
+    from sandrl.cli.text import visible
+    from sandrl.errors import UsageError
+    from sandrl.runs import overviews, remove_run
+    from sandrl.settings import load_settings
+
+    found = overviews([open_run(name, runs_dir)[1] for name in dict.fromkeys(names)])
+    alive = [run for run in found if run.state == "running"]
+    if alive:
+        raise UsageError(f"the job of {visible(alive[0].run_id)} is running", hint="stop it first; nothing was removed")
+    if not yes:
+        _print_runs(found)
+        if not (sys.stdin.isatty() and sys.stdout.isatty()):
+            words = " ".join(names)
+            raise UsageError("removing runs asks first, and there is no terminal", hint=f"sandrl runs rm {words} --yes")
+        if not typer.confirm(f"Remove {len(found)} run{'s' * (len(found) > 1)}?"):
+            typer.echo("Nothing was removed.", err=True)
+            return
+    for run in found:
+        remove_run(run.path, load_settings().state_dir)
+        typer.echo(f"Removed {run.path}")
+
+
+def open_run(name: str, runs_dir: str | None) -> tuple[RunReader, Any]:
+    """Finds a run and opens it.
+
+    Returns:
+        Its reader, and its entry as the index has it.
+
+    Raises:
+        InputError: If there is no such run.
+    """
+    from sandrl.runs import RunEntry, RunReader, find_run
+    from sandrl.settings import load_settings
+
+    settings = load_settings()
+    path = find_run(name, settings.state_dir, _directory(runs_dir) or settings.runs_dir)
+    reader = RunReader(path)
+    jobs = reader.config.jobs
+    started_at = jobs[-1].started_at if jobs else reader.config.created_at
+    return reader, RunEntry(path.name, path, started_at)
+
+
+def tell_damage(*reads: Rows[Any]) -> None:
+    """Says on standard error what of a run could not be read."""
+    from sandrl.cli.text import visible
+
+    if any(read.is_truncated for read in reads):
+        typer.echo("note: the last row is unfinished (its writer was killed, or is at it now) and left out", err=True)
+    damaged = [error for read in reads for error in read.damaged]
+    if damaged:
+        typer.echo(f"warning: {len(damaged)} rows cannot be read; the first: {visible(damaged[0].message)}", err=True)
+
+
+def _directory(text: str | None) -> Path | None:
+    from pathlib import Path
+
+    return None if text is None else Path(text)
+
+
+def _document(run: RunOverview) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "path": str(run.path),
+        "command": run.command,
+        "state": run.state.value,
+        "started_at": run.started_at.isoformat(),
+        "steps": run.steps,
+        "completions": run.completions,
+        "reward_mean": run.reward_mean,
+        "pass_rate": run.pass_rate,
+        "size_bytes": run.size_bytes,
+    }
+
+
+def _cells(run: RunOverview) -> tuple[str, ...]:
+    from sandrl.cli.text import visible
+
+    reward = "-" if run.reward_mean is None else f"{run.reward_mean:.3f}"
+    rate = "-" if run.pass_rate is None else f"{run.pass_rate:.0%}"
+    when = age(run.started_at)
+    size = human_size(run.size_bytes)
+    return visible(run.run_id), visible(run.command), when, run.state.value, str(run.completions), reward, rate, size
+
+
+def _print_runs(runs: list[RunOverview]) -> None:
+    titles = ("run", "command", "age", "state", "n", "reward", "passed", "size")
+    rows = [_cells(run) for run in runs]
+    if not sys.stdout.isatty():
+        from sandrl.cli.output import print_rows
+
+        print_rows([titles, *rows])
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    shown = _fitting(titles, rows, console.width)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in shown:
+        is_text = title in ("run", "command", "state")
+        table.add_column(title, justify="left" if is_text else "right", no_wrap=title != "run", overflow="fold")
+    for row in rows:
+        cells = {title: Text(cell) for title, cell in zip(titles, row, strict=True)}
+        cells["state"].stylize(_STATE_STYLES.get(str(cells["state"]), "red"))
+        table.add_row(*(cells[title] for title in shown))
+    console.print(table)
+
+
+def _fitting(titles: tuple[str, ...], rows: list[tuple[str, ...]], width: int) -> list[str]:
+    """The columns for which there is room; what is wanted least often gives way first."""
+    widths = {title: max(len(title), *(len(row[at]) for row in rows)) for at, title in enumerate(titles)}
+    shown = list(titles)
+    for title in ("size", "command", "age", "n", "reward"):
+        if sum(widths[each] + 1 for each in shown) <= width:
+            break
+        shown.remove(title)
+    return shown
+
+
+def age(moment: datetime) -> str:
+    """How long ago something was, in its largest unit."""
+    seconds = max((datetime.now(UTC) - moment).total_seconds(), 0.0)
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.0f}{unit}"
+    return f"{seconds:.0f}s"
+
+
+def human_size(size: int) -> str:
+    """A number of bytes as people read it."""
+    amount = float(size)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1_000 or unit == "GB":
+            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
+        amount /= 1_000
+    raise AssertionError("the last unit takes all")

@@ -1,0 +1,121 @@
+"""A trajectory as people read it: what was said, what was run, what came of it.
+
+Everything in it is the model's or its code's, so every text goes through `visible_block`, and long ones are cut unless
+all of it was asked for: one line of ten megabytes must not hide the next trajectory.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from sandrl.cli.progress import word_for
+from sandrl.cli.text import visible, visible_block
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sandrl.runs import MessageRow, RunOverview, TrajectoryRow
+
+_MOST_LINES = 80
+_LONGEST_LINE = 2_000
+_PIPED_WIDTH = 200
+_STYLES = {"PASS": "bold green", "FAIL": "bold red", "ERROR": "bold magenta"}
+
+
+def pieces(run: RunOverview, rows: Iterable[TrajectoryRow], *, full: bool) -> Iterator[str]:
+    """A run's trajectories, piece by piece.
+
+    Args:
+        run: The run.
+        rows: What to show of it.
+        full: Cut nothing.
+    """
+    console = _console()
+    yield _heading(run)
+    for row in rows:
+        console.file = io.StringIO()
+        _print_trajectory(console, row, full=full)
+        yield console.file.getvalue()
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    is_terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if is_terminal else _PIPED_WIDTH
+    return Console(file=io.StringIO(), force_terminal=is_terminal, width=width, highlight=False, soft_wrap=True)
+
+
+def _heading(run: RunOverview) -> str:
+    numbers = [f"{run.completions} completions"]
+    if run.reward_mean is not None:
+        numbers.append(f"mean reward {run.reward_mean:.3f}")
+    if run.pass_rate is not None:
+        numbers.append(f"pass rate {run.pass_rate:.0%}")
+    return f"Run {visible(run.run_id)}: {visible(run.command)}, {run.state}, {', '.join(numbers)}\n{run.path}\n"
+
+
+def _print_trajectory(console: Console, row: TrajectoryRow, *, full: bool) -> None:
+    from rich.text import Text
+
+    word = word_for(row.status, row.reward)
+    reward = "null" if row.reward is None else f"{row.reward:g}"
+    console.print()
+    title = Text(f"── {row.index}: {visible(row.task_id)} ({visible(row.id)})  ", style="bold", overflow="fold")
+    title.append(word, style=_STYLES[word])
+    title.append(f"  {row.status}, reward {reward}, {row.passed}/{row.total} checks")
+    console.print(title)
+    console.print(Text("   " + "  ".join(_facts(row))), style="dim")
+    for failure in row.failures:
+        console.print(Text(f"   sandbox failed: {visible(failure)}"), style="magenta")
+    for message in row.messages:
+        _print_message(console, message, full=full)
+    if row.completion is not None and not row.messages:
+        _print_block(console, "completion", row.completion, full=full)
+    if row.code is not None and row.code != row.completion:
+        _print_block(console, "code", row.code, full=full, is_code=True)
+    if row.detail:
+        console.print(Text(f"verdict: {visible(row.detail)}"), style="bold")
+    for name, text in (("stdout", row.stdout), ("stderr", row.stderr)):
+        if text:
+            _print_block(console, name, text, full=full)
+    if row.truncated:
+        console.print(Text("(it printed more than was kept)"), style="dim")
+
+
+def _facts(row: TrajectoryRow) -> list[str]:
+    facts = [] if row.step is None else [f"step {row.step}"]
+    facts.append(f"trust {row.trust or '-'}")
+    facts.append(f"{row.duration_seconds:.2f} s")
+    facts += [f"{visible(part)} {seconds:.2f} s" for part, seconds in row.timing.items()]
+    facts += [f"{visible(part)} {count} tokens" for part, count in row.tokens.items()]
+    facts += [f"{visible(name)} {value:+g}" for name, value in row.components.items()]
+    if row.cached:
+        facts.append("verdict of an identical completion")
+    counts = (("retries", row.retries), ("reruns", row.reruns), ("canaries", row.canaries))
+    facts += [f"{count} {name}" for name, count in counts if count]
+    return facts if row.sandbox_id is None else [*facts, f"sandbox {visible(row.sandbox_id)}"]
+
+
+def _print_message(console: Console, message: MessageRow, *, full: bool) -> None:
+    title = message.role if message.name is None else f"{message.role} {message.name}"
+    if message.content or not message.tool_calls:
+        _print_block(console, title, message.content, full=full)
+    for call in message.tool_calls:
+        _print_block(console, f"{message.role} calls {call.name}", call.arguments, full=full)
+
+
+def _print_block(console: Console, title: str, text: str, *, full: bool, is_code: bool = False) -> None:
+    from rich.syntax import Syntax
+    from rich.text import Text
+
+    limits = (None, None) if full else (_MOST_LINES, _LONGEST_LINE)
+    block = visible_block(text.rstrip("\n"), most_lines=limits[0], longest_line=limits[1])
+    console.print(Text(f"{visible(title)}:"), style="cyan")
+    shown = Syntax("", "python", theme="ansi_dark").highlight(block) if is_code else Text(block)
+    shown.rstrip()
+    console.print(shown, overflow="fold", no_wrap=False)

@@ -1,0 +1,151 @@
+"""A run in one line: what `sandrl runs ls` lists and every view of a run begins with.
+
+What is known cheaply is taken: the metrics where a job wrote them, and only without them the completions themselves.
+A run that cannot be read is listed as damaged, because a list that fails over one bad run hides all the good ones.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from sandrl.errors import InputError
+from sandrl.runs.config import Outcome, RunConfig
+from sandrl.runs.index import RunEntry
+from sandrl.runs.measures import Values, completion_metrics
+from sandrl.runs.reader import RunReader
+from sandrl.runs.rows import MetricsRow
+
+
+class RunState(StrEnum):
+    """How it stands with a run."""
+
+    RUNNING = "running"
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    KILLED = "killed"
+    """Its last job ended without a word."""
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class RunOverview:
+    """A run in one line.
+
+    Attributes:
+        run_id: Its name.
+        path: Its directory.
+        state: How it stands with it.
+        command: The subcommand; empty if that cannot be read.
+        started_at: When it was started or resumed last, UTC.
+        completions: How many completions have a result.
+        reward_mean: Their mean reward in the last step; None if none was scored.
+        pass_rate: Their pass rate in the last step; None if none was scored.
+        steps: How many steps have metrics.
+        size_bytes: What its files take on the disk.
+    """
+
+    run_id: str
+    path: Path
+    state: RunState
+    command: str
+    started_at: datetime
+    completions: int = 0
+    reward_mean: float | None = None
+    pass_rate: float | None = None
+    steps: int = 0
+    size_bytes: int = 0
+
+
+def overview(entry: RunEntry) -> RunOverview:
+    """The overview of a run, whatever its condition."""
+    size = directory_size(entry.path)
+    try:
+        reader = RunReader(entry.path)
+        rows = step_rows(reader)
+    except InputError:
+        return RunOverview(entry.run_id, entry.path, RunState.DAMAGED, "", entry.started_at, size_bytes=size)
+    last = rows[-1].metrics if rows else {}
+    return RunOverview(
+        run_id=entry.run_id,
+        path=entry.path,
+        state=state_of(reader.config, is_running=reader.is_running),
+        command=reader.config.command,
+        started_at=entry.started_at,
+        completions=int(sum(row.metrics.get("completions") or 0 for row in rows)),
+        reward_mean=last.get("reward/mean"),
+        pass_rate=last.get("pass_rate"),
+        steps=len(rows),
+        size_bytes=size,
+    )
+
+
+def state_of(config: RunConfig, *, is_running: bool) -> RunState:
+    """How it stands with a run.
+
+    Args:
+        config: Its configuration.
+        is_running: Whether a process is writing it.
+    """
+    if is_running:
+        return RunState.RUNNING
+    outcome = config.jobs[-1].outcome if config.jobs else None
+    match outcome:
+        case Outcome.FINISHED:
+            return RunState.FINISHED
+        case Outcome.INTERRUPTED:
+            return RunState.INTERRUPTED
+        case Outcome.FAILED:
+            return RunState.FAILED
+    return RunState.KILLED
+
+
+def step_rows(reader: RunReader) -> tuple[MetricsRow, ...]:
+    """The metrics of each step, in order; of completions that no row has yet, counted from the completions.
+
+    Of several ranks the first one speaks: trainers gather there what the others measured.
+    """
+    by_step: dict[int, MetricsRow] = {}
+    for row in reader.metrics().rows:
+        known = by_step.get(row.step)
+        if known is None or row.rank < known.rank:
+            by_step[row.step] = row
+    if not by_step:
+        return counted_rows(reader)
+    return tuple(by_step[step] for step in sorted(by_step))
+
+
+def counted_rows(reader: RunReader) -> tuple[MetricsRow, ...]:
+    """Metrics of each step as they follow from its completions alone."""
+    steps: dict[int, list[int]] = {}
+    rows = reader.trajectories().rows
+    for position, row in enumerate(rows):
+        steps.setdefault(row.step or 0, []).append(position)
+    counted = []
+    for step, positions in sorted(steps.items()):
+        own = [rows[position] for position in positions]
+        values: Values = completion_metrics(own)
+        counted.append(MetricsRow(job_id=own[0].job_id, step=step, attempt=own[0].attempt, metrics=values))
+    return tuple(counted)
+
+
+def directory_size(path: Path) -> int:
+    """What the files below a directory take, in bytes; what vanishes meanwhile counts nothing."""
+    size = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                size += os.lstat(os.path.join(folder, name)).st_size
+            except OSError:
+                continue
+    return size
+
+
+def overviews(entries: Sequence[RunEntry]) -> list[RunOverview]:
+    """The overview of each run, in the same order."""
+    return [overview(entry) for entry in entries]

@@ -1,0 +1,70 @@
+"""Which trajectories someone wants to see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from sandrl.errors import UsageError
+from sandrl.runs.rows import TrajectoryRow
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What trajectories must be like to be shown; all conditions together.
+
+    Attributes:
+        failed: Only those that did not pass.
+        statuses: Only those with one of these statuses; none means any.
+        task_id: Only those of this problem.
+        step: Only those of this step.
+        grep: Only those in which this regular expression is found, in any text they have.
+        limit: No more than this; None for all.
+    """
+
+    failed: bool = False
+    statuses: tuple[str, ...] = ()
+    task_id: str | None = None
+    step: int | None = None
+    grep: str | None = None
+    limit: int | None = None
+
+    def choose(self, rows: Iterable[TrajectoryRow]) -> Iterator[TrajectoryRow]:
+        """Chooses from rows, in their order.
+
+        Raises:
+            UsageError: If `grep` is no regular expression.
+        """
+        pattern = self._pattern()
+        left = self.limit
+        for row in rows:
+            if left == 0:
+                return
+            if self._fits(row) and (pattern is None or any(pattern.search(text) for text in _texts(row))):
+                left = None if left is None else left - 1
+                yield row
+
+    def _pattern(self) -> re.Pattern[str] | None:
+        if self.grep is None:
+            return None
+        try:
+            return re.compile(self.grep, re.IGNORECASE)
+        except re.error as error:
+            raise UsageError(f"--grep {self.grep!r} is no regular expression: {error}") from error
+
+    def _fits(self, row: TrajectoryRow) -> bool:
+        return (
+            not (self.failed and row.status == "passed")
+            and (not self.statuses or row.status in self.statuses)
+            and (self.task_id is None or row.task_id == self.task_id)
+            and (self.step is None or row.step == self.step)
+        )
+
+
+def _texts(row: TrajectoryRow) -> Iterator[str]:
+    yield from (row.id, row.task_id, row.detail, row.stdout, row.stderr, *row.failures)
+    yield from (text for text in (row.completion, row.code) if text is not None)
+    for message in row.messages:
+        yield message.content
+        yield from (f"{call.name} {call.arguments}" for call in message.tool_calls)

@@ -1,0 +1,200 @@
+"""`sandrl runs` on run directories that the real writer wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from sandrl.runs import MessageRow, Outcome, RunWriter, ToolCallRow
+from sandrl.settings import load_settings
+from tests.cli.conftest import SANDRL, Run
+from tests.support.sample_runs import failed, trajectory, write_run
+from tests.support.terminal import run_on_terminal
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202egnp.exe"
+
+
+@pytest.fixture(autouse=True)
+def _own_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    monkeypatch.setenv("SANDRL_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("SANDRL_RUNS_DIR", str(tmp_path / "runs"))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    rows = [
+        trajectory(0, step=0),
+        failed(1, step=0, stdout="printed by it"),
+        failed(2, "timeout", step=1, task_id="loop", code="while True: pass"),
+        trajectory(3, step=1, reward=None, status="infrastructure", failures=("the sandbox was lost",)),
+    ]
+    return write_run(tmp_path / "runs", rows)
+
+
+def test_runs_are_listed_newest_first_with_state_and_numbers(sandrl: Run, tmp_path: Path, run: Path) -> None:
+    write_run(tmp_path / "elsewhere", [trajectory()], name="cut", outcome=Outcome.INTERRUPTED)
+    write_run(tmp_path / "elsewhere", [trajectory(), failed(1)], name="dead", outcome=None)
+    listed = json.loads(sandrl("runs", "ls", "--json").stdout)["runs"]
+    assert [(each["run_id"], each["state"], each["completions"]) for each in listed] == [
+        ("dead", "killed", 2), ("cut", "interrupted", 1), ("sample", "finished", 4),
+    ]  # fmt: skip
+    assert (listed[0]["reward_mean"], listed[0]["pass_rate"]) == (0.5, 0.5), "counted from what was saved"
+    titles, *lines = sandrl("runs", "ls").stdout.splitlines()
+    assert titles.split() == ["run", "command", "age", "state", "n", "reward", "passed", "size"]
+    assert [line.split()[0] for line in lines] == ["dead", "cut", "sample"]
+
+
+def test_a_run_that_cannot_be_read_hides_no_other(sandrl: Run, run: Path, tmp_path: Path) -> None:
+    bad = write_run(tmp_path / "runs", [trajectory()], name="bad")
+    (bad / "config.json").write_text("{")
+    listed = json.loads(sandrl("runs", "ls", "--json").stdout)["runs"]
+    assert {each["run_id"]: each["state"] for each in listed} == {"bad": "damaged", "sample": "finished"}
+
+
+def test_without_runs_the_list_says_how_to_make_one(sandrl: Run) -> None:
+    done = sandrl("runs", "ls")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "sandrl reward leaves one" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "indexes"),
+    [
+        ((), [0, 1, 2, 3]),
+        (("--failed",), [1, 2, 3]),
+        (("--status", "timeout", "--status", "infrastructure"), [2, 3]),
+        (("--task", "loop"), [2]),
+        (("--step", "0"), [0, 1]),
+        (("--grep", "PRINTED by"), [1]),
+        (("--grep", "was lost"), [3]),
+        (("--failed", "--limit", "1"), [1]),
+        (("--step", "9"), []),
+    ],
+)
+def test_trajectories_are_chosen_by_what_they_are(
+    sandrl: Run, run: Path, words: tuple[str, ...], indexes: list[int]
+) -> None:
+    document = json.loads(sandrl("runs", "show", *words, "--json").stdout)
+    assert [row["index"] for row in document["trajectories"]] == indexes
+    assert document["n"] == len(indexes)
+
+
+def test_a_trajectory_shows_text_code_output_verdict_and_what_it_took(sandrl: Run, run: Path) -> None:
+    shown = sandrl("runs", "show").stdout
+    for part in (
+        "Run sample: reward, finished, 4 completions", "── 0: inc (c0)  PASS", "def f0(x):", "0.25 s", "sandbox s-1",
+        "verdict: why 1", "printed by it", "timeout, reward 0, 0/1 checks", "sandbox failed: the sandbox was lost",
+        "ERROR  infrastructure, reward null",
+    ):  # fmt: skip
+        assert part in shown
+    assert "\x1b" not in shown
+
+
+def test_an_episode_shows_messages_tool_calls_and_results(sandrl: Run, tmp_path: Path) -> None:
+    messages = (
+        MessageRow(role="user", content="Add one."),
+        MessageRow(role="assistant", tool_calls=(ToolCallRow(name="execute_code", arguments="print(1)"),)),
+        MessageRow(role="tool", name="execute_code", content="1"),
+    )
+    write_run(tmp_path / "runs", [trajectory(messages=messages, tokens={"completion": 42})])
+    shown = sandrl("runs", "show").stdout
+    assert shown.index("user:\nAdd one.") < shown.index("assistant calls execute_code:\nprint(1)")
+    assert "tool execute_code:\n1\n" in shown
+    assert "completion 42 tokens" in shown
+
+
+def test_what_a_model_wrote_cannot_reach_the_terminal(tmp_path: Path) -> None:
+    row = failed(
+        0, id=HOSTILE, task_id=HOSTILE, detail=HOSTILE, stdout=HOSTILE, code=HOSTILE, completion=HOSTILE,
+        failures=(HOSTILE,), tokens={HOSTILE: 1}, messages=(MessageRow(role=HOSTILE, content=HOSTILE),),
+    )  # fmt: skip
+    write_run(tmp_path / "runs", [row])
+    shown = run_on_terminal([*SANDRL, "runs", "show"], environment={"PAGER": "cat"})
+    assert shown.exit_code == 0
+    assert "\x1b]0;" not in shown.text
+    assert "\x1b[2J" not in shown.text
+    assert "\u202e" not in shown.text
+    assert "\\x1b]0;owned" in shown.plain
+
+
+def test_a_huge_line_is_cut_unless_all_of_it_is_asked_for(sandrl: Run, tmp_path: Path) -> None:
+    write_run(tmp_path / "runs", [failed(0, stdout="x" * 1_000_000)])
+    assert "998000 more characters" in sandrl("runs", "show").stdout
+    assert sandrl("runs", "show", "--full").stdout.count("x") > 1_000_000
+
+
+def test_on_a_terminal_the_pager_shows_it_and_leaving_it_early_is_fine(tmp_path: Path) -> None:
+    write_run(tmp_path / "runs", [trajectory(n) for n in range(200)])
+    shown = run_on_terminal(
+        [*SANDRL, "runs", "show"], environment={"PAGER": "less"}, typed=[(lambda text: "f0(x)" in text, b"q")]
+    )
+    assert shown.exit_code == 0
+    assert "c0" in shown.plain
+    assert "c199" not in shown.plain
+
+
+def test_an_unfinished_last_row_is_said(sandrl: Run, run: Path) -> None:
+    file = run / "trajectories.jsonl"
+    file.write_bytes(file.read_bytes()[:-30])
+    done = sandrl("runs", "show", "--json")
+    assert (done.returncode, json.loads(done.stdout)["n"]) == (0, 3)
+    assert "the last row is unfinished" in done.stderr
+
+
+def test_a_run_is_found_by_name_path_and_job_and_a_near_miss_is_named(sandrl: Run, run: Path) -> None:
+    for name in ("sample", run, "job-0123abcd", "latest"):
+        assert sandrl("runs", "show", name, "--json").returncode == 0
+    done = sandrl("runs", "show", "sampel")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no run is called 'sampel'; is it 'sample'?" in done.stderr
+
+
+def test_a_pattern_that_is_none_is_refused(sandrl: Run, run: Path) -> None:
+    done = sandrl("runs", "show", "--grep", "(")
+    assert done.returncode == 2
+    assert "is no regular expression" in done.stderr
+
+
+def test_removing_asks_and_without_a_terminal_names_the_command(sandrl: Run, run: Path) -> None:
+    done = sandrl("runs", "rm", "sample")
+    assert done.returncode == 2
+    assert "sandrl runs rm sample --yes" in done.stderr
+    assert run.exists()
+    assert sandrl("runs", "rm", "sample", "--yes").returncode == 0
+    assert not run.exists()
+    assert list((load_settings().state_dir / "runs").iterdir()) == []
+
+
+@pytest.mark.parametrize(("answer", "is_there"), [(b"\n", True), (b"y\n", False)])
+def test_on_a_terminal_the_answer_decides_and_no_is_the_default(run: Path, answer: bytes, is_there: bool) -> None:
+    shown = run_on_terminal([*SANDRL, "runs", "rm", "sample"], typed=[(lambda text: "[y/N]" in text, answer)])
+    assert shown.exit_code == 0
+    assert run.exists() is is_there
+
+
+def test_a_run_whose_job_is_alive_is_not_removed(sandrl: Run, run: Path, tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "runs", command="grpo", job_id="job-2", name="alive") as writer:
+        assert json.loads(sandrl("runs", "ls", "--json").stdout)["runs"][0]["state"] == "running"
+        done = sandrl("runs", "rm", "sample", "alive", "--yes")
+    assert done.returncode == 2
+    assert "the job of alive is running" in done.stderr
+    assert run.exists()
+    assert writer.path.exists()
+
+
+def test_what_is_no_run_is_never_removed(sandrl: Run, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "config.json").write_text('{"name": "another program\'s"}')
+    done = sandrl("runs", "rm", "./precious", "--yes")
+    assert done.returncode == 2
+    assert os.listdir(tmp_path / "precious") == ["config.json"]
+
+
+def test_a_narrow_terminal_still_shows_the_list(run: Path) -> None:
+    shown = run_on_terminal([*SANDRL, "runs", "ls"], columns=40)
+    assert "sample" in shown.plain
+    assert all(len(line) <= 40 for line in shown.plain.splitlines())

@@ -1,0 +1,80 @@
+"""Run directories as jobs leave them, written by the real writer, for those who read them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sandrl.events import CompletionFinished, ExecutionFinished
+from sandrl.runs import MetricsRecorder, Outcome, RunWriter, TrajectoryRow
+from sandrl.settings import load_settings
+
+JOB = "job-0123abcd"
+
+
+def trajectory(index: int = 0, **fields: Any) -> TrajectoryRow:
+    """A completion that passed, unless told otherwise."""
+    code = f"def f{index}(x):\n    return x + 1"
+    defaults = {
+        "job_id": JOB, "id": f"c{index}", "task_id": "inc", "reward": 1.0, "status": "passed", "trust": "isolated",
+        "passed": 1, "total": 1, "duration_seconds": 0.25, "sandboxes": 1, "sandbox_id": f"s-{index}",
+        "completion": f"<answer>{code}</answer>", "code": code,
+    }  # fmt: skip
+    return TrajectoryRow(**{**defaults, "index": index, **fields})
+
+
+def failed(index: int, status: str = "failed", **fields: Any) -> TrajectoryRow:
+    """A completion that did not pass."""
+    return trajectory(index, **{"reward": 0.0, "status": status, "passed": 0, "detail": f"why {index}", **fields})
+
+
+def event_of(row: TrajectoryRow) -> CompletionFinished:
+    """The event that goes with a row."""
+    return CompletionFinished(
+        index=row.index, id=row.id, task_id=row.task_id, status=row.status, reward=row.reward, passed=row.passed,
+        total=row.total, duration_seconds=row.duration_seconds, detail=row.detail, finished=0, of=0,
+        sandboxes=row.sandboxes, retries=row.retries, reruns=row.reruns, canaries=row.canaries, cached=row.cached,
+        components=row.components,
+    )  # fmt: skip
+
+
+def write_run(
+    runs_dir: Path,
+    rows: list[TrajectoryRow],
+    *,
+    name: str = "sample",
+    command: str = "reward",
+    outcome: Outcome | None = Outcome.FINISHED,
+    extra: dict[int, dict[str, float | None]] | None = None,
+) -> Path:
+    """Writes a run, with metrics for each of its steps.
+
+    Args:
+        runs_dir: Where runs are.
+        rows: Its completions, in the order of their steps.
+        name: Its name.
+        command: Its subcommand.
+        outcome: How its job ended; None leaves it as a killed one, without metrics.
+        extra: Further metrics by step.
+    """
+    with RunWriter.create(
+        runs_dir, command=command, job_id=JOB, name=name, state_dir=load_settings().state_dir, options={"timeout": 10}
+    ) as writer:
+        recorder = MetricsRecorder(writer)
+        for row in rows:
+            writer.write_trajectory(row)
+        if outcome is not None:
+            for step in sorted({row.step or 0 for row in rows}):
+                for row in rows:
+                    if (row.step or 0) == step:
+                        recorder(event_of(row))
+                        for _ in range(row.sandboxes):
+                            ended = "success" if row.status == "passed" else "failure"
+                            recorder(
+                                ExecutionFinished(
+                                    row.task_id, row.sandbox_id, ended, startup_seconds=0.02, exec_seconds=0.2
+                                )
+                            )
+                recorder.log(step, (extra or {}).get(step))
+            writer.finish(outcome)
+        return writer.path
