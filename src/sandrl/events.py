@@ -261,6 +261,21 @@ class StopRequested(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CreationSlowed(Event):
+    """The service has no room for more sandboxes; what has none yet waits, and fails for no such reason.
+
+    Attributes:
+        reason: What the service says.
+        delay_seconds: How long until the next is asked for.
+        waiting: How many wait.
+    """
+
+    reason: str
+    delay_seconds: float
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
 class CleaningUp(Event):
     """The job is waiting for its last sandboxes to be gone."""
 

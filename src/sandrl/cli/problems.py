@@ -87,6 +87,15 @@ def validate(
     concurrency: Annotated[
         int | None, typer.Option("--concurrency", "-c", min=1, help="Sandboxes at once.", rich_help_panel=_SANDBOXES)
     ] = None,
+    max_sandboxes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Never hold more sandboxes, those being created or stopped included.",
+            rich_help_panel=_SANDBOXES,
+        ),
+    ] = None,
     runtime: Annotated[
         RuntimeKind, typer.Option(help="What runs the sandboxes.", rich_help_panel=_SANDBOXES)
     ] = RuntimeKind.AUTO,
@@ -129,12 +138,14 @@ def validate(
             connection,
             job_id=new_job_id(),
             command="problems validate",
+            max_sandboxes=max_sandboxes,
             tags=("problems-validate", *(tag or ())),
             max_lifetime_seconds=lifetime,
             emit=tell,
         )
         with interrupt.heard(), job:
-            tell(JobStarted(job.id, len(references), min(options.concurrency or 1, len(references))))
+            at_once = min(options.concurrency or 1, len(references), max_sandboxes or len(references))
+            tell(JobStarted(job.id, len(references), at_once))
             began = time.monotonic()
             report = score(references, found, job=job, options=options, emit=tell, interrupt=interrupt)
             seconds = time.monotonic() - began

@@ -48,6 +48,15 @@ def redteam(
     concurrency: Annotated[
         int | None, typer.Option("--concurrency", "-c", min=1, help="Sandboxes at once.", rich_help_panel=_SANDBOXES)
     ] = None,
+    max_sandboxes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Never hold more sandboxes, those being created or stopped included.",
+            rich_help_panel=_SANDBOXES,
+        ),
+    ] = None,
     retries: Annotated[
         int, typer.Option(metavar="N", min=0, help="Further tries when a sandbox fails.", rich_help_panel=_SANDBOXES)
     ] = 2,
@@ -85,6 +94,7 @@ def redteam(
         exploits=tuple(exploit or ()),
         limits=Limits(timeout_seconds=timeout),
         concurrency=concurrency,
+        max_sandboxes=max_sandboxes,
         retries=retries,
         require_isolated=require_isolated,
         runtime=runtime,

@@ -90,6 +90,15 @@ def reward(
         int | None,
         typer.Option("--concurrency", "-c", min=1, help="Sandboxes at once.", rich_help_panel=_SANDBOXES),
     ] = None,
+    max_sandboxes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Never hold more sandboxes, those being created or stopped included.",
+            rich_help_panel=_SANDBOXES,
+        ),
+    ] = None,
     retries: Annotated[
         int,
         typer.Option(metavar="N", min=0, help="Further tries when a sandbox fails.", rich_help_panel=_SANDBOXES),
@@ -146,6 +155,7 @@ def reward(
         skip_bad_rows=skip_bad_rows,
         limits=Limits(timeout_seconds=timeout, check_timeout_seconds=check_timeout),
         concurrency=concurrency,
+        max_sandboxes=max_sandboxes,
         retries=retries,
         reward=reward_,
         components=Components(format_reward, length_penalty, timeout_penalty),

@@ -43,6 +43,10 @@ def serve(
     idle_timeout: Annotated[
         float | None, typer.Option("--idle-timeout", min=1, help="Leave after so many idle seconds; default: never.")
     ] = None,
+    max_sandboxes: Annotated[
+        int | None,
+        typer.Option("--max-sandboxes", metavar="N", min=1, help="Refuse more sandboxes than so many at once."),
+    ] = None,
 ) -> None:
     """Run the local runtime in the foreground and print what points any cwsandbox program at it."""
     from sandrl.runtime import daemon
@@ -53,7 +57,9 @@ def serve(
         typer.echo(f"export CWSANDBOX_API_KEY={endpoint.token}")
         typer.echo(f"The local runtime serves {endpoint.base_url} (pid {endpoint.pid}).", err=True)
 
-    daemon.serve(load_settings().state_dir, idle_timeout_seconds=idle_timeout, announce=announce)
+    daemon.serve(
+        load_settings().state_dir, idle_timeout_seconds=idle_timeout, max_sandboxes=max_sandboxes, announce=announce
+    )
 
 
 @app.command("stop")

@@ -12,7 +12,6 @@ passed is the completion's own. An outage that ends in the meantime thus blames 
 from __future__ import annotations
 
 import os
-import random
 import time
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -115,17 +114,6 @@ class Attempt:
             return Step.BLAME_CODE
         self.is_vouched = True
         return Step.RETRY
-
-
-def delay_seconds(failures: int, first_seconds: float) -> float:
-    """How long to wait before the next try: twice as long after each failure, give or take a quarter.
-
-    The chance in it keeps completions that failed together from coming back together.
-    """
-    if not first_seconds:
-        return 0.0
-    longest = min(first_seconds * 2.0 ** min(failures - 1, 16), LONGEST_DELAY_SECONDS)
-    return longest * random.uniform(0.75, 1.25)
 
 
 def is_doubtful(verdict: Verdict) -> bool:

@@ -26,7 +26,7 @@ from sandrl.events import (
     Warned,
 )
 from sandrl.problems import Completion, Problem
-from sandrl.rewards.attempts import Attempt, Step, delay_seconds, is_doubtful
+from sandrl.rewards.attempts import Attempt, Step, is_doubtful
 from sandrl.rewards.cache import VerdictCache, VerdictNames
 from sandrl.rewards.canary import has_passed, prepare_canary
 from sandrl.rewards.executions import execution_finished
@@ -37,7 +37,7 @@ from sandrl.rewards.policies import reward_of
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport, summarise
 from sandrl.rewards.verdict import Status, Verdict
 from sandrl.runs import CANARY_TAG
-from sandrl.sandboxes import Interrupt, Job, Launch, Level, problem_tag
+from sandrl.sandboxes import Interrupt, Job, Launch, Level, Withdrawn, delay_seconds, problem_tag
 
 OnResult: TypeAlias = Callable[[ScoredCompletion], None]
 
@@ -65,7 +65,8 @@ class Batch:
         self._emit = emit
         self._interrupt = interrupt
         self._on_result = on_result
-        self._concurrency = options.concurrency or job.connection.suggested_concurrency
+        wanted = options.concurrency or job.connection.suggested_concurrency
+        self._concurrency = min(wanted, job.max_sandboxes or wanted)
         self._waiting: deque[Attempt] = deque()
         self._alone: deque[Attempt] = deque()
         self._delayed: list[tuple[float, int, Attempt]] = []
@@ -101,7 +102,7 @@ class Batch:
                     self._land(launch)
                 else:
                     # The job was used before, by a batch that an error or Ctrl-C tore open.
-                    with suppress(InfrastructureError):
+                    with suppress(InfrastructureError, Withdrawn):
                         self._job.collect(launch)
         results = tuple(self._results[index] for index in sorted(self._results))
         if results and all(result.status is Status.NO_CODE for result in results):
@@ -175,6 +176,8 @@ class Batch:
         try:
             outcome = self._job.collect(launch, keep=True)
             verdict = self._judge.interpret(attempt.execution, outcome)
+        except Withdrawn:
+            return
         except InfrastructureError as error:
             self._emit(execution_finished(attempt, launch, error=error.message))
             self._fail(attempt, launch, error.message)
@@ -242,6 +245,8 @@ class Batch:
         within = attempt.suspect is not None
         try:
             passed = has_passed(self._judge, execution, self._job.collect(launch))
+        except Withdrawn:
+            return
         except InfrastructureError:
             passed = False
         attempt.suspect = None

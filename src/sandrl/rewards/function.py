@@ -64,6 +64,7 @@ class FunctionOptions:
         on_infrastructure_error: What a completion without a reward becomes.
         fallback_reward: What `ZERO` gives it.
         require_isolated: Never judge in the completion's process.
+        max_sandboxes: How many sandboxes to hold at once, those included that are being stopped; None for no bound.
         runtime: What runs the sandboxes.
         image: Their image; the runtime's own default unless given.
         packages: Installed packages the code may import (local runtime).
@@ -74,6 +75,7 @@ class FunctionOptions:
     on_infrastructure_error: OnInfrastructureError = OnInfrastructureError.MASK
     fallback_reward: float = 0.0
     require_isolated: bool = False
+    max_sandboxes: int | None = None
     runtime: RuntimeKind = RuntimeKind.AUTO
     image: str | None = None
     packages: tuple[str, ...] = ()
@@ -190,6 +192,7 @@ class RewardFunction:
             connection,
             job_id=new_job_id(),
             command="reward_function",
+            max_sandboxes=options.max_sandboxes,
             tags=options.tags,
             max_lifetime_seconds=lifetime,
             emit=self._emit,
@@ -241,6 +244,7 @@ def reward_function(
     extraction: Extraction | str = Extraction.AUTO,
     limits: Limits | None = None,
     concurrency: int | None = None,
+    max_sandboxes: int | None = None,
     retries: int = 2,
     require_isolated: bool = False,
     on_infrastructure_error: OnInfrastructureError | str = OnInfrastructureError.MASK,
@@ -263,6 +267,7 @@ def reward_function(
         extraction: Where in a completion its code is.
         limits: What a completion may use.
         concurrency: How many sandboxes at once; what suits the runtime unless given.
+        max_sandboxes: How many sandboxes to hold at once, those included that are being stopped; None for no bound.
         retries: How often a completion is tried again when its sandbox failed.
         require_isolated: Give no reward where the checks cannot be kept out of the completion's process.
         on_infrastructure_error: `mask` (None), `zero` (the fallback reward) or `raise`, where there is no reward.
@@ -298,6 +303,7 @@ def reward_function(
             on_infrastructure_error=_word(OnInfrastructureError, on_infrastructure_error, "on_infrastructure_error"),
             fallback_reward=fallback_reward,
             require_isolated=require_isolated,
+            max_sandboxes=max_sandboxes,
             runtime=_word(RuntimeKind, runtime, "runtime"),
             image=image,
             packages=tuple(packages),

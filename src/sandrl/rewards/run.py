@@ -57,6 +57,7 @@ class RewardRequest:
         limits: What a completion may use.
         skip_bad_rows: Skip and count rows that cannot be used, instead of refusing the file.
         concurrency: How many sandboxes at once; what suits the runtime unless given.
+        max_sandboxes: How many sandboxes to hold at once, those included that are being stopped; None for no bound.
         retries: How often a completion is tried again when its sandbox failed.
         reward: The policy that turns a verdict into a reward.
         components: What is rewarded besides.
@@ -81,6 +82,7 @@ class RewardRequest:
     limits: Limits = field(default_factory=Limits)
     skip_bad_rows: bool = False
     concurrency: int | None = None
+    max_sandboxes: int | None = None
     retries: int = 2
     reward: RewardName = RewardName.BINARY
     components: Components = field(default_factory=Components)
@@ -192,12 +194,14 @@ def run_reward(
             job_id=job_id,
             tags=request.tags,
             command="reward",
+            max_sandboxes=request.max_sandboxes,
             run_dir=writer.path,
             ledger=writer.ledger(OwnerRow.model_validate(current_owner())),
             max_lifetime_seconds=lifetime_seconds(problems, request.limits),
             emit=tell,
         )
-        tell(JobStarted(job_id, len(completions), min(concurrency, len(completions))))
+        at_once = min(concurrency, len(completions), request.max_sandboxes or concurrency)
+        tell(JobStarted(job_id, len(completions), at_once))
 
         def keep(result: ScoredCompletion) -> None:
             writer.write_trajectory(_trajectory(result, completions[result.index], job_id))
@@ -297,6 +301,7 @@ def _options(request: RewardRequest, connection: Connection, concurrency: int) -
         "max_output_bytes": request.limits.max_output_bytes,
         "max_file_bytes": request.limits.max_file_bytes,
         "concurrency": concurrency,
+        "max_sandboxes": request.max_sandboxes,
         "retries": request.retries,
         "reward": request.reward.value,
         "format_reward": request.components.format_reward,

@@ -192,6 +192,7 @@ def serve(
     state_dir: Path,
     *,
     idle_timeout_seconds: float | None = limits.IDLE_TIMEOUT_SECONDS,
+    max_sandboxes: int | None = None,
     announce: Callable[[Endpoint], None],
 ) -> None:
     """Be the daemon, in this process, until stopped or idle; if there is one already, only announce that.
@@ -199,6 +200,7 @@ def serve(
     Args:
         state_dir: The user's state directory.
         idle_timeout_seconds: How long to stay without sandboxes and calls; None for ever.
+        max_sandboxes: How many sandboxes may live at once; None for no bound.
         announce: Told the address once it serves.
 
     Raises:
@@ -206,4 +208,9 @@ def serve(
     """
     from sandrl.runtime.server.app import run
 
-    run(RuntimeDirectory(state_dir), idle_timeout_seconds=idle_timeout_seconds, announce=announce)
+    run(
+        RuntimeDirectory(state_dir),
+        idle_timeout_seconds=idle_timeout_seconds,
+        max_sandboxes=max_sandboxes,
+        announce=announce,
+    )

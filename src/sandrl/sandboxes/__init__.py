@@ -5,8 +5,9 @@ from __future__ import annotations
 from sandrl.sandboxes.commands import Command, Outcome
 from sandrl.sandboxes.connection import Connection, connect, find_connection
 from sandrl.sandboxes.interrupt import Interrupt, Level
-from sandrl.sandboxes.job import Job, Ledger, checked_job_id, new_job_id
+from sandrl.sandboxes.job import Job, Ledger, Withdrawn, checked_job_id, new_job_id
 from sandrl.sandboxes.owner import Liveness, Owner, current_owner, liveness
+from sandrl.sandboxes.pace import delay_seconds
 from sandrl.sandboxes.registry import JobEntry, find_owner, read_jobs
 from sandrl.sandboxes.sdk import Launch
 from sandrl.sandboxes.tags import encode_tag, problem_tag, step_tag
@@ -23,9 +24,11 @@ __all__ = [
     "Liveness",
     "Outcome",
     "Owner",
+    "Withdrawn",
     "checked_job_id",
     "connect",
     "current_owner",
+    "delay_seconds",
     "encode_tag",
     "find_connection",
     "find_owner",

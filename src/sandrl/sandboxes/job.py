@@ -3,25 +3,33 @@
 The design decision: everything is written ahead. Who the job is goes into the registry before its first sandbox, and
 what it is about to create into the ledger before each request, so a job that is killed at any moment has told where to
 look. Stopping sandboxes is off the critical path, but it is awaited before the job ends, in whatever way it ends.
+
+A launch is handed over at once and sent when there is room: within the user's bound, and within what the service
+bears (see `pace.py`). A refusal for want of room is met here and puts the launch back; nobody else hears of it.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import secrets
+import time
+from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from sandrl.errors import CleanupError, SandrlError, UsageError
-from sandrl.events import CleaningUp, Emit, SandboxCreated, SandboxStopped, Warned, ignore
+from sandrl.errors import CleanupError, InfrastructureError, SandrlError, UsageError
+from sandrl.events import CleaningUp, CreationSlowed, Emit, Event, SandboxCreated, SandboxStopped, Warned, ignore
 from sandrl.runs.rows import OwnerRow
 from sandrl.sandboxes.commands import Command, Outcome
 from sandrl.sandboxes.connection import Connection
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.owner import Owner, current_owner
+from sandrl.sandboxes.pace import Pace, delay_seconds
 from sandrl.sandboxes.registry import JobEntry, Registration, without_credentials
 from sandrl.sandboxes.sdk import Launch, SdkSession, Stop
 from sandrl.sandboxes.tags import encode_tag, job_tag, job_tags
@@ -32,6 +40,11 @@ CLEANUP_TIMEOUT_SECONDS = 25.0
 _JOB_ID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 # With this many stops in flight half are waited for: stopping thousands at once chokes a runtime.
 _MAX_STOPS_IN_FLIGHT = 64
+# The rest of the time is for those that could not be stopped one by one.
+_SHARE_OF_STOPS = 0.7
+_LEAST_SECONDS = 1.0
+_MOST_ATTEMPTS = 3
+_FIRST_PAUSE_SECONDS = 0.25
 
 
 class Ledger(Protocol):
@@ -45,6 +58,10 @@ class Ledger(Protocol):
 
     def stopped(self, key: str, sandbox_id: str) -> None:
         """The sandbox is gone."""
+
+
+class Withdrawn(Exception):
+    """A launch was still waiting to be sent when the user asked to stop; it never ran."""
 
 
 class NoLedger:
@@ -90,6 +107,7 @@ class Job:
         max_lifetime_seconds: After this the service ends a sandbox, whatever happened to the job.
         command: What the registry of jobs calls the work.
         run_dir: Where the ledger is, for the registry; None without one.
+        max_sandboxes: How many to hold at once, those included that are being created or stopped; None for no bound.
         emit: Told what happens.
     """
 
@@ -103,19 +121,25 @@ class Job:
         ledger: Ledger | None = None,
         command: str = "python",
         run_dir: Path | None = None,
+        max_sandboxes: int | None = None,
         emit: Emit = ignore,
     ) -> None:
         self.id = job_id
         self.connection = connection
         self.owner: Owner = current_owner()
         self.tags = job_tags(job_id, self.owner.hash, tags)
+        self.max_sandboxes = max_sandboxes
         self.unstopped: tuple[str, ...] = ()
+        self._pace = Pace(max_sandboxes)
         self._ledger: Ledger = ledger or NoLedger()
         self._emit = emit
         self._keys = itertools.count(1)
+        # In flight is what was handed over and not collected; some of it waits to be sent.
         self._in_flight: dict[str, Launch] = {}
+        self._unsent: deque[Launch] = deque()
         self._kept: dict[str, Launch] = {}
         self._stops: list[Stop] = []
+        self._failed_stops: list[Stop] = []
         self._lost_track = False
         self._registration = Registration(
             JobEntry(
@@ -156,16 +180,36 @@ class Job:
             within: A launch that was collected and kept, in whose sandbox to run the command instead.
         """
         if within is not None:
-            launch = self._session.launch(within.key, command, (), within)
+            launch = Launch(within.key, command)
             self._in_flight[launch.key] = launch
+            self._session.send(launch, within)
             return launch
-        key = f"{next(self._keys):06d}"
-        encoded = tuple(encode_tag(tag) for tag in tags)
-        self._registration.renew()
-        self._ledger.intend(key, (*self.tags, *encoded))
-        launch = self._session.launch(key, command, encoded)
-        self._in_flight[key] = launch
+        launch = Launch(f"{next(self._keys):06d}", command, tuple(encode_tag(tag) for tag in tags))
+        self._in_flight[launch.key] = launch
+        self._unsent.append(launch)
+        self._send_more()
         return launch
+
+    def _send_more(self) -> None:
+        """Sends what waits, as far as there is room."""
+        if not self._unsent:
+            return
+        if not self._pace.has_room(self._held):
+            self._settle([stop for stop in self._stops if stop.has_ended])
+        while self._unsent and not self._pace.seconds_left(time.monotonic()) and self._pace.has_room(self._held):
+            launch = self._unsent[0]
+            if not launch.base_url:
+                self._registration.renew()
+                self._ledger.intend(launch.key, (*self.tags, *launch.tags))
+            self._session.send(launch)
+            self._unsent.popleft()
+        if self._unsent:
+            self._session.watch(self._stops)
+
+    @property
+    def _held(self) -> int:
+        """How many sandboxes there are, or may be, because they are being created or stopped."""
+        return len(self._kept.keys() | self._in_flight.keys()) - len(self._unsent) + len(self._stops)
 
     def wait_any(
         self, interrupt: Interrupt | None = None, seen: Level = Level.NONE, timeout_seconds: float | None = None
@@ -182,7 +226,42 @@ class Job:
         """
         if not self._in_flight and timeout_seconds is None:
             return []
-        return self._session.wait_any(interrupt or Interrupt(), seen, timeout_seconds)
+        interrupt = interrupt or Interrupt()
+        ends_at = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
+        while True:
+            if seen is not Level.NONE and self._unsent:
+                withdrawn = list(self._unsent)
+                self._unsent.clear()
+                return withdrawn
+            self._send_more()
+            now = time.monotonic()
+            pause = self._pace.seconds_left(now) if self._unsent else 0.0
+            until = min(ends_at, now + pause) if pause else ends_at
+            patience = None if until == math.inf else max(until - now, 0.0)
+            ended = self._session.wait_any(interrupt, seen, patience)
+            landed = [launch for launch in ended if not self._put_back(launch)]
+            if landed or interrupt.level is not seen or time.monotonic() >= ends_at:
+                return landed
+
+    def _put_back(self, launch: Launch) -> bool:
+        """Whether a launch found no room, and waits to be sent again."""
+        refusal = self._session.refusal(launch)
+        if refusal is None or launch.key not in self._in_flight:
+            return False
+        launch.process = None
+        self._unsent.appendleft(launch)
+        # It may exist all the same, if the answer is not the whole story.
+        self._lost_track = True
+        sent = (each for each in self._in_flight.values() if each.sandbox_id is not None)
+        pause = self._pace.refuse(
+            asked_at=launch.launched_at,
+            now=time.monotonic(),
+            exists=len({each.key for each in sent} | self._kept.keys()) + len(self._stops),
+            hint_seconds=refusal.hint_seconds,
+        )
+        if pause is not None:
+            self._emit(CreationSlowed(refusal.reason, pause, len(self._unsent)))
+        return True
 
     def collect(self, launch: Launch, *, keep: bool = False) -> Outcome:
         """How an ended launch ended; its sandbox begins to stop, unless it is to be kept.
@@ -195,13 +274,17 @@ class Job:
             InfrastructureError: If the sandbox failed, not the command.
             AuthenticationError: If the service refuses the credentials.
             UsageError: If the service refuses the request itself.
+            Withdrawn: If the user asked to stop before it was sent.
         """
         self._in_flight.pop(launch.key, None)
+        if launch.process is None:
+            raise Withdrawn
         if launch.sandbox_id is None:
             # The request may have reached the service although its answer did not reach us.
             self._lost_track = True
         else:
             if launch.key not in self._kept:
+                self._pace.accept()
                 self._ledger.created(launch.key, launch.sandbox_id)
                 self._emit(SandboxCreated(launch.sandbox_id))
             self._kept[launch.key] = launch
@@ -241,35 +324,64 @@ class Job:
 
     def cancel(self) -> None:
         """Cancels everything in flight; the sandboxes are gone when the job is closed."""
+        self._unsent.clear()
         for launch in self._in_flight.values():
-            launch.process.cancel()
+            launch.cancel()
 
     def close(self, timeout_seconds: float = CLEANUP_TIMEOUT_SECONDS) -> None:
-        """Stops every sandbox of the job and waits until they are gone.
+        """Stops every sandbox of the job and waits until they are gone, for so long in all.
 
-        What could not be stopped in time is in `unstopped`; it ends at the latest when its lifetime is over.
+        What could not be stopped is in `unstopped`, and told with the command that ends it; it ends at the latest when
+        its lifetime is over.
         """
+        ends_at = time.monotonic() + timeout_seconds
         self.cancel()
         for launch in (self._kept | self._in_flight).values():
-            self._lost_track = self._lost_track or launch.sandbox_id is None
-            self._stops.append(self._session.stop(launch))
+            if launch.process is not None:
+                self._lost_track = self._lost_track or launch.sandbox_id is None
+                self._stops.append(self._session.stop(launch))
         self._kept.clear()
         self._in_flight.clear()
         if self._stops:
-            self._emit(CleaningUp(len(self._stops)))
-        self._collect_stops(at_least=len(self._stops), timeout_seconds=timeout_seconds)
-        left = [stop.sandbox_id or stop.key for stop in self._stops]
+            self._tell(CleaningUp(len(self._stops)))
+        self._collect_stops(at_least=len(self._stops), timeout_seconds=timeout_seconds * _SHARE_OF_STOPS)
+        left = [*self._failed_stops, *self._stops]
+        self._failed_stops.clear()
         self._stops.clear()
+        reason = ""
         try:
-            if self._lost_track:
-                self._session.stop_tagged([job_tag(self.id)], timeout_seconds)
-            self._session.close(timeout_seconds)
+            if left or self._lost_track:
+                self._stop_by_tag(ends_at)
+                for stop in left:
+                    self._note_stopped(stop)
+                left.clear()
+            self._session.close(max(ends_at - time.monotonic(), _LEAST_SECONDS))
         except SandrlError as error:
-            left.append(f"tag {self.id}")
-            self._emit(Warned(f"cleaning up after the job failed: {error.message}"))
-        self.unstopped = (*self.unstopped, *left)
-        if not self.unstopped:
+            reason = error.message
+            self.unstopped = (*(stop.sandbox_id or stop.key for stop in left), f"tag {self.id}")
+        cleanup_error = self.cleanup_error()
+        if cleanup_error is None:
             self._registration.end()
+        else:
+            self._tell(Warned(f"{cleanup_error.message}: {reason}", hint=cleanup_error.hint))
+
+    def _stop_by_tag(self, ends_at: float) -> None:
+        """Stops whatever has the job's tag; tried again, because this is the last that is done about it."""
+        for attempt in itertools.count(1):
+            try:
+                self._session.stop_tagged([job_tag(self.id)], max(ends_at - time.monotonic(), _LEAST_SECONDS))
+            except InfrastructureError:
+                pause = delay_seconds(attempt, _FIRST_PAUSE_SECONDS)
+                if attempt == _MOST_ATTEMPTS or time.monotonic() + pause >= ends_at:
+                    raise
+                time.sleep(pause)
+            else:
+                return
+
+    def _tell(self, event: Event) -> None:
+        """Tells something while cleaning up, which goes on where nobody can be told: a pipe or a terminal is gone."""
+        with suppress(OSError):
+            self._emit(event)
 
     def cleanup_error(self) -> CleanupError | None:
         """The error to end with if the closed job left sandboxes behind."""
@@ -282,13 +394,18 @@ class Job:
 
     def _collect_stops(self, *, at_least: int, timeout_seconds: float | None = None) -> None:
         """Waits for some of the stops in flight, and writes down those that have ended."""
-        for stop in self._session.wait_stops(self._stops, at_least=at_least, timeout_seconds=timeout_seconds):
+        self._settle(self._session.wait_stops(self._stops, at_least=at_least, timeout_seconds=timeout_seconds))
+
+    def _settle(self, ended: Sequence[Stop]) -> None:
+        for stop in ended:
             self._stops.remove(stop)
-            error = self._session.stop_error(stop)
             # A local runtime takes its sandboxes along when it ends.
-            if error is not None and stop.base_url == self.connection.base_url:
-                self.unstopped = (*self.unstopped, stop.sandbox_id or stop.key)
-                self._emit(Warned(f"sandbox {stop.sandbox_id} could not be stopped: {error.message}"))
-            elif stop.sandbox_id:
-                self._ledger.stopped(stop.key, stop.sandbox_id)
-                self._emit(SandboxStopped(stop.sandbox_id))
+            if self._session.stop_error(stop) is not None and stop.base_url == self.connection.base_url:
+                self._failed_stops.append(stop)
+            else:
+                self._note_stopped(stop)
+
+    def _note_stopped(self, stop: Stop) -> None:
+        if stop.sandbox_id:
+            self._ledger.stopped(stop.key, stop.sandbox_id)
+            self._tell(SandboxStopped(stop.sandbox_id))

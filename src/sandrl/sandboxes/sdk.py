@@ -18,11 +18,11 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 _BASE_URL_VARIABLE = "CWSANDBOX_BASE_URL"
 _NO_PROXY_VARIABLE = "no_grpc_proxy"
+# Besides the status RESOURCE_EXHAUSTED; these may come as UNAVAILABLE.
+_NO_ROOM_REASONS = frozenset({"CWSANDBOX_RUNNER_CAPACITY_EXHAUSTED", "CWSANDBOX_RUNNER_OVERLOADED"})
 
 
 class _LeftoverTasks(logging.Filter):
@@ -58,27 +60,30 @@ def load_sdk() -> ModuleType:
 
 @dataclass(slots=True, eq=False)
 class Launch:
-    """A command on its way: a sandbox of its own, and the process in it.
+    """A command on its way: a sandbox of its own, and the process in it; neither while it waits to be sent.
 
     Attributes:
         key: Names the launch in the ledger.
-        base_url: The runtime it was sent to.
+        command: What to run.
+        tags: Tags of its sandbox beyond those of the session, encoded.
+        base_url: The runtime it was sent to; empty before that.
         sandbox_id: Known once the sandbox exists and the launch was looked at.
     """
 
     key: str
-    base_url: str
     command: Command
-    sandbox: Sandbox = field(repr=False)
-    process: Process = field(repr=False)
-    launched_at: float = field(default_factory=time.monotonic)
-    launched_time: datetime = field(default_factory=lambda: datetime.now(UTC))
+    tags: tuple[str, ...] = ()
+    base_url: str = ""
+    sandbox: Sandbox | None = field(default=None, repr=False)
+    process: Process | None = field(default=None, repr=False)
+    launched_at: float = 0.0
+    launched_time: datetime | None = None
 
     @property
     def startup_seconds(self) -> float | None:
         """From asking for the sandbox until it ran, by the service's clock and ours; None if it never did."""
-        started = self.sandbox.started_at
-        if started is None:
+        started = None if self.sandbox is None else self.sandbox.started_at
+        if started is None or self.launched_time is None:
             return None
         if started.tzinfo is None:
             started = started.replace(tzinfo=UTC)
@@ -88,7 +93,25 @@ class Launch:
     @property
     def sandbox_id(self) -> str | None:
         """The sandbox's id, once it exists."""
-        return self.sandbox.sandbox_id
+        return None if self.sandbox is None else self.sandbox.sandbox_id
+
+    def cancel(self) -> None:
+        """Cancels the command, if it was sent."""
+        if self.process is not None:
+            self.process.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The service had no room for a sandbox: a quota, a rate, or its capacity.
+
+    Attributes:
+        reason: What it says.
+        hint_seconds: How long it asks to wait; None if it does not say.
+    """
+
+    reason: str
+    hint_seconds: float | None
 
 
 @dataclass(slots=True, eq=False)
@@ -99,6 +122,12 @@ class Stop:
     base_url: str
     sandbox_id: str
     operation: OperationRef[None] = field(repr=False)
+    is_watched: bool = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the sandbox is gone, or the attempt failed."""
+        return self.operation._future.done()
 
 
 class SdkSession:
@@ -135,25 +164,28 @@ class SdkSession:
         # Metrics are sandrl's own; the SDK's reporter would look for W&B on every exec.
         self._session = self._sdk.Session(self._defaults, report_to=[])
 
-    def launch(self, key: str, command: Command, tags: Sequence[str], within: Launch | None = None) -> Launch:
+    def send(self, launch: Launch, within: Launch | None = None) -> None:
         """Starts a fresh sandbox and the command in it, without waiting for either.
 
         Args:
-            key: Names the launch in the ledger.
-            command: What to run.
-            tags: Tags of this sandbox beyond those of the session, encoded.
+            launch: What to send. One that was refused keeps its handle, and with it the name of the request: whatever
+                became of the first, it makes no second sandbox.
             within: An ended launch in whose sandbox to run the command, instead of a fresh one.
         """
-        base_url = self._base_url if within is None else within.base_url
-        sandbox = self._fresh_sandbox(tags) if within is None else within.sandbox
-        process = sandbox.exec(command.argv, stdin=True, timeout_seconds=command.timeout_seconds)
+        if within is not None:
+            launch.base_url, launch.sandbox = within.base_url, within.sandbox
+        elif launch.sandbox is None or launch.base_url != self._base_url:
+            launch.base_url, launch.sandbox = self._base_url, self._fresh_sandbox(launch.tags)
+        assert launch.sandbox is not None, "ended launches have had one"
+        command = launch.command
+        launch.launched_at, launch.launched_time = time.monotonic(), datetime.now(UTC)
+        process = launch.sandbox.exec(command.argv, stdin=True, timeout_seconds=command.timeout_seconds)
         assert process.stdin is not None, "it was asked for"
         if command.stdin:
             process.stdin.write(command.stdin)
         process.stdin.close()
-        launch = Launch(key, base_url, command, sandbox, process)
+        launch.process = process
         process._future.add_done_callback(lambda _: self._note_end(launch))
-        return launch
 
     def _fresh_sandbox(self, tags: Sequence[str]) -> Sandbox:
         with _addressed_to(self._base_url):
@@ -177,7 +209,8 @@ class SdkSession:
             timeout_seconds: How long to wait at most; None for ever.
 
         Returns:
-            Those that have ended since the last call; none if something else came first.
+            Those that have ended since the last call; none if something else came first, such as the end of a stop
+            that is watched.
         """
         self._bell = interrupt.waker()
         # In this order: what happens from here on rings the new bell, what happened before shows here.
@@ -189,6 +222,17 @@ class SdkSession:
             self._ring()
         return [self._ended.popleft() for _ in range(len(self._ended))]
 
+    def refusal(self, launch: Launch) -> Refusal | None:
+        """Why an ended launch got no sandbox, if that is for want of room; then it never ran."""
+        if launch.process is None or launch.sandbox_id is not None or launch.process._future.cancelled():
+            return None
+        error = launch.process._future.exception()
+        full = isinstance(error, self._sdk.SandboxResourceExhaustedError)
+        if not full and getattr(error, "reason", None) not in _NO_ROOM_REASONS:
+            return None
+        hint: timedelta | None = getattr(error, "retry_delay", None)
+        return Refusal(_one_line(error), None if hint is None else max(hint.total_seconds(), 0.0))
+
     def collect(self, launch: Launch) -> Outcome:
         """How an ended launch ended.
 
@@ -197,6 +241,7 @@ class SdkSession:
             AuthenticationError: If the service refuses the credentials.
             UsageError: If the service refuses the request itself (an unknown image, impossible resources).
         """
+        assert launch.process is not None, "what has ended was sent"
         try:
             result = launch.process.result()
         except (self._sdk.CWSandboxError, CancelledError) as error:
@@ -210,6 +255,7 @@ class SdkSession:
 
     def stop(self, launch: Launch) -> Stop:
         """Begins to stop a launch's sandbox; a command still running in it is killed."""
+        assert launch.sandbox is not None, "what was not sent has none"
         operation = launch.sandbox.stop(graceful_shutdown_seconds=0, missing_ok=True)
         return Stop(launch.key, launch.base_url, launch.sandbox_id or "", operation)
 
@@ -221,6 +267,13 @@ class SdkSession:
         done, _ = self._sdk.wait(operations, num_returns=at_least, timeout=timeout_seconds)
         ended = {id(operation) for operation in done}
         return [stop for stop in stops if id(stop.operation) in ended]
+
+    def watch(self, stops: Iterable[Stop]) -> None:
+        """Lets the end of stops end `wait_any`, too: someone waits for the room they make."""
+        for stop in stops:
+            if not stop.is_watched:
+                stop.is_watched = True
+                stop.operation._future.add_done_callback(lambda _: self._ring())
 
     def stop_error(self, stop: Stop) -> SandrlError | None:
         """Why an ended stop failed, or None if the sandbox is gone."""
@@ -252,7 +305,7 @@ class SdkSession:
     def translate(error: BaseException) -> SandrlError:
         """The error of sandrl that stands for one of the SDK."""
         sdk: Any = load_sdk()
-        message = " ".join(str(error).split()) or type(error).__name__
+        message = _one_line(error)
         if isinstance(error, sdk.CWSandboxAuthenticationError):
             return AuthenticationError(message, hint="check the credentials, or use --runtime local")
         if isinstance(error, sdk.CWSandboxValidationError):
@@ -277,6 +330,10 @@ def is_command_timeout(error: BaseException) -> bool:
         and str(error).startswith("Command ")
         and " timed out after " in str(error)
     )
+
+
+def _one_line(error: BaseException | None) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
 
 
 @contextmanager

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from sandrl.problems import Completion, Problem
-from sandrl.rewards.attempts import LONGEST_DELAY_SECONDS, Attempt, Step, delay_seconds
+from sandrl.rewards.attempts import Attempt, Step
 
 PROBLEM = Problem("p", "", check="exit_status")
 
@@ -47,11 +45,3 @@ def test_an_outage_between_the_canaries_blames_the_runtime() -> None:
     one.hear_canary(passed=True)
     one.fail("lost", has_run=True, retries=0)
     assert one.hear_canary(passed=False) is Step.BLAME_RUNTIME
-
-
-@pytest.mark.parametrize(("failures", "expected"), [(1, 0.5), (2, 1.0), (3, 2.0), (100, LONGEST_DELAY_SECONDS)])
-def test_each_wait_is_twice_as_long_give_or_take_a_quarter(failures: int, expected: float) -> None:
-    delays = [delay_seconds(failures, 0.5) for _ in range(50)]
-    assert all(0.75 * expected <= delay <= 1.25 * expected for delay in delays)
-    assert len(set(delays)) > 1
-    assert delay_seconds(failures, 0.0) == 0.0

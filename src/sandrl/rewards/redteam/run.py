@@ -32,6 +32,7 @@ class RedteamRequest:
         exploits: Names of those to try; all unless given.
         limits: What an exploit may use.
         concurrency: How many sandboxes at once; what suits the runtime unless given.
+        max_sandboxes: How many sandboxes to hold at once, those included that are being stopped; None for no bound.
         retries: How often one is tried again when its sandbox failed.
         require_isolated: Never judge in one process.
         runtime: What runs the sandboxes.
@@ -45,6 +46,7 @@ class RedteamRequest:
     exploits: tuple[str, ...] = ()
     limits: Limits = field(default_factory=lambda: Limits(timeout_seconds=5.0))
     concurrency: int | None = None
+    max_sandboxes: int | None = None
     retries: int = 2
     require_isolated: bool = False
     runtime: RuntimeKind = RuntimeKind.AUTO
@@ -125,6 +127,7 @@ def run_redteam(
         connection,
         job_id=new_job_id(),
         command="redteam",
+        max_sandboxes=request.max_sandboxes,
         tags=("redteam", *request.tags),
         max_lifetime_seconds=lifetime,
         emit=emit,

@@ -71,16 +71,24 @@ class Daemon:
         images: Interpreters it offers.
         choice: How it starts sandboxes.
         idle_timeout_seconds: How long it stays unused; None for ever.
+        max_sandboxes: How many may live at once; None for no bound.
     """
 
     def __init__(
-        self, directory: RuntimeDirectory, images: list[Image], choice: Choice, idle_timeout_seconds: float | None
+        self,
+        directory: RuntimeDirectory,
+        images: list[Image],
+        choice: Choice,
+        idle_timeout_seconds: float | None,
+        max_sandboxes: int | None = None,
     ) -> None:
         self._directory = directory
         self._images = images
         self._choice = choice
         self._idle_timeout_seconds = idle_timeout_seconds
-        self._manager = SandboxManager(choice.launcher, images, f"local-{os.uname().nodename}", directory.overlays)
+        self._manager = SandboxManager(
+            choice.launcher, images, f"local-{os.uname().nodename}", directory.overlays, max_sandboxes
+        )
         self._started = time.monotonic()
         self._token = secrets.token_urlsafe(32)
         self._guard = Guard(self._token)
@@ -154,7 +162,13 @@ class Daemon:
         return json.dumps(status).encode()
 
 
-def run(directory: RuntimeDirectory, *, idle_timeout_seconds: float | None, announce: Announce) -> None:
+def run(
+    directory: RuntimeDirectory,
+    *,
+    idle_timeout_seconds: float | None,
+    announce: Announce,
+    max_sandboxes: int | None = None,
+) -> None:
     """Be the daemon of a directory until it ends; if it has one, announce that one and return.
 
     Raises:
@@ -170,16 +184,18 @@ def run(directory: RuntimeDirectory, *, idle_timeout_seconds: float | None, anno
     try:
         _log_to(directory.log)
         _raise_descriptor_limit()
-        asyncio.run(_run(directory, idle_timeout_seconds, announce))
+        asyncio.run(_run(directory, idle_timeout_seconds, announce, max_sandboxes))
     finally:
         os.close(alive)
 
 
-async def _run(directory: RuntimeDirectory, idle_timeout_seconds: float | None, announce: Announce) -> None:
+async def _run(
+    directory: RuntimeDirectory, idle_timeout_seconds: float | None, announce: Announce, max_sandboxes: int | None
+) -> None:
     directory.overlays.mkdir(mode=0o755, exist_ok=True)
     images = find_images()
     choice = await choose_launcher(images, directory.path, directory.overlays)
-    await Daemon(directory, choice.images, choice, idle_timeout_seconds).run(announce)
+    await Daemon(directory, choice.images, choice, idle_timeout_seconds, max_sandboxes).run(announce)
 
 
 def _log_to(path: Path) -> None:

@@ -25,6 +25,7 @@ class Fault(Exception):
         reason: `CWSANDBOX_…`, where the SDK has one.
         metadata: Facts that go with the reason.
         field: The request field that is at fault, which makes the SDK raise its validation error.
+        retry_seconds: When to ask again.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Fault(Exception):
         reason: str | None = None,
         metadata: Mapping[str, str] | None = None,
         field: str | None = None,
+        retry_seconds: float | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -42,6 +44,7 @@ class Fault(Exception):
         self.reason = reason
         self.metadata = dict(metadata or {})
         self.field = field
+        self.retry_seconds = retry_seconds
 
     async def abort(self, context: grpc.aio.ServicerContext[Any, Any]) -> NoReturn:
         """End the call with this fault."""
@@ -52,6 +55,10 @@ class Fault(Exception):
         if self.field is not None:
             violation = error_details_pb2.BadRequest.FieldViolation(field=self.field, description=self.message)
             status.details.append(_pack(error_details_pb2.BadRequest(field_violations=[violation])))
+        if self.retry_seconds is not None:
+            retry = error_details_pb2.RetryInfo()
+            retry.retry_delay.FromNanoseconds(int(self.retry_seconds * 1e9))
+            status.details.append(_pack(retry))
         await context.abort(self.code, self.message, ((_DETAILS_KEY, status.SerializeToString()),))
         raise AssertionError("abort returned")
 
@@ -70,6 +77,16 @@ def invalid(message: str, field: str) -> Fault:
 def unsupported(message: str, reason: str = "CWSANDBOX_NO_SUITABLE_RUNNER") -> Fault:
     """Something a local machine cannot give."""
     return Fault(grpc.StatusCode.FAILED_PRECONDITION, f"{message}; the local runtime has none", reason=reason)
+
+
+def full(most: int, retry_seconds: float) -> Fault:
+    """No room for another sandbox until one of those there are has ended."""
+    return Fault(
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        f"the local runtime holds {most} sandboxes, as many as it may",
+        reason="CWSANDBOX_RUNNER_CAPACITY_EXHAUSTED",
+        retry_seconds=retry_seconds,
+    )
 
 
 def sandbox_not_found(sandbox_id: str) -> Fault:

@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 _SPARES = 2
 _CONCURRENT_BOOTS = 16
 _REMEMBERED_REQUESTS = 4_096
+# Programs run for seconds; the next place is free soon.
+_RETRY_WHEN_FULL_SECONDS = 0.5
 
 
 class SandboxManager:
@@ -44,9 +46,19 @@ class SandboxManager:
         images: What they may be started from; the first is the default.
         runner_id: This machine, as the protocol names it.
         overlays: Where package overlays are.
+        max_sandboxes: How many may live at once; None for no bound.
     """
 
-    def __init__(self, launcher: Launcher, images: Sequence[Image], runner_id: str, overlays: Path) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        images: Sequence[Image],
+        runner_id: str,
+        overlays: Path,
+        max_sandboxes: int | None = None,
+    ) -> None:
+        self._max_sandboxes = max_sandboxes
+        self._starting = 0
         self._overlays = overlays
         self.registry = Registry()
         self.runner_id = runner_id
@@ -92,6 +104,16 @@ class SandboxManager:
             self._creations.pop(request_id, None)
 
     async def _create(self, spec: pb.SandboxSpec) -> Record:
+        most = self._max_sandboxes
+        if most is not None and len(self.registry.living()) + self._starting >= most:
+            raise faults.full(most, _RETRY_WHEN_FULL_SECONDS)
+        self._starting += 1
+        try:
+            return await self._start(spec)
+        finally:
+            self._starting -= 1
+
+    async def _start(self, spec: pb.SandboxSpec) -> Record:
         plan = make_plan(spec, self.images)
         for file in spec.containers[0].files:
             file.ClearField("content")  # the plan has it; a record is kept for long
