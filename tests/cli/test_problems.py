@@ -49,7 +49,9 @@ def test_the_bundled_set_is_listed(sandrl: Run) -> None:
 
 
 def test_a_list_is_one_json_document(sandrl: Run, tmp_path: Path) -> None:
-    path = written(tmp_path / "p.jsonl", SQUARE, {**ECHO, "reference": None, "timeout_seconds": 2})
+    path = written(
+        tmp_path / "p.jsonl", SQUARE, {**ECHO, "reference": None, "timeout_seconds": 2, "tolerance": {"absolute": 0.5}}
+    )
     document = json.loads(sandrl("problems", "ls", path, "--json").stdout)
     assert document == {
         "source": str(path),
@@ -57,11 +59,12 @@ def test_a_list_is_one_json_document(sandrl: Run, tmp_path: Path) -> None:
         "problems": [
             {
                 "task_id": "square", "kind": "tests", "checks": 2, "entry_point": "square", "has_reference": True,
-                "timeout_seconds": None,
+                "timeout_seconds": None, "check_timeout_seconds": None, "tolerance": None,
             },
             {
                 "task_id": "echo", "kind": "cases", "checks": 2, "entry_point": None, "has_reference": False,
-                "timeout_seconds": 2.0,
+                "timeout_seconds": 2.0, "check_timeout_seconds": None,
+                "tolerance": {"absolute": 0.5, "relative": 0.0},
             },
         ],
     }  # fmt: skip
@@ -159,6 +162,18 @@ def test_a_problem_whose_checks_cannot_be_split_from_the_code_is_named(sandrl: R
     summary = json.loads(sandrl("problems", "validate", "--problems", path, "--json").stdout)["summary"]
     assert (summary["passed"], summary["in_process"]) == (1, ["typed"])
     assert sandrl("problems", "validate", "--problems", path).stdout.endswith("In process: typed\n")
+    refused = sandrl("problems", "validate", "--problems", path, "--require-isolated")
+    assert (refused.returncode, "Statuses: 1 not_isolated\n" in refused.stdout) == (1, True)
+    assert refused.stderr.endswith("sandrl: error: the checks of 1 of 1 problems cannot be isolated\n")
+
+
+def test_a_reference_with_a_check_that_takes_too_long_is_found(sandrl: Run, tmp_path: Path) -> None:
+    slow = {**SQUARE}
+    slow["tests"] = ["import time; time.sleep(60)", *SQUARE["tests"]]
+    path = written(tmp_path / "p.jsonl", slow)
+    done = sandrl("problems", "validate", "--problems", path, "--check-timeout", "0.3")
+    assert done.returncode == 1
+    assert "timeout: check 1 of 3: it ran longer than 0.3 s" in done.stdout
 
 
 def test_an_interrupted_validation_tells_how_far_it_came(tmp_path: Path) -> None:

@@ -289,6 +289,11 @@ def test_where_isolation_is_required_its_lack_is_no_reward(sandrl: Run, tmp_path
     [one], [other] = (json.loads(done.stdout)["results"] for done in (plain, required))
     assert (one["status"], one["trust"], one["reward"]) == ("passed", "in_process", 1.0)
     assert (other["status"], other["reward"]) == ("not_isolated", None)
+    assert required.returncode == 0
+    words = ("reward", "-", "--problems", "p.jsonl", "--require-isolated")
+    assert sandrl(*words, stdin=row).stdout.endswith("Not isolated: id\n")
+    gated = sandrl(*words, "--fail-under", "0", stdin=row)
+    assert (gated.returncode, "none was scored" in gated.stderr) == (1, True)
 
 
 def test_components_are_reported_beside_the_reward(sandrl: Run, tmp_path: Path) -> None:

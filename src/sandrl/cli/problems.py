@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter
 from dataclasses import asdict
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,17 +12,14 @@ from sandrl.cli.options import PROBLEMS_HELP
 from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:
-    from sandrl.errors import CleanupError
-    from sandrl.events import Emit
-    from sandrl.problems import Completion, Problem, Prompt
-    from sandrl.rewards import ScoreReport
+    from sandrl.problems import Problem, Prompt
+    from sandrl.rewards import Validation
 
 app = typer.Typer(name="problems", help="Sets of problems: ls, show, validate.", no_args_is_help=True)
 
 _SourceOption = Annotated[str, typer.Option(metavar="SET|FILE", help=PROBLEMS_HELP, autocompletion=values.problem_sets)]
 _JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 _SANDBOXES = "Sandboxes"
-_MOST_NAMES = 20
 
 
 @app.command("ls")
@@ -84,6 +78,12 @@ def validate(
     problems: _SourceOption = "bundled",
     limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only the first N problems.")] = None,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Time for one solution with its checks.")] = 10.0,
+    check_timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Time for each check; none of its own by default.")
+    ] = None,
+    require_isolated: Annotated[
+        bool, typer.Option("--require-isolated", help="Refuse checks that need the process of the solution.")
+    ] = False,
     concurrency: Annotated[
         int | None, typer.Option("--concurrency", "-c", min=1, help="Sandboxes at once.", rich_help_panel=_SANDBOXES)
     ] = None,
@@ -117,43 +117,31 @@ def validate(
     """Run every reference solution through the judge and print those that fail; exit 1 if any does."""
     from sandrl.cli import progress, signals
     from sandrl.cli.output import print_json
-    from sandrl.errors import UsageError
-    from sandrl.events import JobStarted
-    from sandrl.rewards import Limits, ScoreOptions, score
-    from sandrl.rewards.scoring import lifetime_seconds
-    from sandrl.sandboxes import Interrupt, Job, connect, new_job_id
+    from sandrl.rewards import Limits, ValidationRequest
+    from sandrl.rewards import validate as judge_references
+    from sandrl.sandboxes import Interrupt
     from sandrl.settings import load_settings
 
-    if timeout <= 0:
-        raise UsageError(f"--timeout must be more than 0 seconds, not {timeout:g}")
-    limits = Limits(timeout_seconds=timeout)
-    names = [name.strip() for name in (packages or "").split(",") if name.strip()]
+    request = ValidationRequest(
+        problems=problems,
+        limit=limit,
+        limits=Limits(timeout_seconds=timeout, check_timeout_seconds=check_timeout),
+        concurrency=concurrency,
+        max_sandboxes=max_sandboxes,
+        require_isolated=require_isolated,
+        runtime=runtime,
+        image=image,
+        packages=tuple(name.strip() for name in (packages or "").split(",") if name.strip()),
+        tags=tuple(tag or ()),
+    )
     interrupt = Interrupt()
     with progress.choose(json_output=True) as tell, signals.passed_to(interrupt):
-        found, references = _load_references(problems, limit, tell)
-        connection = connect(load_settings(), runtime=runtime, image=image, packages=names, emit=tell)
-        options = ScoreOptions(limits=limits, concurrency=concurrency or connection.suggested_concurrency)
-        lifetime = lifetime_seconds(found, limits)
-        job = Job(
-            connection,
-            job_id=new_job_id(),
-            command="problems validate",
-            max_sandboxes=max_sandboxes,
-            tags=("problems-validate", *(tag or ())),
-            max_lifetime_seconds=lifetime,
-            emit=tell,
-        )
-        with interrupt.heard(), job:
-            at_once = min(options.concurrency or 1, len(references), max_sandboxes or len(references))
-            tell(JobStarted(job.id, len(references), at_once))
-            began = time.monotonic()
-            report = score(references, found, job=job, options=options, emit=tell, interrupt=interrupt)
-            seconds = time.monotonic() - began
+        finished = judge_references(request, load_settings(), emit=tell, interrupt=interrupt)
     if json_:
-        print_json(_validation_document(report, problems, len(found) - len(references), seconds))
+        print_json(_validation_document(finished))
     else:
-        _print_validation(report, seconds)
-    _raise_for_validation(report, job.cleanup_error())
+        _print_validation(finished)
+    finished.raise_for_outcome()
 
 
 def _document(problem: Problem) -> dict[str, Any]:
@@ -177,86 +165,35 @@ def _heading(problem: Problem, prompt: Prompt) -> str:
     return f"{visible(problem.task_id)}: {checks}{asked}"
 
 
-def _load_references(source: str, limit: int | None, tell: Emit) -> tuple[dict[str, Problem], tuple[Completion, ...]]:
-    from sandrl.errors import InputError
-    from sandrl.events import Warned
-    from sandrl.problems import load_problems, reference_completions
-
-    found = dict(islice(load_problems(source).problems.items(), limit))
-    references = reference_completions(found.values())
-    if not references:
-        raise InputError("no problem has a reference solution", path=source, field="reference")
-    if len(references) < len(found):
-        tell(Warned(f"{len(found) - len(references)} problems have no reference solution and are left out"))
-    return found, references
-
-
-def _counts(report: ScoreReport) -> dict[str, dict[str, int]]:
-    """How many references ended with each status, and how far their verdicts can be trusted."""
-    statuses = Counter(result.status.value for result in report.results)
-    trusts = Counter(result.trust.value for result in report.results if result.trust is not None)
-    return {"statuses": dict(statuses.most_common()), "trust": dict(trusts.most_common())}
-
-
-def _in_process(report: ScoreReport) -> list[str]:
-    """The problems whose checks could not be kept out of the completion's process."""
-    return [result.task_id for result in report.results if result.trust == "in_process"]
-
-
-def _validation_document(report: ScoreReport, source: str, without: int, seconds: float) -> dict[str, Any]:
+def _validation_document(finished: Validation) -> dict[str, Any]:
     from sandrl.rewards import report_document
 
-    document = report_document(report)
-    summary = report.summary
+    document = report_document(finished.report)
+    summary = finished.report.summary
     document["summary"] = {
-        "source": source,
+        "source": finished.request.problems,
         "n": summary.n,
         "passed": summary.passed,
         "unscorable": summary.unscorable,
-        "without_reference": without,
+        "without_reference": finished.without_reference,
         "pass_rate": summary.pass_rate,
-        **_counts(report),
-        "failed": [result.task_id for result in report.results if not result.is_pass],
-        "in_process": _in_process(report),
-        "seconds": round(seconds, 3),
+        **finished.counts(),
+        "failed": [result.task_id for result in finished.failed],
+        "in_process": list(finished.in_process),
+        "seconds": round(finished.seconds, 3),
     }
     return document
 
 
-def _print_validation(report: ScoreReport, seconds: float) -> None:
-    from sandrl.cli.scores import result_line
-    from sandrl.cli.text import visible
+def _print_validation(finished: Validation) -> None:
+    from sandrl.cli.scores import names_line, result_line
 
-    for result in report.results:
-        if not result.is_pass:
-            typer.echo(result_line(result))
-    summary = report.summary
+    for result in finished.failed:
+        typer.echo(result_line(result))
+    summary = finished.report.summary
     rate = "" if summary.pass_rate is None else f" ({summary.pass_rate:.1%})"
-    typer.echo(f"References that pass: {summary.passed}/{summary.scored}{rate}, in {seconds:.1f} s")
-    for name, counts in _counts(report).items():
+    typer.echo(f"References that pass: {summary.passed}/{summary.scored}{rate}, in {finished.seconds:.1f} s")
+    for name, counts in finished.counts().items():
         typer.echo(f"{name.capitalize()}: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
-    if names := _in_process(report):
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        typer.echo("In process: " + ", ".join(visible(name) for name in names[:_MOST_NAMES]) + more)
-
-
-def _raise_for_validation(report: ScoreReport, cleanup_error: CleanupError | None) -> None:
-    """Ends the command with the most urgent of what went wrong."""
-    from sandrl.errors import GateError, InfrastructureError, InterruptedRunError
-    from sandrl.rewards import Status
-
-    results = report.results
-    if report.signal_number:
-        total = len(results) + report.unfinished
-        message = f"interrupted: {len(results)} of {total} references were judged"
-        hint = None if cleanup_error is None else cleanup_error.hint
-        raise InterruptedRunError(message, signal_number=report.signal_number, hint=hint)
-    if cleanup_error is not None:
-        raise cleanup_error
-    unjudged = [result for result in results if result.status is Status.INFRASTRUCTURE]
-    if unjudged:
-        message = f"{len(unjudged)} of {len(results)} references could not be judged: {unjudged[0].detail}"
-        raise InfrastructureError(message, hint="validate again when the runtime is well: sandrl runtime status")
-    failed = sum(not result.is_pass for result in results)
-    if failed:
-        raise GateError(f"{failed} of {len(results)} reference solutions fail their own checks")
+    if finished.in_process:
+        typer.echo(names_line("In process", finished.in_process))

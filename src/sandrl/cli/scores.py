@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _LONGEST_DETAIL = 200
 _MOST_ROWS = 200
+_MOST_NAMES = 20
 
 
 def result_line(result: ScoredCompletion) -> str:
@@ -29,6 +31,12 @@ def result_line(result: ScoredCompletion) -> str:
         detail = f"{result.status}: {result.detail}" if result.detail else result.status
     head = f"  Problem {result.index} ({visible(result.task_id)}): reward={reward} [{word}]"
     return f"{head} {visible(detail, _LONGEST_DETAIL)}"
+
+
+def names_line(what: str, task_ids: Sequence[str]) -> str:
+    """Some problems by name, the first of them if they are many."""
+    more = f" and {len(task_ids) - _MOST_NAMES} more" if len(task_ids) > _MOST_NAMES else ""
+    return f"{what}: " + ", ".join(visible(name) for name in task_ids[:_MOST_NAMES]) + more
 
 
 def total_lines(summary: Summary) -> list[str]:
@@ -68,6 +76,9 @@ def print_report(report: ScoreReport) -> None:
             typer.echo(result_line(result))
     for line in total_lines(report.summary):
         typer.echo(line)
+    not_isolated = [result.task_id for result in report.results if result.status == "not_isolated"]
+    if not_isolated:
+        typer.echo(names_line("Not isolated", list(dict.fromkeys(not_isolated))))
 
 
 def _print_table(report: ScoreReport) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sandrl.rewards.run import RewardRequest, RewardRun, run_reward
     from sandrl.rewards.scoring import score
     from sandrl.rewards.summary import ScoredCompletion, ScoreReport, Summary, pass_at_k, summarise
+    from sandrl.rewards.validation import Validation, ValidationRequest, validate
     from sandrl.rewards.verdict import Status, Trust, Verdict
 
 __all__ = [
@@ -42,6 +43,8 @@ __all__ = [
     "Status",
     "Summary",
     "Trust",
+    "Validation",
+    "ValidationRequest",
     "Verdict",
     "VerdictCache",
     "binary",
@@ -56,6 +59,7 @@ __all__ = [
     "run_reward",
     "score",
     "summarise",
+    "validate",
 ]
 
 _MODULES = {
@@ -69,6 +73,7 @@ _MODULES = {
     "run": ("RewardRequest", "RewardRun", "run_reward"),
     "scoring": ("score",),
     "summary": ("ScoreReport", "ScoredCompletion", "Summary", "pass_at_k", "summarise"),
+    "validation": ("Validation", "ValidationRequest", "validate"),
     "verdict": ("Status", "Trust", "Verdict"),
 }
 _MODULE_OF = {name: f"sandrl.rewards.{module}" for module, names in _MODULES.items() for name in names}

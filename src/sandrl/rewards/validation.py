@@ -1,0 +1,171 @@
+"""Validating a set of problems: its own reference solutions, through the same judge as any completion.
+
+The design decision: a reference is a completion like any other, with the same limits, judge and sandboxes, so what
+validates here is what will be rewarded in training.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import islice
+
+from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, InterruptedRunError
+from sandrl.events import Emit, JobStarted, Warned, ignore
+from sandrl.problems import load_problems, reference_completions
+from sandrl.rewards.judge import IsolatedJudge, Limits, check_limits
+from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.scoring import lifetime_seconds, score
+from sandrl.rewards.summary import ScoredCompletion, ScoreReport
+from sandrl.rewards.verdict import Status, Trust
+from sandrl.sandboxes import Interrupt, Job, connect, new_job_id
+from sandrl.settings import RuntimeKind, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class ValidationRequest:
+    """What to validate, and how.
+
+    Attributes:
+        problems: A set or file of problems.
+        limit: How many of them, from the first; all if None.
+        limits: What a solution may use.
+        concurrency: How many sandboxes at once; what suits the runtime unless given.
+        max_sandboxes: How many sandboxes to hold at once, those included that are being stopped; None for no bound.
+        require_isolated: Never judge in the process of a solution.
+        runtime: What runs the sandboxes.
+        image: Their image; the runtime's own default unless given.
+        packages: Installed packages the solutions may import (local runtime).
+        tags: Tags of every sandbox.
+    """
+
+    problems: str
+    limit: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    concurrency: int | None = None
+    max_sandboxes: int | None = None
+    require_isolated: bool = False
+    runtime: RuntimeKind = RuntimeKind.AUTO
+    image: str | None = None
+    packages: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """A finished validation.
+
+    Attributes:
+        request: What was asked for.
+        report: What came of the references.
+        without_reference: How many problems have none, and were left out.
+        seconds: How long judging took, by the clock.
+        cleanup_error: Set if sandboxes were left behind.
+    """
+
+    request: ValidationRequest
+    report: ScoreReport
+    without_reference: int
+    seconds: float
+    cleanup_error: CleanupError | None = None
+
+    @property
+    def failed(self) -> tuple[ScoredCompletion, ...]:
+        """References that did not pass, for whatever reason."""
+        return tuple(result for result in self.report.results if not result.is_pass)
+
+    @property
+    def in_process(self) -> tuple[str, ...]:
+        """The problems whose checks could not be kept out of the solution's process."""
+        return tuple(result.task_id for result in self.report.results if result.trust is Trust.IN_PROCESS)
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How many references ended with each status, and how far their verdicts can be trusted."""
+        statuses = Counter(result.status.value for result in self.report.results)
+        trusts = Counter(result.trust.value for result in self.report.results if result.trust is not None)
+        return {"statuses": dict(statuses.most_common()), "trust": dict(trusts.most_common())}
+
+    def raise_for_outcome(self) -> None:
+        """Raises what the command should end with, the most urgent first.
+
+        Raises:
+            InterruptedRunError: If the user asked to stop.
+            CleanupError: If sandboxes were left behind.
+            InfrastructureError: If references are unscorable because their sandboxes failed.
+            GateError: If a reference fails, or cannot be judged the way that was asked for.
+        """
+        results = self.report.results
+        if self.report.signal_number:
+            total = len(results) + self.report.unfinished
+            message = f"interrupted: {len(results)} of {total} references were judged"
+            hint = None if self.cleanup_error is None else self.cleanup_error.hint
+            raise InterruptedRunError(message, signal_number=self.report.signal_number, hint=hint)
+        if self.cleanup_error is not None:
+            raise self.cleanup_error
+        unjudged = [result for result in results if result.status is Status.INFRASTRUCTURE]
+        if unjudged:
+            message = f"{len(unjudged)} of {len(results)} references could not be judged: {unjudged[0].detail}"
+            raise InfrastructureError(message, hint="validate again when the runtime is well: sandrl runtime status")
+        unsplittable = sum(result.status is Status.NOT_ISOLATED for result in results)
+        complaints = []
+        if failing := len(self.failed) - unsplittable:
+            complaints.append(f"{failing} of {len(results)} reference solutions fail their own checks")
+        if unsplittable:
+            complaints.append(f"the checks of {unsplittable} of {len(results)} problems cannot be isolated")
+        if complaints:
+            raise GateError("; ".join(complaints))
+
+
+def validate(
+    request: ValidationRequest, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
+) -> Validation:
+    """Judges the reference solutions of a set of problems.
+
+    Args:
+        request: What to validate, and how.
+        settings: What the environment says.
+        emit: Told what happens.
+        interrupt: The user's wish to stop.
+
+    Raises:
+        UsageError: If the input cannot be used; `InputError` if no problem has a reference.
+        ServiceError: If the runtime does not do its part.
+    """
+    interrupt = interrupt or Interrupt()
+    check_limits(request.limits)
+    problems = dict(islice(load_problems(request.problems).problems.items(), request.limit))
+    references = reference_completions(problems.values())
+    without_reference = len(problems) - len(references)
+    if not references:
+        raise InputError("no problem has a reference solution", path=request.problems, field="reference")
+    if without_reference:
+        emit(Warned(f"{without_reference} problems have no reference solution and are left out"))
+    connection = connect(settings, runtime=request.runtime, image=request.image, packages=request.packages, emit=emit)
+    concurrency = request.concurrency or connection.suggested_concurrency
+    job = Job(
+        connection,
+        job_id=new_job_id(),
+        command="problems validate",
+        max_sandboxes=request.max_sandboxes,
+        tags=("problems-validate", *request.tags),
+        max_lifetime_seconds=lifetime_seconds(problems, request.limits),
+        emit=emit,
+    )
+    with interrupt.heard(), job:
+        at_once = min(concurrency, len(references), request.max_sandboxes or concurrency)
+        emit(JobStarted(job.id, len(references), at_once))
+        began = time.monotonic()
+        report = score(
+            references,
+            problems,
+            job=job,
+            judge=IsolatedJudge(
+                with_site_packages=connection.has_site_packages, require_isolated=request.require_isolated
+            ),
+            options=ScoreOptions(limits=request.limits, concurrency=concurrency),
+            emit=emit,
+            interrupt=interrupt,
+        )
+        seconds = time.monotonic() - began
+    return Validation(request, report, without_reference, seconds, job.cleanup_error())
