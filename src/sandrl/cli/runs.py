@@ -25,7 +25,7 @@ RunsDirOption = Annotated[
     "str | None", typer.Option("--runs-dir", metavar="DIR", help="Look for runs there, too; default: ./runs.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-_LATEST = "latest"
+LATEST = "latest"
 _ROWS_SHOWN = 20
 _STATE_STYLES = {"running": "cyan", "finished": "green", "interrupted": "yellow", "damaged": "magenta"}
 
@@ -59,7 +59,7 @@ def list_runs(
 
 @app.command("show")
 def show(
-    run: RunArgument = _LATEST,
+    run: RunArgument = LATEST,
     failed: Annotated[bool, typer.Option("--failed", help="Only what did not pass.")] = False,
     status: Annotated[
         list[str] | None, typer.Option("--status", "-s", help="Only this status, such as `timeout`; repeatable.")

@@ -1,0 +1,230 @@
+"""`sandrl metrics`: what was measured in a run, now and over its steps."""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sandrl.cli.completion import values
+from sandrl.cli.runs import LATEST, JsonOption, RunArgument, RunsDirOption, open_run, tell_damage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import RenderableType
+
+    from sandrl.runs import MetricsRow, RunReader
+    from sandrl.runs.series import Series
+
+_SPARKLINE_WIDTH = 24
+_NARROW = 70
+_WATCH_SECONDS = 1.0
+# A run so large that reading it takes long must not keep a core busy.
+_WATCH_SHARE = 0.2
+
+
+def metrics(
+    run: RunArgument = LATEST,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", "-m", metavar="NAME", help="Only these; `aviato/*` names several; repeatable."),
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Show them live for as long as the job runs.")] = False,
+    plot: Annotated[
+        list[str] | None, typer.Option("--plot", metavar="NAME", help="Plot this metric over steps; repeatable.")
+    ] = None,
+    compare: Annotated[
+        tuple[str, str] | None,
+        typer.Option("--compare", metavar="RUN RUN", help="Compare two runs.", autocompletion=values.run_names),
+    ] = None,
+    json_: JsonOption = False,
+    csv_: Annotated[bool, typer.Option("--csv", help="Print every step as a row of CSV.")] = False,
+    runs_dir: RunsDirOption = None,
+) -> None:
+    """Show a run's metrics with their course over the steps, and flag what usually means trouble."""
+    from sandrl.errors import UsageError
+
+    if sum((watch, bool(plot), compare is not None, json_, csv_)) > 1:
+        raise UsageError("--watch, --plot, --compare, --json and --csv are different views; choose one")
+    patterns = metric or []
+    if compare is not None:
+        _print_comparison(compare, patterns, runs_dir)
+        return
+    reader, _ = open_run(run, runs_dir)
+    if watch:
+        _watch(reader, patterns)
+        return
+    rows = _rows(reader)
+    if json_:
+        _print_json(reader, rows, patterns)
+    elif csv_:
+        _print_csv(rows, patterns)
+    elif plot:
+        _print_plots(rows, plot)
+    else:
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        console.print(_view(reader, rows, patterns, console.width))
+
+
+def _rows(reader: RunReader) -> tuple[MetricsRow, ...]:
+    from sandrl.runs import step_rows
+
+    tell_damage(reader.metrics())
+    return step_rows(reader)
+
+
+def _chosen(rows: tuple[MetricsRow, ...], patterns: list[str]) -> dict[str, Series]:
+    from sandrl.runs.series import choose_series, series_of
+
+    found = series_of(rows)
+    return choose_series(found, patterns) if found else {}
+
+
+def _view(reader: RunReader, rows: tuple[MetricsRow, ...], patterns: list[str], width: int) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    from sandrl.cli.sparkline import sparkline
+    from sandrl.cli.text import visible
+    from sandrl.runs import state_of
+    from sandrl.runs.flags import flags_of
+    from sandrl.runs.series import series_of
+
+    state = state_of(reader.config, is_running=reader.is_running)
+    steps = f"{len(rows)} step{'s' * (len(rows) != 1)}"
+    heading = Text(f"Run {visible(reader.config.run_id)}: {visible(reader.config.command)}, {state}, {steps}")
+    if not rows:
+        return Group(heading, Text("Nothing was measured yet."))
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("metric", overflow="fold")
+    table.add_column("now", justify="right", no_wrap=True)
+    has_course = len(rows) > 1 and width >= _NARROW
+    if has_course:
+        table.add_column("over steps", no_wrap=True)
+        table.add_column("from – to", no_wrap=True, style="dim")
+    for name, series in _chosen(rows, patterns).items():
+        cells = [Text(visible(name)), Text(shown_value(series))]
+        if has_course:
+            low, high = (min(series.finite), max(series.finite)) if series.finite else (math.nan, math.nan)
+            cells += [Text(sparkline(series.values, _SPARKLINE_WIDTH), style="cyan"), Text(f"{low:.4g} – {high:.4g}")]
+        table.add_row(*cells)
+    flags = [Text(f"! {flag.message}\n  {flag.hint}", style="yellow") for flag in flags_of(series_of(rows))]
+    return Group(heading, table, *flags)
+
+
+def shown_value(series: Series) -> str:
+    """The latest value, as its unit is read."""
+    value, unit = series.last, "" if series.metric is None else series.metric.unit.value
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "∞"
+    if unit == "share":
+        return f"{value:.1%}"
+    if unit == "seconds":
+        return f"{value:.3f} s"
+    return f"{value:.0f}" if unit == "count" else f"{value:.4g}"
+
+
+def _watch(reader: RunReader, patterns: list[str]) -> None:
+    from rich.console import Console
+    from rich.live import Live
+
+    from sandrl.runs import RunReader, step_rows
+
+    console = Console(highlight=False)
+    # Ctrl-C is the way out of a view that would go on for hours; nothing was interrupted that had to be finished.
+    with suppress(KeyboardInterrupt), Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+        while True:
+            began = time.monotonic()
+            # Before the rows are read: what a job writes last is read once more after it has ended.
+            is_running = reader.is_running
+            reader = RunReader(reader.path)
+            live.update(_view(reader, step_rows(reader), patterns, console.width), refresh=True)
+            if not is_running:
+                return
+            time.sleep(max(_WATCH_SECONDS, (time.monotonic() - began) / _WATCH_SHARE))
+
+
+def _print_json(reader: RunReader, rows: tuple[MetricsRow, ...], patterns: list[str]) -> None:
+    from dataclasses import asdict
+
+    from sandrl.cli.output import print_json
+    from sandrl.runs import state_of
+    from sandrl.runs.flags import flags_of
+    from sandrl.runs.series import series_of
+
+    document = {
+        "run_id": reader.config.run_id,
+        "path": str(reader.path),
+        "state": state_of(reader.config, is_running=reader.is_running).value,
+        "steps": len(rows),
+        "metrics": {
+            name: {
+                "unit": None if series.metric is None else series.metric.unit.value,
+                "last": _number(series.last),
+                "steps": list(series.steps),
+                "values": [_number(value) for value in series.values],
+            }
+            for name, series in _chosen(rows, patterns).items()
+        },
+        "flags": [asdict(flag) for flag in flags_of(series_of(rows))],
+    }
+    print_json(document)
+
+
+def _number(value: float) -> float | str:
+    """JSON has no number for these, and the files of a run have the same strings for them."""
+    return value if math.isfinite(value) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+
+
+def _print_csv(rows: tuple[MetricsRow, ...], patterns: list[str]) -> None:
+    names = list(_chosen(rows, patterns))
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(["step", "attempt", *names])
+    for row in rows:
+        cells = (row.metrics.get(name) for name in names)
+        table.writerow([row.step, row.attempt, *("" if cell is None else cell for cell in cells)])
+
+
+def _print_plots(rows: tuple[MetricsRow, ...], patterns: list[str]) -> None:
+    import shutil
+
+    from sandrl.cli.sparkline import plot
+    from sandrl.cli.text import visible
+
+    width = min(shutil.get_terminal_size((80, 24)).columns, 120)
+    for name, series in _chosen(rows, patterns).items():
+        typer.echo(f"{visible(name)}: {shown_value(series)} at step {series.steps[-1]}")
+        for line in plot(series.values, first=series.steps[0], last=series.steps[-1], width=width):
+            typer.echo(line)
+
+
+def _print_comparison(names: tuple[str, str], patterns: list[str], runs_dir: str | None) -> None:
+    from sandrl.cli.output import print_rows
+    from sandrl.cli.text import visible
+    from sandrl.runs.series import choose_series, series_of
+
+    readers = [open_run(name, runs_dir)[0] for name in names]
+    found = [series_of(_rows(reader)) for reader in readers]
+    both: Mapping[str, Series] = {**found[1], **found[0]}
+    titles = [visible(reader.config.run_id) for reader in readers]
+    rows: list[tuple[str, ...]] = [("metric", *titles, "difference")]
+    for name in choose_series(both, patterns):
+        first, second = found[0].get(name), found[1].get(name)
+        cells = ["-" if series is None else shown_value(series) for series in (first, second)]
+        rows.append((visible(name), *cells, _difference(first, second)))
+    print_rows(rows)
+
+
+def _difference(first: Series | None, second: Series | None) -> str:
+    if first is None or second is None:
+        return ""
+    return f"{second.last - first.last:+.4g}"

@@ -1,0 +1,71 @@
+"""Curves made of characters: one line high beside a number, or as high as a plot."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+_BLOCKS = " ▁▂▃▄▅▆▇█"
+
+
+def sparkline(values: Sequence[float], width: int = 24) -> str:
+    """Values as a line of blocks, the lowest smallest; one character each, or for as many as fit together.
+
+    Args:
+        values: In their order; what is no number is a blank.
+        width: Most characters.
+    """
+    points = _gathered(values, width)
+    low, high = _range(points)
+    span = high - low
+    return "".join(
+        " " if math.isnan(point) else "▄" if not span else _BLOCKS[1 + round((point - low) / span * 7)]
+        for point in points
+    )
+
+
+def plot(values: Sequence[float], *, first: int, last: int, width: int = 72, height: int = 12) -> list[str]:
+    """Values as lines of a plot with its axes.
+
+    Args:
+        values: In their order.
+        first: The step of the first.
+        last: The step of the last.
+        width: Characters of a line, the labels included.
+        height: Lines, without the axis of steps.
+    """
+    low, high = _range(values)
+    if low == high:
+        low, high = min(low, 0.0), max(high, 0.0) or 1.0
+    labels = [f"{high - (high - low) * line / (height - 1):.4g}" for line in range(height)]
+    margin = max(map(len, labels))
+    points = _gathered(values, max(width - margin - 2, 8))
+    stretch = max((width - margin - 2) // max(len(points), 1), 1)
+    levels = [
+        0 if math.isnan(point) else 1 + round((point - low) / (high - low) * (height * 8 - 1)) for point in points
+    ]
+    lines = []
+    for line in range(height):
+        base = (height - 1 - line) * 8
+        cells = "".join(_BLOCKS[min(max(level - base, 0), 8)] * stretch for level in levels)
+        lines.append(f"{labels[line].rjust(margin)} ┤{cells.rstrip()}")
+    axis = f"{' ' * margin} └{'─' * (len(points) * stretch)}"
+    ends = f"{first}".ljust(max(len(points) * stretch - len(str(last)), 1)) + f"{last}"
+    return [*lines, axis, f"{' ' * margin}  {ends if last > first else first}"]
+
+
+def _gathered(values: Sequence[float], width: int) -> list[float]:
+    """As many points as there is room for, each the mean of the values it stands for."""
+    count = min(len(values), max(width, 1))
+    edges = [round(position * len(values) / count) for position in range(count + 1)] if count else []
+    points = []
+    for begin, end in itertools.pairwise(edges):
+        known = [value for value in values[begin:end] if math.isfinite(value)]
+        points.append(math.fsum(known) / len(known) if known else math.nan)
+    return points
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    known = [value for value in values if math.isfinite(value)]
+    return (min(known), max(known)) if known else (0.0, 0.0)

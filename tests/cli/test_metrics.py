@@ -1,0 +1,137 @@
+"""`sandrl metrics` on run directories that the real writer wrote."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from sandrl.runs import MetricsRow, Outcome, RunWriter
+from tests.cli.conftest import SANDRL, Run
+from tests.support.sample_runs import failed, trajectory, write_run
+from tests.support.terminal import run_on_terminal
+
+
+@pytest.fixture(autouse=True)
+def _own_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "state").mkdir(mode=0o700)
+    monkeypatch.setenv("SANDRL_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("SANDRL_RUNS_DIR", str(tmp_path / "runs"))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    rows = [trajectory(n, step=n // 2) if n % 2 or n > 5 else failed(n, step=n // 2) for n in range(8)]
+    return write_run(tmp_path / "runs", rows, command="grpo", extra={step: {"loss": 0.1 * step} for step in range(4)})
+
+
+def test_the_latest_run_is_shown_with_the_course_of_each_metric(sandrl: Run, run: Path) -> None:
+    shown = sandrl("metrics").stdout
+    assert shown.startswith("Run sample: grpo, finished, 4 steps\n")
+    [line] = [line for line in shown.splitlines() if line.startswith("pass_rate")]
+    assert line.split() == ["pass_rate", "100.0%", "▁▁▁█", "0.5", "–", "1"]
+    assert "aviato/executions" in shown
+
+
+def test_json_has_every_value_and_its_unit(sandrl: Run, run: Path) -> None:
+    document = json.loads(sandrl("metrics", "sample", "--metric", "loss", "--metric", "pass*", "--json").stdout)
+    assert (document["state"], document["steps"], document["flags"]) == ("finished", 4, [])
+    assert list(document["metrics"]) == ["pass_rate", "pass@1", "loss"]
+    assert document["metrics"]["pass_rate"] == {
+        "unit": "share", "last": 1.0, "steps": [0, 1, 2, 3], "values": [0.5, 0.5, 0.5, 1.0],
+    }  # fmt: skip
+
+
+def test_csv_has_a_row_per_step(sandrl: Run, run: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(sandrl("metrics", "--csv").stdout)))
+    assert [(row["step"], row["pass_rate"], row["completions"]) for row in rows] == [
+        ("0", "0.5", "2.0"), ("1", "0.5", "2.0"), ("2", "0.5", "2.0"), ("3", "1.0", "2.0"),
+    ]  # fmt: skip
+
+
+def test_two_runs_are_compared(sandrl: Run, run: Path, tmp_path: Path) -> None:
+    write_run(tmp_path / "runs", [trajectory(0), failed(1)], name="other")
+    lines = sandrl("metrics", "--compare", "sample", "other", "-m", "pass_rate", "-m", "loss").stdout.splitlines()
+    assert [line.split() for line in lines] == [
+        ["metric", "sample", "other", "difference"],
+        ["pass_rate", "100.0%", "50.0%", "-0.5"],
+        ["loss", "0.3", "-"],
+    ]
+
+
+def test_a_plot_has_its_axes(sandrl: Run, run: Path) -> None:
+    done = sandrl("metrics", "--plot", "reward/mean", COLUMNS="60")
+    assert done.stdout.startswith("reward/mean: 1 at step 3\n")
+    assert "└" in done.stdout
+    assert "█" in done.stdout
+
+
+def test_a_killed_run_without_metrics_is_counted_from_its_completions(sandrl: Run, tmp_path: Path) -> None:
+    write_run(tmp_path / "runs", [trajectory(0), failed(1)], outcome=None)
+    document = json.loads(sandrl("metrics", "--json").stdout)
+    assert (document["state"], document["metrics"]["pass_rate"]["last"]) == ("killed", 0.5)
+
+
+def test_trouble_is_flagged_with_what_to_do(sandrl: Run, tmp_path: Path) -> None:
+    rows = [trajectory(n, reward=None, status="infrastructure") for n in range(3)]
+    write_run(tmp_path / "runs", [*rows, trajectory(9)])
+    shown = sandrl("metrics").stdout
+    assert "! 75% of the completions have no reward\n  sandrl runs show --status infrastructure" in shown
+    assert json.loads(sandrl("metrics", "--json").stdout)["flags"][0]["name"] == "many_unscorable"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nope",), "no run is called 'nope'"),
+        (("--metric", "reward/maen"), "is it 'reward/mean'?"),
+        (("--json", "--csv"), "choose one"),
+    ],
+)
+def test_what_cannot_be_shown_is_said_in_a_line(sandrl: Run, run: Path, words: tuple[str, ...], message: str) -> None:
+    done = sandrl("metrics", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+
+
+def test_numbers_that_are_none_are_shown_and_written_as_such(sandrl: Run, tmp_path: Path) -> None:
+    write_run(tmp_path / "runs", [trajectory(0)], extra={0: {"loss": float("nan")}})
+    assert "! the loss of step 0 is no number" in sandrl("metrics").stdout
+    assert json.loads(sandrl("metrics", "--json").stdout)["metrics"]["loss"]["last"] == "NaN"
+
+
+def test_watching_ends_with_the_job_and_shows_what_came_last(tmp_path: Path) -> None:
+    writer = RunWriter.create(tmp_path / "runs", command="grpo", job_id="job-1", name="live")
+    writer.write_metrics(MetricsRow(job_id="job-1", step=0, metrics={"loss": 1.0}))
+
+    def end() -> None:
+        writer.write_metrics(MetricsRow(job_id="job-1", step=1, metrics={"loss": 0.125}))
+        writer.finish(Outcome.FINISHED)
+        writer.close()
+
+    seen = threading.Event()
+
+    def has_begun(text: str) -> bool:
+        if "grpo, running, 1 step" in text and not seen.is_set():
+            seen.set()
+            end()
+        return False
+
+    shown = run_on_terminal([*SANDRL, "metrics", str(writer.path), "--watch"], typed=[(has_begun, b"")])
+    assert shown.exit_code == 0
+    assert seen.is_set()
+    assert "grpo, finished, 2 steps" in shown.plain
+    assert "0.125" in shown.plain
+
+
+def test_ctrl_c_is_the_way_out_of_watching(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path / "runs", command="grpo", job_id="job-1", name="live") as writer:
+        shown = run_on_terminal(
+            [*SANDRL, "metrics", str(writer.path), "--watch"], typed=[(lambda text: "running" in text, b"\x03")]
+        )
+    assert shown.exit_code == 0
+    assert "Traceback" not in shown.text

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from sandrl.errors import UsageError
+from sandrl.runs import MetricsRow
+from sandrl.runs.flags import flags_of
+from sandrl.runs.series import choose_series, series_of
+
+
+def rows(**series: list[float | None]) -> tuple[MetricsRow, ...]:
+    steps = max(map(len, series.values()))
+    return tuple(
+        MetricsRow(
+            job_id="job-1",
+            step=step,
+            metrics={name.replace("__", "/"): each[step] for name, each in series.items() if step < len(each)},
+        )
+        for step in range(steps)
+    )
+
+
+def flags(**series: list[float | None]) -> list[str]:
+    return [flag.name for flag in flags_of(series_of(rows(**series)))]
+
+
+def test_a_series_has_the_steps_in_which_it_was_measured() -> None:
+    series = series_of(rows(loss=[0.1, None, 0.3], zebra=[1.0], reward__mean=[0.5]))
+    assert list(series) == ["reward/mean", "loss", "zebra"], "the registry's order, then the rest"
+    assert (series["loss"].steps, series["loss"].values, series["loss"].last) == ((0, 2), (0.1, 0.3), 0.3)
+
+
+def test_names_are_chosen_by_pattern_and_a_near_miss_is_named() -> None:
+    series = series_of(rows(reward__mean=[0.5], reward__std=[0.1], loss=[0.2]))
+    assert list(choose_series(series, ["reward/*"])) == ["reward/mean", "reward/std"]
+    with pytest.raises(UsageError, match="no metric 'reward/men'") as caught:
+        choose_series(series, ["reward/men"])
+    assert caught.value.hint == "is it 'reward/mean'?"
+
+
+def test_a_good_run_raises_no_flag() -> None:
+    rise = [0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+    assert (
+        flags(
+            reward__mean=rise, held_out__pass_rate=[0.3, 0.7], loss=[0.0] * 6, unscorable_share=[0.01] * 6,
+            reward__groups=[8.0] * 6, reward__zero_variance_groups=[2.0] * 6,
+            aviato__max_execs_per_sandbox=[4.0] * 6, aviato__min_execs_per_sandbox=[1.0] * 6,
+        )
+        == []
+    )  # fmt: skip
+
+
+def test_each_sign_of_trouble_raises_its_flag() -> None:
+    assert flags(aviato__max_execs_per_sandbox=[3.0, 25.0]) == ["runaway_tool_calls"]
+    assert flags(aviato__max_execs_per_sandbox=[12.0], aviato__min_execs_per_sandbox=[1.0]) == ["stuck_loops"]
+    assert flags(unscorable_share=[0.2]) == ["many_unscorable"]
+    assert flags(reward__groups=[8.0, 8.0], reward__zero_variance_groups=[8.0, 7.0]) == ["zero_variance_groups"]
+    assert flags(reward__mean=[0.1, 0.5, 0.9], held_out__pass_rate=[0.4, 0.3]) == ["held_out_stays_behind"]
+    assert flags(loss=[0.1, math.nan]) == ["loss_is_no_number"]
+
+
+def test_trouble_that_is_over_raises_no_flag() -> None:
+    assert flags(unscorable_share=[1.0] * 5 + [0.0] * 10) == []
+    assert flags(loss=[math.nan, 0.1]) == []
+
+
+def test_scoring_without_training_has_no_gradient_to_lose() -> None:
+    assert flags(reward__groups=[5.0], reward__zero_variance_groups=[5.0]) == []
