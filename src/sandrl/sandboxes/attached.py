@@ -16,7 +16,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from sandrl.errors import InterruptedRunError
-from sandrl.sandboxes.fleet import Fleet
+from sandrl.sandboxes.fleet import Fleet, NotRunningError
 from sandrl.sandboxes.interrupt import Interrupt
 from sandrl.sandboxes.sdk import is_command_timeout, load_sdk
 
@@ -30,7 +30,7 @@ MAX_SECONDS = 86_400.0
 """How long a program without a time limit may run; no sandbox lives longer."""
 
 _STDIN_BLOCK_BYTES = 65_536
-_DRAIN_SECONDS = 5.0
+_DRAIN_SECONDS = 2.0
 _REPLACEMENT = "\ufffd"
 
 
@@ -75,12 +75,14 @@ def run_attached(
 
     Raises:
         UnknownSandboxError: If there is no such sandbox.
-        UsageError: If the sandbox does not run.
+        NotRunningError: If the sandbox does not run.
         InterruptedRunError: If the user asked to stop.
         BrokenPipeError: If nobody reads the output any more; the program is killed.
         ServiceError: If the service does not answer or refuses.
     """
-    fleet.get(sandbox_id)
+    info = fleet.get(sandbox_id)
+    if info.has_ended:
+        raise NotRunningError(sandbox_id)
     process = fleet.execute(sandbox_id, argv, stdin=stdin is not None, timeout_seconds=timeout_seconds or MAX_SECONDS)
     streams = (_Stream(process, process.stdout, stdout), _Stream(process, process.stderr, stderr))
     if stdin is not None:

@@ -43,6 +43,19 @@ class UnknownSandboxError(UsageError):
         super().__init__(f"there is no sandbox {sandbox_id!r}", hint="sandrl sandboxes ls --all shows those there are")
 
 
+class NotRunningError(UsageError):
+    """The sandbox has ended, or is about to.
+
+    Args:
+        sandbox_id: Its id.
+    """
+
+    def __init__(self, sandbox_id: str) -> None:
+        super().__init__(
+            f"sandbox {sandbox_id!r} is not running", hint=f"sandrl sandboxes show {sandbox_id} tells more"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class SandboxInfo:
     """A sandbox as the service describes it.
@@ -173,7 +186,7 @@ class Fleet:
             tail_lines: Begin so many lines before the end.
 
         Raises:
-            UsageError: If the sandbox has ended and its output is gone.
+            NotRunningError: If the sandbox has ended and its output is gone.
             ServiceError: If the service does not answer or refuses.
         """
         with self._translated(sandbox_id):
@@ -187,9 +200,7 @@ class Fleet:
         if isinstance(error, sdk.SandboxNotFoundError):
             return UnknownSandboxError(sandbox_id)
         if isinstance(error, sdk.SandboxNotRunningError) and not isinstance(error, sdk.SandboxUnavailableError):
-            return UsageError(
-                f"sandbox {sandbox_id!r} is not running", hint=f"sandrl sandboxes show {sandbox_id} tells why"
-            )
+            return NotRunningError(sandbox_id)
         return SdkSession.translate(error)
 
     @contextmanager

@@ -25,4 +25,6 @@ def logs(
     fleet.get(id_)
     is_terminal = sys.stdout.isatty()
     for text in fleet.logs(id_, follow=follow, tail_lines=tail):
-        typer.echo(visible_lines(text) if is_terminal else text, nl=False)
+        # Not `echo`, which leaves out escape sequences on their way to a pipe.
+        sys.stdout.write(visible_lines(text) if is_terminal else text)
+        sys.stdout.flush()

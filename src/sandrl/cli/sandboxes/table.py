@@ -24,7 +24,7 @@ _GAP = "  "
 _COLUMNS = ("ID", "STATUS", "AGE", "EXPIRES", "JOB", "OWNER", "TAGS")
 _WIDE_COLUMNS = (*_COLUMNS, "IMAGE", "RUNNER", "PROCESS")
 # What is left out first where there is no room.
-_DISPENSABLE = ("PROCESS", "RUNNER", "IMAGE", "TAGS", "EXPIRES", "JOB", "OWNER")
+_DISPENSABLE = ("TAGS", "EXPIRES", "JOB", "OWNER")
 _LEAST_TAGS = 12
 
 
@@ -47,8 +47,8 @@ def span(seconds: float | None) -> str:
     """A time in its largest unit: 45s, 12m, 3h, 2d; `-` if it is not known."""
     if seconds is None:
         return "-"
-    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= 2 * length or (unit != "m" and seconds >= 1.5 * length) or (unit == "m" and seconds >= length):
+    for unit, length, least in (("d", 86_400, 129_600), ("h", 3_600, 5_400), ("m", 60, 60)):
+        if seconds >= least:
             return f"{seconds / length:.0f}{unit}"
     return f"{max(seconds, 0):.0f}s"
 
