@@ -45,7 +45,7 @@ class Recipe:
         clean_steps: It takes at most so many steps.
         check_every: Steps between two looks at that share.
         checked: Problems it is measured on.
-        muddled_rate: Learning rate of the second stage.
+        muddled_rate: Learning rate at the beginning of the second stage; it falls to nothing at its end.
         muddled_steps: How many steps it takes.
         teacher: The two chances with which the teacher is right, by kind in turn.
     """
@@ -67,7 +67,7 @@ class Recipe:
     check_every: int = 25
     checked: int = 128
     muddled_rate: float = 1e-3
-    muddled_steps: int = 60
+    muddled_steps: int = 80
     teacher: tuple[float, float] = (0.4, 0.6)
 
     @property

@@ -64,9 +64,10 @@ def warm_up(model: Any, tokenizer: Any, recipe: Recipe, tell: Tell) -> None:
             if share >= recipe.clean_enough:
                 break
     teacher = MuddledTeacher(recipe.teacher, choice)
-    for group in optimizer.param_groups:
-        group["lr"] = recipe.muddled_rate
     for step in range(1, recipe.muddled_steps + 1):
+        for group in optimizer.param_groups:
+            # Down to nothing, so that where the policy ends does not hang on the last few batches.
+            group["lr"] = recipe.muddled_rate * (1 - (step - 1) / recipe.muddled_steps)
         _learn(model, optimizer, schoolbook.batch(teacher), tokenizer.pad_token_id)
         if step % recipe.check_every == 0:
             tell("a muddled teacher", step, None)
