@@ -31,7 +31,7 @@ from sandrl.rewards.cache import VerdictCache, VerdictNames
 from sandrl.rewards.canary import has_passed, prepare_canary
 from sandrl.rewards.executions import execution_finished
 from sandrl.rewards.extraction import extract_code
-from sandrl.rewards.judge import Execution, Judge
+from sandrl.rewards.judge import Execution, Judge, Review
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import reward_of
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport, summarise
@@ -72,6 +72,9 @@ class Batch:
         self._delayed: list[tuple[float, int, Attempt]] = []
         self._flying: dict[Launch, Attempt] = {}
         self._canaries: dict[Launch, tuple[Attempt, Execution]] = {}
+        # References on trial, and who waits for what comes of it.
+        self._trials: dict[Launch, tuple[Problem, Execution]] = {}
+        self._doubted: dict[Problem, list[tuple[Attempt, Verdict]]] = {}
         self._results: dict[int, ScoredCompletion] = {}
         self._total = 0
         self._has_warned = False
@@ -98,6 +101,8 @@ class Batch:
             for launch in self._job.wait_any(self._interrupt, level, pause):
                 if launch in self._canaries:
                     self._land_canary(launch)
+                elif launch in self._trials:
+                    self._land_trial(launch)
                 elif launch in self._flying:
                     self._land(launch)
                 else:
@@ -114,7 +119,7 @@ class Batch:
 
     @property
     def _in_flight(self) -> int:
-        return len(self._flying) + len(self._canaries)
+        return len(self._flying) + len(self._canaries) + len(self._trials)
 
     def _until_next(self) -> float | None:
         """How long until the next delayed completion is due; None if none is delayed."""
@@ -189,17 +194,45 @@ class Batch:
             self._launch_canary(attempt)
             return
         self._job.release(launch)
-        if self._judge.falls_back(attempt.problem, verdict):
-            attempt.reruns += 1
-            self._waiting.appendleft(attempt)
-        elif not attempt.is_alone and is_doubtful(verdict):
+        if not attempt.is_alone and is_doubtful(verdict):
             attempt.is_alone = True
             attempt.reruns += 1
             self._alone.append(attempt)
             reason = "it timed out while it waited for a processor; it will run again alone"
             self._emit(RetryScheduled(attempt.index, attempt.executions + 1, attempt.executions + 1, reason))
         else:
-            self._finish(attempt, verdict)
+            self._settle(attempt, verdict)
+
+    def _settle(self, attempt: Attempt, verdict: Verdict) -> None:
+        """Does with a verdict what the judge thinks of it."""
+        ruling = self._judge.review(attempt.problem, verdict)
+        if isinstance(ruling, Verdict):
+            self._finish(attempt, ruling)
+        elif ruling is Review.AGAIN:
+            attempt.reruns += 1
+            self._waiting.appendleft(attempt)
+        elif attempt.problem in self._doubted:
+            self._doubted[attempt.problem].append((attempt, verdict))
+        else:
+            self._doubted[attempt.problem] = [(attempt, verdict)]
+            attempt.canaries += 1
+            execution = self._judge.prepare_trial(attempt.problem, self._options.limits)
+            launch = self._job.launch(execution.command, tags=(CANARY_TAG, f"problem-{attempt.problem.task_id}"))
+            self._trials[launch] = (attempt.problem, execution)
+
+    def _land_trial(self, launch: Launch) -> None:
+        problem, execution = self._trials.pop(launch)
+        doubted = self._doubted.pop(problem)
+        try:
+            self._judge.hear_trial(problem, self._judge.interpret(execution, self._job.collect(launch)))
+        except InfrastructureError as error:
+            if launch.sandbox_id is None:
+                self._job.reconnect(launch)
+            for attempt, _ in doubted:
+                self._take(attempt.fail(error.message, has_run=False, retries=self._options.retries), attempt)
+            return
+        for attempt, verdict in doubted:
+            self._settle(attempt, verdict)
 
     def _fail(self, attempt: Attempt, launch: Launch, reason: str) -> None:
         """A launch brought no verdict: its sandbox failed, or never came to be."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 import marshal
 import math
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from typing import Any, Protocol
 
 from sandrl.errors import InfrastructureError, UsageError
 from sandrl.problems import Problem
 from sandrl.rewards.program import BOOTSTRAP, CASES, EXIT_STATUS, ISOLATED_TESTS, TESTS, Mode, digest, program_of
-from sandrl.rewards.reference import names_under_test, read_reference
+from sandrl.rewards.reference import is_plain, names_under_test, read_reference
 from sandrl.rewards.verdict import Status, Trust, Verdict
 from sandrl.sandboxes import Command, Outcome
 
@@ -73,6 +74,15 @@ class Execution:
     may_refuse: bool = False
 
 
+class Review(Enum):
+    """What to do with a completion whose verdict does not count yet."""
+
+    AGAIN = auto()
+    """Prepare and run it once more: the judge now judges the problem another way."""
+    TRY_REFERENCE = auto()
+    """Run the problem's reference first: the way of judging may be what failed."""
+
+
 class Judge(Protocol):
     """Decides what a completion did.
 
@@ -97,8 +107,16 @@ class Judge(Protocol):
         """
         ...
 
-    def falls_back(self, problem: Problem, verdict: Verdict) -> bool:
-        """Whether to prepare and run the completion once more, because the judge now judges the problem another way."""
+    def review(self, problem: Problem, verdict: Verdict) -> Verdict | Review:
+        """The verdict that counts, or what to do before there is one."""
+        ...
+
+    def prepare_trial(self, problem: Problem, limits: Limits) -> Execution:
+        """The command that judges the problem's reference, where `review` asks for it."""
+        ...
+
+    def hear_trial(self, problem: Problem, verdict: Verdict) -> None:
+        """Learns what came of the reference."""
         ...
 
 
@@ -158,9 +176,16 @@ class InProcessJudge:
         )
         return Execution(command, mode.trust, problem.check_count, key, may_refuse=mode is ISOLATED_TESTS)
 
-    def falls_back(self, problem: Problem, verdict: Verdict) -> bool:
-        """Never: there is nothing below one process."""
-        return False
+    def review(self, problem: Problem, verdict: Verdict) -> Verdict | Review:
+        """The verdict: there is nothing below one process."""
+        return verdict
+
+    def prepare_trial(self, problem: Problem, limits: Limits) -> Execution:
+        """The command that judges the problem's reference."""
+        return self.prepare(problem, problem.reference or "", limits)
+
+    def hear_trial(self, problem: Problem, verdict: Verdict) -> None:
+        """Learns nothing from it."""
 
     def interpret(self, execution: Execution, outcome: Outcome) -> Verdict:
         """Reads the judge's line; without one, the completion killed the judge, or the sandbox is of no use."""
@@ -232,9 +257,12 @@ _GUEST_STATUSES = frozenset(
 class IsolatedJudge(InProcessJudge):
     """Runs checks in a process of their own, against stand-ins for the completion's functions.
 
-    A check that hands the completion something that cannot cross (a function, a class of its own) can only be judged in
-    one process. The verdict of the first such completion is `not_isolated`; from then on, unless isolation is required,
-    the problem's completions are judged in one process, and their trust says so.
+    Some checks mean something else there than in one process (they hand the completion a function, catch its exception,
+    look at what it prints), and can only be judged in one. Whether those of a problem can is for its reference to say,
+    which runs once, when the first completion fails, unless the checks are plain calls and comparisons: a reference
+    that passes in one process and not in two decides for one, and the trust of the verdicts says so. Nothing that a
+    completion does decides it; only where a problem has no reference is a completion believed when its checks hand it
+    what cannot cross.
 
     Args:
         with_site_packages: Whether completions can import what is installed in the image.
@@ -244,7 +272,9 @@ class IsolatedJudge(InProcessJudge):
     def __init__(self, *, with_site_packages: bool = False, require_isolated: bool = False) -> None:
         super().__init__(with_site_packages=with_site_packages)
         self._require_isolated = require_isolated
-        self._unsplittable: set[str] = set()
+        # Whether the checks of a problem can be kept apart from a completion, as far as that is known.
+        self._splits: dict[Problem, bool] = {}
+        self._fails_apart: set[Problem] = set()
 
     @property
     def version(self) -> str:
@@ -254,18 +284,50 @@ class IsolatedJudge(InProcessJudge):
 
     def prepare(self, problem: Problem, code: str, limits: Limits) -> Execution:
         """The command that judges `code`; what it is held against never reaches the completion's process."""
-        if problem.kind != "tests" or problem.task_id in self._unsplittable:
+        if problem.kind != "tests" or (self._splits.get(problem) is False and not self._require_isolated):
             return super().prepare(problem, code, limits)
         return self._execution(problem, code, limits, ISOLATED_TESTS)
 
-    def falls_back(self, problem: Problem, verdict: Verdict) -> bool:
-        """Whether the completion should be judged again, in one process this time."""
-        if verdict.status is not Status.NOT_ISOLATED or self._require_isolated:
-            return False
-        self._unsplittable.add(problem.task_id)
-        return True
+    def review(self, problem: Problem, verdict: Verdict) -> Verdict | Review:
+        """The verdict that counts, or what to do before there is one."""
+        if problem.kind != "tests" or verdict.trust is not Trust.ISOLATED or verdict.status not in _DOUBTFUL:
+            return verdict
+        if problem not in self._splits:
+            if all(map(is_plain, problem.tests)) and not problem.setup:
+                self._splits[problem] = True
+                return self.review(problem, verdict)
+            if problem.reference is not None:
+                return Review.TRY_REFERENCE
+            if verdict.status is not Status.NOT_ISOLATED:
+                return verdict
+            self._splits[problem] = False
+        is_refusal = verdict.status is Status.NOT_ISOLATED
+        if self._splits[problem]:
+            detail = f"{verdict.detail}; the reference does without"
+            return replace(verdict, status=Status.FAILED, detail=detail) if is_refusal else verdict
+        if not self._require_isolated:
+            return Review.AGAIN
+        detail = "its checks can only be judged in its own process"
+        return verdict if is_refusal else replace(verdict, status=Status.NOT_ISOLATED, detail=detail)
+
+    def prepare_trial(self, problem: Problem, limits: Limits) -> Execution:
+        """The command that judges the problem's reference: apart from its checks, or with them once it failed so."""
+        mode = TESTS if problem in self._fails_apart else ISOLATED_TESTS
+        return self._execution(problem, problem.reference or "", limits, mode)
+
+    def hear_trial(self, problem: Problem, verdict: Verdict) -> None:
+        """Learns from the reference whether the problem's checks can be kept apart from a completion."""
+        if verdict.trust is Trust.IN_PROCESS:
+            # One that always fails is no reason to judge in a weaker way.
+            self._splits[problem] = not verdict.is_pass
+        elif verdict.is_pass or verdict.status not in _DOUBTFUL:
+            self._splits[problem] = True
+        else:
+            self._fails_apart.add(problem)
 
 
+# What the way of judging may have brought about.
+_DOUBTFUL = frozenset({Status.FAILED, Status.CRASHED, Status.NOT_ISOLATED})
 _MODES = {"tests": TESTS, "cases": CASES, "exit_status": EXIT_STATUS}
 
 

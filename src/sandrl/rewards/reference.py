@@ -53,6 +53,33 @@ def read_reference(text: str) -> Reference | None:
     return Reference(frozenset(names), imports, frozenset(methods))
 
 
+# What a plain check is made of: calls by name, literals, and what operators make of them.
+_PLAIN = (
+    ast.Module, ast.Assert, ast.Call, ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Compare, ast.BoolOp,
+    ast.BinOp, ast.UnaryOp, ast.Subscript, ast.keyword, ast.expr_context, ast.operator, ast.unaryop, ast.boolop,
+    ast.cmpop,
+)  # fmt: skip
+_IDENTITY = (ast.Is, ast.IsNot)
+
+
+@lru_cache(maxsize=16384)
+def is_plain(test: str) -> bool:
+    """Whether a check does nothing but call functions with literals and compare what they return.
+
+    Such a check means the same wherever it runs.
+    """
+    try:
+        nodes = list(ast.walk(ast.parse(test)))
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    return all(
+        (id(node) in called if isinstance(node, ast.Name) else isinstance(node, _PLAIN))
+        and not isinstance(node, _IDENTITY)
+        for node in nodes
+    )
+
+
 def names_under_test(problem: Problem) -> frozenset[str]:
     """Names that the problem asks a completion to define: its entry point, and what its reference defines.
 

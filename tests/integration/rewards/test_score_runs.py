@@ -22,6 +22,7 @@ from sandrl.rewards import (
     ScoredCompletion,
     ScoreOptions,
     Status,
+    Trust,
     run_reward,
     score,
 )
@@ -62,6 +63,32 @@ def test_results_come_in_input_order_and_events_in_order_of_arrival(job: Job) ->
     finished = [event for event in told if isinstance(event, CompletionFinished)]
     assert [event.finished for event in finished] == [1, 2, 3]
     assert [event.index for event in finished] == [result.index for result in arrived]
+
+
+EMPTY = Problem(
+    "empty",
+    "",
+    tests=("try:\n    take([])\nexcept Empty as error:\n    assert str(error) == 'nothing'\nelse:\n    assert False",),
+    entry_point="take",
+    reference="class Empty(Exception):\n    pass\ndef take(items):\n    raise Empty('nothing')\n",
+)
+
+
+def test_a_reference_decides_once_that_checks_need_one_process_and_no_completion_does(job: Job) -> None:
+    unknown = replace(EMPTY, task_id="unknown", reference=None)
+    apart = Problem("apart", "", ("x = f(1)\nassert x == 2",), entry_point="f", reference=RIGHT)
+    assert EMPTY.reference is not None
+    codes = [EMPTY.reference, EMPTY.reference + "# again\n", "class Empty(Exception):\n    pass\ntake = len\n"]
+    report = score(
+        [Completion(f"c{number}", "empty", code=code) for number, code in enumerate(codes)]
+        + [Completion("r", "unknown", code=EMPTY.reference), Completion("w", "apart", code=WRONG)],
+        {"empty": EMPTY, "unknown": unknown, "apart": apart},
+        job=job,
+        options=EACH_FOR_ITSELF,
+    )
+    assert [result.reward for result in report.results] == [1.0, 1.0, 0.0, 0.0, 0.0]
+    assert [result.trust for result in report.results] == [Trust.IN_PROCESS] * 3 + [Trust.ISOLATED] * 2
+    assert report.summary.canaries == 3, "the reference of `empty` in both ways, that of `apart` in one"
 
 
 def test_every_completion_has_a_sandbox_of_its_own_and_none_is_left(connection: Connection) -> None:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from sandrl.problems import Problem
 from sandrl.rewards.guest.values import Malformed, Unsendable, decode, encode
-from sandrl.rewards.judge import IsolatedJudge, Limits
+from sandrl.rewards.judge import IsolatedJudge, Limits, Review
 from sandrl.rewards.reference import names_under_test
 from sandrl.rewards.verdict import Status, Trust, Verdict
 from sandrl.sandboxes import Outcome
@@ -246,7 +246,7 @@ def test_a_check_that_hands_over_a_function_needs_one_process() -> None:
     code = "def f(g, n): return g(n)"
     verdict = judged(problem, code, judge)
     assert verdict.status is Status.NOT_ISOLATED
-    assert judge.falls_back(problem, verdict)
+    assert judge.review(problem, verdict) is Review.AGAIN
     again = judged(problem, code, judge)
     assert (again.status, again.trust) == (Status.PASSED, Trust.IN_PROCESS)
 
@@ -256,7 +256,7 @@ def test_where_isolation_is_required_there_is_no_way_back() -> None:
     problem = Problem("apply", "", tests=("assert f(lambda n: n + 1, 1) == 2",))
     verdict = judged(problem, "def f(g, n): return g(n)", judge)
     assert verdict.status is Status.NOT_ISOLATED
-    assert not judge.falls_back(problem, verdict)
+    assert judge.review(problem, verdict) == verdict
 
 
 def test_no_completion_can_make_its_judge_fall_back() -> None:
