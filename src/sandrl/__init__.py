@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         RuntimeUnavailableError,
         SandrlError,
         ServiceError,
+        TrainingError,
         UsageError,
     )
     from sandrl.problems import Case, Completion, Problem, load_completions, load_problems
@@ -44,6 +45,7 @@ __all__ = [
     "RuntimeUnavailableError",
     "SandrlError",
     "ServiceError",
+    "TrainingError",
     "UsageError",
     "Verdict",
     "load_completions",

@@ -8,6 +8,7 @@ Everything a user can run into derives from `SandrlError`; the command line catc
     │   ├── InputError                 2   bad file, line or field (names all it knows)
     │   ├── MissingExtraError          2   an optional dependency is not installed
     │   └── HardwareError              2   what was asked for needs hardware that is not here
+    ├── TrainingError                  1   training failed: a loss that is no number, no gradient step
     ├── GateError                      1   a gate the user set failed (--fail-under, validate, redteam)
     ├── ServiceError                   3   something outside sandrl does not answer or refuses
     │   ├── RuntimeUnavailableError    3   the local runtime cannot start or isolate on this machine
@@ -80,6 +81,10 @@ class MissingExtraError(UsageError):
 
 class HardwareError(UsageError):
     """The command needs hardware (a GPU) that this machine does not have."""
+
+
+class TrainingError(SandrlError):
+    """Training failed: its loss is no number, or nothing was trained."""
 
 
 class GateError(SandrlError):

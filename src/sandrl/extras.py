@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+from collections.abc import Iterable
 from types import ModuleType
 
 from sandrl.errors import MissingExtraError
@@ -35,3 +37,18 @@ def require(module: str, *, extra: str) -> ModuleType:
         if missing.partition(".")[0] != package:
             message = f"the package {package!r} cannot be imported: {missing!r} is not installed"
         raise MissingExtraError(message, hint=install_command(extra)) from error
+
+
+def check(modules: Iterable[str], *, extra: str) -> None:
+    """Makes sure that optional dependencies are installed, without loading any of them.
+
+    Args:
+        modules: Their import names, top-level packages all.
+        extra: The extra of sandrl that brings them.
+
+    Raises:
+        MissingExtraError: If one is not installed.
+    """
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            raise MissingExtraError(f"the package {module!r} is not installed", hint=install_command(extra))

@@ -55,6 +55,8 @@ class Settings:
         base_url_source: The variable it came from.
         wandb_api_key: The key of Weights & Biases.
         wandb_entity: The entity it is used with; both together are credentials for the sandbox service, too.
+        rank: Which process of a distributed job this is, from 0, as its launcher says.
+        world_size: How many processes that job has.
     """
 
     state_dir: Path
@@ -66,6 +68,8 @@ class Settings:
     base_url_source: str | None = None
     wandb_api_key: str | None = field(default=None, repr=False)
     wandb_entity: str | None = None
+    rank: int = 0
+    world_size: int = 1
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
@@ -83,6 +87,8 @@ class Settings:
             base_url_source=base_url_source,
             wandb_api_key=values.get("WANDB_API_KEY"),
             wandb_entity=values.get("WANDB_ENTITY_NAME"),
+            rank=_number(values, "RANK", 0),
+            world_size=_number(values, "WORLD_SIZE", 1),
         )
 
     @property
@@ -143,6 +149,11 @@ def private_directory(path: Path) -> Path:
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise SandrlError(f"{path}: other users can write to it", hint=hint)
     return path
+
+
+def _number(values: Mapping[str, str], name: str, default: int) -> int:
+    text = values.get(name, "")
+    return int(text) if text.isdecimal() else default
 
 
 def _first_set(values: Mapping[str, str], *names: str) -> str | None:

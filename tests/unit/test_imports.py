@@ -58,6 +58,7 @@ def test_the_public_names_are_these_and_no_others() -> None:
         "RuntimeUnavailableError",
         "SandrlError",
         "ServiceError",
+        "TrainingError",
         "UsageError",
         "Verdict",
         "load_completions",

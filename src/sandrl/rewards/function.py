@@ -17,7 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar
 
-from sandrl.errors import InfrastructureError, InputError, UsageError
+from sandrl.errors import InfrastructureError, InputError, InterruptedRunError, UsageError
 from sandrl.events import Emit, ignore
 from sandrl.problems import Completion, Problem, load_problems, render_prompt
 from sandrl.rewards.cache import VerdictCache
@@ -28,7 +28,7 @@ from sandrl.rewards.policies import Components, RewardName, RewardPolicy
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport
 from sandrl.rewards.verdict import Status
-from sandrl.sandboxes import Job, connect, new_job_id, step_tag
+from sandrl.sandboxes import Interrupt, Job, connect, new_job_id, step_tag
 from sandrl.settings import RuntimeKind, load_settings
 
 Message: TypeAlias = Mapping[str, Any]
@@ -93,6 +93,8 @@ class RewardFunction:
         job: Owns the sandboxes, and is closed by the caller; one of its own unless given.
         cache: Verdicts to begin with, and where to keep those that are found.
         emit: Told what happens.
+        interrupt: The user's wish to stop, for a batch that is not to be finished.
+        on_result: Told each result as soon as there is one, with its completion.
 
     Attributes:
         last_report: What came of the last batch; None before the first.
@@ -106,6 +108,8 @@ class RewardFunction:
         job: Job | None = None,
         cache: VerdictCache | None = None,
         emit: Emit = ignore,
+        interrupt: Interrupt | None = None,
+        on_result: Callable[[ScoredCompletion, Completion], None] | None = None,
     ) -> None:
         # Trainers name their columns after it.
         self.__name__ = "sandrl_reward"
@@ -118,6 +122,8 @@ class RewardFunction:
         self._judge: IsolatedJudge | None = None
         self._cache = VerdictCache() if cache is None else cache
         self._emit = emit
+        self._interrupt = interrupt or Interrupt()
+        self._on_result = on_result
         self._lock = threading.Lock()
 
     def __call__(self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any) -> list[float | None]:
@@ -127,8 +133,9 @@ class RewardFunction:
             prompts: What the model was asked, N of them.
             completions: What it answered, N of them.
             columns: The other columns of the N rows. `task_id` names their problems; without it a row's problem is the
-                one with its prompt. A callable `log_metric` (TRL) is told the batch's rates, and the sandboxes are
-                tagged with the `global_step` of a `trainer_state`. The rest is ignored.
+                one with its prompt. A callable `log_metric` (TRL) is told the batch's rates, a `trainer_state`
+                (TRL) tells the step, which becomes a tag of the sandboxes, and of `environments` (TRL) that have a
+                `submission`, that is judged instead of the completion. The rest is ignored.
 
         Returns:
             N rewards, components included; None where nothing can be said about a completion's code.
@@ -136,12 +143,16 @@ class RewardFunction:
         Raises:
             UsageError: If a row's problem is unknown, or the service refuses the request itself.
             InfrastructureError: If that is asked for, and a completion has no reward.
+            InterruptedRunError: If the user's wish to stop kept the batch from being finished.
             ServiceError: If there is no runtime.
         """
-        rows = self._rows(prompts, completions, columns.get("task_id"))
+        rows = self._rows(prompts, completions, columns.get("task_id"), columns.get("environments"))
         with self._lock:
             report = self._score(rows, _step_tags(columns.get("trainer_state")))
             self.last_report = report
+        if report.unfinished:
+            message = f"interrupted: {report.unfinished} of {len(rows)} completions of the batch were not scored"
+            raise InterruptedRunError(message, signal_number=report.signal_number)
         log_metric = columns.get("log_metric")
         if callable(log_metric):
             _log(report, log_metric)
@@ -177,9 +188,17 @@ class RewardFunction:
             self._judge = IsolatedJudge(
                 with_site_packages=job.connection.has_site_packages, require_isolated=self._options.require_isolated
             )
-        options = replace(self._options.score, tags=tags)
+        told = self._on_result
         return score(
-            rows, self._problems, job=job, judge=self._judge, options=options, cache=self._cache, emit=self._emit
+            rows,
+            self._problems,
+            job=job,
+            judge=self._judge,
+            options=replace(self._options.score, tags=(*self._options.score.tags, *tags)),
+            cache=self._cache,
+            emit=self._emit,
+            interrupt=self._interrupt,
+            on_result=None if told is None else lambda result: told(result, rows[result.index]),
         )
 
     def _open_job(self) -> Job:
@@ -201,16 +220,21 @@ class RewardFunction:
         return self._job
 
     def _rows(
-        self, prompts: Sequence[Text], completions: Sequence[Text], task_ids: Sequence[object] | None
+        self,
+        prompts: Sequence[Text],
+        completions: Sequence[Text],
+        task_ids: Sequence[object] | None,
+        environments: Sequence[object] | None = None,
     ) -> list[Completion]:
-        if len(prompts) != len(completions) or (task_ids is not None and len(task_ids) != len(completions)):
-            raise UsageError("prompts, completions and task_id must have one entry per completion")
+        if any(each is not None and len(each) != len(completions) for each in (prompts, task_ids, environments)):
+            raise UsageError("prompts, completions, task_id and environments must have one entry per completion")
         rows = []
         for number, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
             task_id = self._task_id(number, prompt) if task_ids is None else str(task_ids[number])
             if task_id not in self._problems:
                 raise UsageError(f"row {number} of the batch: no problem is called {task_id!r}")
-            rows.append(Completion(f"{task_id}#{number}", task_id, text=text_of(completion)))
+            code = None if environments is None else getattr(environments[number], "submission", None)
+            rows.append(Completion(f"{task_id}#{number}", task_id, text=text_of(completion), code=code))
         return rows
 
     def _task_id(self, number: int, prompt: Text) -> str:

@@ -36,10 +36,11 @@ from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.judge import IsolatedJudge, Limits, check_limits
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import Components, RewardName
+from sandrl.rewards.records import trajectory_row
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport, Summary
 from sandrl.rewards.verdict import Status
-from sandrl.runs import MetricsRecorder, Outcome, OwnerRow, RunLog, RunWriter, TrajectoryRow
+from sandrl.runs import MetricsRecorder, Outcome, OwnerRow, RunLog, RunWriter
 from sandrl.sandboxes import Connection, Interrupt, Job, checked_job_id, connect, current_owner, new_job_id
 from sandrl.settings import RuntimeKind, Settings
 
@@ -204,7 +205,7 @@ def run_reward(
         tell(JobStarted(job_id, len(completions), at_once))
 
         def keep(result: ScoredCompletion) -> None:
-            writer.write_trajectory(_trajectory(result, completions[result.index], job_id))
+            writer.write_trajectory(trajectory_row(result, completions[result.index], job_id=job_id))
             if out is not None:
                 out.append(to_line(result_document(result)))
 
@@ -319,33 +320,3 @@ def _options(request: RewardRequest, connection: Connection, concurrency: int) -
         "log_level": request.log_level.value,
         "fail_under": request.fail_under,
     }
-
-
-def _trajectory(result: ScoredCompletion, completion: Completion, job_id: str) -> TrajectoryRow:
-    return TrajectoryRow(
-        job_id=job_id,
-        index=result.index,
-        id=result.id,
-        task_id=result.task_id,
-        reward=result.reward,
-        status=result.status.value,
-        trust=None if result.trust is None else result.trust.value,
-        passed=result.passed,
-        total=result.total,
-        duration_seconds=result.duration_seconds,
-        timing={"cpu": result.cpu_seconds},
-        sandbox_id=result.sandbox_id,
-        sandboxes=result.sandboxes,
-        retries=result.retries,
-        reruns=result.reruns,
-        canaries=result.canaries,
-        failures=result.failures,
-        cached=result.cached,
-        components=result.components,
-        detail=result.detail,
-        completion=completion.text,
-        code=result.code,
-        stdout=result.stdout,
-        stderr=result.stderr,
-        truncated=result.truncated,
-    )

@@ -62,7 +62,8 @@ def _with_ledger(rows: Sequence[TrajectoryRow], ledger: Sequence[SandboxRow], *,
 def _with_metrics(rows: Sequence[TrajectoryRow], metrics: Sequence[MetricsRow], *, is_complete: bool) -> list[str]:
     by_step: defaultdict[int, list[TrajectoryRow]] = defaultdict(list)
     for row in rows:
-        by_step[row.step or 0].append(row)
+        if not row.held_out:
+            by_step[row.step or 0].append(row)
     wrong = []
     for measured in metrics:
         counted = completion_metrics(by_step.get(measured.step, []))

@@ -142,6 +142,7 @@ class TrajectoryRow(StepRow):
         canaries: How often a known-good program was run to find out whom to blame.
         failures: What went wrong with sandboxes, oldest first.
         cached: Whether the verdict is that of an identical completion.
+        held_out: Whether it was made to evaluate a policy, not to train it; it is in no step's metrics then.
         components: What it earned besides the reward, by name; not part of it.
         detail: Why, in one line; partly the model's words.
         messages: What was said in the episode, prompt and tool results included; empty where there was no dialogue.
@@ -170,6 +171,7 @@ class TrajectoryRow(StepRow):
     canaries: int = 0
     failures: tuple[Text, ...] = ()
     cached: bool = False
+    held_out: bool = False
     components: dict[str, float] = Field(default_factory=dict)
     detail: Text = ""
     messages: tuple[MessageRow, ...] = ()

@@ -49,8 +49,7 @@ class Interrupt:
             return False
         self.signal_number = self.signal_number or signal_number
         self.level = Level(self.level + 1)
-        with suppress(InvalidStateError):
-            self._waker.set_result(None)
+        self.wake()
         return True
 
     @contextmanager
@@ -66,3 +65,8 @@ class Interrupt:
         """A fresh future that the next request completes; whoever waits may complete it for reasons of their own."""
         self._waker = Future()
         return self._waker
+
+    def wake(self) -> None:
+        """Completes the future that was handed out last: whoever waits for it looks around."""
+        with suppress(InvalidStateError):
+            self._waker.set_result(None)

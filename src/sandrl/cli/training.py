@@ -1,0 +1,253 @@
+"""What a user sees while a policy is trained: a table that grows on a terminal, plain lines in a pipe, and the end.
+
+The design decision: one line per step, whatever a step is: both forms show the same numbers by the same words, so that
+what was watched on a terminal can be looked up in a file. Remarks go to standard error, as everywhere.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import typer
+
+from sandrl import events
+from sandrl.cli.progress import Progress, Remarks
+from sandrl.cli.text import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from sandrl.trainers.config import GrpoConfig
+    from sandrl.trainers.grpo import GrpoRun
+    from sandrl.trainers.plan import CheckedPlan
+
+_REFRESHES_PER_SECOND = 4
+_MOST_ROWS = 200
+_HEADERS = ("step", "reward", "passed", "unscorable", "flat groups", "sandboxes", "loss", "time")
+_NONE = "–"
+
+
+def reward_call_line(event: events.RewardCallFinished) -> str:
+    """What a trainer's call for rewards amounted to."""
+    parts = [f"{event.sandboxes} sandboxes", f"{event.passed}/{event.judged} passed"]
+    if event.no_code:
+        parts.append(f"{event.no_code} skipped (no code)")
+    if event.cached:
+        parts.append(f"{event.cached} judged before")
+    if event.unscorable:
+        parts.append(f"{event.unscorable} unscorable")
+    return f"[Aviato] Reward call {event.number}: {', '.join(parts)}"
+
+
+def step_cells(event: events.StepFinished) -> tuple[str, ...]:
+    """A step in the words of the table, one for each header."""
+    metrics = event.metrics
+    return (
+        f"{event.step + 1}/{event.steps}",
+        f"{_number(metrics, 'reward/mean', '.2f')} ±{_number(metrics, 'reward/std', '.2f')}",
+        _number(metrics, "pass_rate", ".0%"),
+        _number(metrics, "unscorable_share", ".0%"),
+        f"{_number(metrics, 'reward/zero_variance_groups', '.0f')}/{_number(metrics, 'reward/groups', '.0f')}",
+        _number(metrics, "executions", ".0f"),
+        _number(metrics, "loss", ".4f"),
+        f"{_number(metrics, 'step_seconds', '.1f')} s",
+    )
+
+
+def step_line(event: events.StepFinished) -> str:
+    """A step as a line of text."""
+    step, reward, passed, unscorable, flat, sandboxes, loss, seconds = step_cells(event)
+    return (
+        f"Step {step}: reward {reward}, passed {passed}, unscorable {unscorable}, flat groups {flat},"
+        f" sandboxes {sandboxes}, loss {loss}, {seconds}"
+    )
+
+
+def training_remark(event: events.Event) -> str | None:
+    """What an event of training means in words, for those that are no steps."""
+    match event:
+        case events.TrainingStarted(run_id, model, problems, first_step, steps, completions, processes):
+            what = f"Training: {model} on {problems} problems, {steps} steps of {completions} completions"
+            together = f", in {processes} processes" if processes > 1 else ""
+            onward = f", from step {first_step + 1} on" if first_step else ""
+            return f"{what}{together}{onward} (run {run_id})"
+        case events.EvaluationStarted(step, problems):
+            return f"Evaluating after {step} steps, on {problems} problems …"
+        case events.EvaluationFinished(step, pass_at_1, scored):
+            rate = _NONE if pass_at_1 is None else f"{pass_at_1:.2f}"
+            return f"After {step} steps: pass@1 {rate} of {scored} problems"
+        case events.CheckpointSaved(step, path):
+            return f"Checkpoint: {step} steps, {path}"
+        case events.TrainingStopping(cancel=False):
+            return "stopping: finishing and saving this step; Ctrl-C again gives it up"
+        case events.TrainingStopping(cancel=True):
+            return "giving this step up and cleaning up"
+        case _:
+            return None
+
+
+class TrainingLines(Remarks):
+    """One line for each step and each call for rewards."""
+
+    def __call__(self, event: events.Event) -> None:
+        """Shows the event."""
+        match event:
+            case events.StepFinished():
+                self._say(step_line(event))
+            case events.RewardCallFinished():
+                self._say(reward_call_line(event))
+            case _:
+                text = training_remark(event)
+                if text is None:
+                    super().__call__(event)
+                else:
+                    typer.echo(visible(text), err=True)
+
+    @staticmethod
+    def _say(line: str) -> None:
+        typer.echo(visible(line))
+        sys.stdout.flush()
+
+
+class TrainingTable(Remarks):
+    """A table that grows by one row with each step, and below it what is going on.
+
+    Args:
+        console: The terminal.
+    """
+
+    def __init__(self, console: Console) -> None:
+        from rich.live import Live
+
+        self._console = console
+        self._lock = threading.Lock()
+        self._rows: deque[tuple[str, ...]] = deque(maxlen=_MOST_ROWS)
+        self._status = ""
+        self._last_call = ""
+        self._began = time.monotonic()
+        self._live = Live(
+            get_renderable=self._render,
+            console=console,
+            refresh_per_second=_REFRESHES_PER_SECOND,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._status = self._last_call = ""
+        self._live.stop()
+
+    def __call__(self, event: events.Event) -> None:
+        """Changes the table, or says what there is to say above it."""
+        from rich.text import Text
+
+        from sandrl.cli.progress import remark
+
+        with self._lock:
+            match event:
+                case events.StepFinished():
+                    self._rows.append(step_cells(event))
+                    self._status = f"step {event.step + 2}: generating" if event.step + 1 < event.steps else ""
+                case events.RewardCallFinished():
+                    self._last_call = reward_call_line(event)
+                    self._status = "learning"
+                case events.CompletionFinished(finished=finished, of=of):
+                    self._status = f"judging {finished}/{of}"
+                case events.EvaluationStarted(step, problems):
+                    self._status = f"evaluating after {step} steps, on {problems} problems"
+                case events.PolicyBuilding(_, stage, step):
+                    self._status = f"making the policy: {stage}, step {step}"
+        is_status = isinstance(event, events.PolicyBuilding | events.EvaluationStarted | events.CheckpointSaved)
+        text = None if is_status else training_remark(event) or remark(event)
+        if text is not None:
+            self._live.console.print(Text("\n".join(visible(line) for line in text.split("\n"))), style="dim")
+
+    def _render(self) -> RenderableType:
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        room = max(self._console.size.height - 6, 3)
+        with self._lock:
+            rows = list(self._rows)[-room:]
+            below = [line for line in (self._last_call, self._status) if line]
+        elapsed = f"{time.monotonic() - self._began:.0f} s"
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for header in _HEADERS:
+            table.add_column(header, justify="right", overflow="ellipsis")
+        for row in rows:
+            table.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in row))
+        lines = [Text(visible(line), style="dim", no_wrap=True, overflow="ellipsis") for line in below]
+        return Group(*([table] if rows else []), *lines, *([Text(elapsed, style="dim")] if below else []))
+
+
+class Silence(Remarks):
+    """Shows nothing: for the processes of a distributed run that are not the first."""
+
+    def __call__(self, event: events.Event) -> None:
+        """Shows nothing."""
+
+
+def choose(*, is_first: bool) -> Progress:
+    """The progress that suits where the output goes, and which process this is."""
+    if not is_first:
+        return Silence()
+    if sys.stdout.isatty():
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        if not console.is_dumb_terminal:
+            return TrainingTable(console)
+    return TrainingLines()
+
+
+def print_config(config: GrpoConfig) -> None:
+    """Prints a configuration as a file that `--config` reads."""
+    from sandrl.trainers.config import to_toml
+
+    typer.echo(to_toml(config), nl=False)
+
+
+def print_plan(plan: CheckedPlan) -> None:
+    """Prints what a run would do."""
+    config = plan.config
+    held_out = "held-out problems" if plan.is_held_out else "of the same problems (too few to hold any out)"
+    lines = [
+        f"Model: {config.model}" + (f", LoRA of rank {config.lora_rank}" if config.lora else ""),
+        f"Problems: {plan.train_problems} of {config.problems}; evaluated on {plan.eval_problems} {held_out}",
+        f"Steps: {plan.first_step} to {config.steps}, each of {config.groups} problems"
+        f" × {config.num_generations} completions = {config.batch_size}",
+        f"Processes: {plan.processes}, {plan.completions_per_pass} completions in a pass of each,"
+        f" on the {'GPU' if plan.on_gpu else 'CPU'}",
+    ]
+    typer.echo("\n".join(visible(line) for line in lines))
+
+
+def print_summary(run: GrpoRun) -> None:
+    """Prints what came of a run."""
+    before, after = run.evaluations.get(0), run.evaluations.get(run.of)
+    where = "Held-out pass@1" if run.is_held_out else "pass@1 on the training problems"
+    if before is not None or after is not None:
+        shown = [_NONE if rate is None else f"{rate:.2f}" for rate in (before, after)]
+        typer.echo(f"{where} ({run.eval_problems} problems): {shown[0]} before, {shown[1]} after")
+    if run.checkpoint is not None:
+        typer.echo(visible(f"Checkpoint: {run.checkpoint.path}"))
+    typer.echo(f"Run: {run.run_dir}", err=True)
+
+
+def _number(metrics: Mapping[str, float | None], name: str, form: str) -> str:
+    value = metrics.get(name)
+    return _NONE if value is None else format(value, form)

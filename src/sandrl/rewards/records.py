@@ -1,0 +1,61 @@
+"""What a run keeps of scored completions: rows of its files, the same for a single scoring and for training."""
+
+from __future__ import annotations
+
+from sandrl.problems import Completion
+from sandrl.rewards.summary import ScoredCompletion
+from sandrl.runs import TrajectoryRow
+
+
+def trajectory_row(
+    result: ScoredCompletion,
+    completion: Completion,
+    *,
+    job_id: str,
+    rank: int = 0,
+    step: int | None = None,
+    attempt: int = 1,
+    held_out: bool = False,
+) -> TrajectoryRow:
+    """The row of one completion.
+
+    Args:
+        result: What became of it.
+        completion: What the model wrote.
+        job_id: The job that scored it.
+        rank: The process of a distributed job that did.
+        step: The training step it belongs to, from 0; None outside of training.
+        attempt: 1, or more where a resumed run did the step again.
+        held_out: Whether it was made to evaluate the policy, not to train it.
+    """
+    return TrajectoryRow(
+        job_id=job_id,
+        rank=rank,
+        step=step,
+        attempt=attempt,
+        held_out=held_out,
+        index=result.index,
+        id=result.id,
+        task_id=result.task_id,
+        reward=result.reward,
+        status=result.status.value,
+        trust=None if result.trust is None else result.trust.value,
+        passed=result.passed,
+        total=result.total,
+        duration_seconds=result.duration_seconds,
+        timing={"cpu": result.cpu_seconds},
+        sandbox_id=result.sandbox_id,
+        sandboxes=result.sandboxes,
+        retries=result.retries,
+        reruns=result.reruns,
+        canaries=result.canaries,
+        failures=result.failures,
+        cached=result.cached,
+        components=result.components,
+        detail=result.detail,
+        completion=completion.text,
+        code=result.code,
+        stdout=result.stdout,
+        stderr=result.stderr,
+        truncated=result.truncated,
+    )

@@ -1,0 +1,80 @@
+"""From our configuration to TRL's: every name that differs, in one place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sandrl.errors import HardwareError, UsageError
+from sandrl.trainers import libraries
+from sandrl.trainers.config import GrpoConfig
+from sandrl.trainers.passthrough import checked_fields
+
+
+def trl_arguments(config: GrpoConfig, *, world_size: int) -> Any:
+    """TRL's `GRPOConfig` for a run; where it keeps checkpoints is set later, when there is a run directory.
+
+    Args:
+        config: What was asked for.
+        world_size: How many processes train together.
+
+    Raises:
+        UsageError: If TRL refuses it, or the batch cannot be divided among the processes.
+        HardwareError: If it needs a GPU, and there is none.
+    """
+    on_gpu = libraries.has_gpu()
+    if config.use_vllm and not on_gpu:
+        raise HardwareError("--use-vllm needs a GPU, and torch finds none", hint="leave it out to train on the CPU")
+    grpo_config: type = libraries.load("trl").GRPOConfig
+    fields = checked_fields(config.set, grpo_config)
+    accumulation = fields.get("gradient_accumulation_steps", 1)
+    parts = world_size * int(str(accumulation))
+    if config.batch_size % parts:
+        raise UsageError(
+            f"--batch-size {config.batch_size} cannot be divided by {world_size} processes"
+            f" times gradient_accumulation_steps={accumulation}",
+            hint="choose a multiple, or --set gradient_accumulation_steps=1",
+        )
+    arguments: dict[str, Any] = {
+        "output_dir": "unused",
+        "max_steps": config.steps,
+        "per_device_train_batch_size": config.batch_size // parts,
+        "per_device_eval_batch_size": config.batch_size // world_size,
+        "num_generations": config.num_generations,
+        "num_generations_eval": 1,
+        "learning_rate": config.learning_rate,
+        "lr_scheduler_type": config.lr_schedule,
+        "beta": config.beta,
+        "temperature": config.temperature,
+        "max_completion_length": config.max_completion_length,
+        "max_tool_calling_iterations": config.max_tool_calls,
+        "loss_type": config.loss_type,
+        "seed": config.seed,
+        "save_strategy": "steps",
+        "save_steps": config.save_steps,
+        "save_total_limit": config.keep_checkpoints,
+        "logging_strategy": "steps",
+        "logging_steps": 1,
+        # A loss that is no number must be seen.
+        "logging_nan_inf_filter": False,
+        "disable_tqdm": True,
+        "report_to": list(config.report_to) or "none",
+        "eval_strategy": "no",
+        "use_cpu": not on_gpu,
+        "bf16": on_gpu,
+        "gradient_checkpointing": on_gpu,
+        "dataloader_pin_memory": on_gpu,
+    }
+    if config.use_vllm:
+        arguments |= {"use_vllm": True, "vllm_mode": config.use_vllm, "vllm_server_base_url": config.vllm_server_url}
+    try:
+        return grpo_config(**{**arguments, **fields})
+    except (ValueError, TypeError, ImportError) as error:
+        raise UsageError(f"TRL refuses this configuration: {libraries.first_line(error)}") from error
+
+
+def lora_config(config: GrpoConfig) -> Any:
+    """The adapters to train: low rank, in all seven projections of each layer (arXiv:2106.09685)."""
+    modules = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+    return libraries.load("peft").LoraConfig(
+        r=config.lora_rank, lora_alpha=2 * config.lora_rank, target_modules=modules, task_type="CAUSAL_LM"
+    )

@@ -1,0 +1,256 @@
+"""What a GRPO run is asked to do: one frozen record, checked in whole before anything is loaded.
+
+The design decision: the record is made of layers (defaults for the kind of model, then the file, then the command
+line), and what comes out has no holes: it is what `--print-config` shows, what the run directory keeps, and what a
+resumed run is compared with. Fields of TRL's configuration without an option here are passed through under `set`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+
+from sandrl.errors import InputError, UsageError
+from sandrl.rewards.extraction import Extraction
+from sandrl.settings import RuntimeKind
+
+TINY = "tiny"
+"""The model that is built on the spot, and the problems it can learn."""
+
+REAL_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
+
+Option: TypeAlias = JsonValue
+
+
+class GrpoConfig(BaseModel):
+    """The resolved configuration of a GRPO run.
+
+    Attributes:
+        model: `tiny`, a model id of the hub, or a directory of a model.
+        problems: What to train on, as `--problems` takes it; a set with splits trains on `train`, evaluates on `test`.
+        num_problems: How many of the problems to train on; all unless given.
+        eval_problems: How many held-out problems to evaluate on before and after; 0 evaluates nothing.
+        show_tests: How many checks of a problem its prompt shows.
+        extract: Where in a completion its code is.
+        rollout: `single`: one answer. `tools`: several turns, with tools.
+        tools: `code`: execute code and submit. `all`: shell and files, too.
+        max_tool_calls: Most rounds of tool calls in an episode.
+        steps: Optimizer steps.
+        num_generations: Completions per problem and step: the size of a group.
+        batch_size: Completions per step, over all processes; a multiple of `num_generations`.
+        learning_rate: Of AdamW, per step.
+        lr_schedule: How it changes over the run, one of transformers' schedulers.
+        beta: Weight of the KL divergence from the model before training.
+        temperature: Of sampling.
+        max_completion_length: Most tokens of a completion.
+        loss_type: TRL's name of the loss.
+        lora: Train low-rank adapters instead of all weights.
+        lora_rank: Their rank.
+        use_vllm: Generate with vLLM in this process (`colocate`) or through its server.
+        vllm_server_url: Where that server is.
+        save_steps: Steps from one checkpoint to the next.
+        keep_checkpoints: How many of them stay, the newest.
+        seed: Decides what is sampled, in which order, and how the tiny policy begins.
+        project: The W&B project, where W&B is reported to.
+        report_to: Trackers that TRL reports to.
+        output_dir: Where checkpoints are kept; in the run directory unless given.
+        timeout_seconds: Wall time for one completion with its checks.
+        concurrency: Sandboxes at once; what suits the runtime unless given.
+        retries: How often a completion is tried again when its sandbox failed.
+        require_isolated: No reward where the checks cannot be kept out of the completion's process.
+        runtime: What runs the sandboxes.
+        image: Their image; the runtime's own default unless given.
+        packages: Installed packages the code may import (local runtime).
+        tags: Tags of every sandbox, beside the workflow's own.
+        set: Any other field of TRL's `GRPOConfig`, by name.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str
+    problems: str
+    num_problems: int | None = Field(default=None, ge=1)
+    eval_problems: int = Field(default=128, ge=0)
+    show_tests: int = Field(default=1, ge=0)
+    extract: Extraction = Extraction.AUTO
+    rollout: Literal["single", "tools"] = "single"
+    tools: Literal["code", "all"] = "code"
+    max_tool_calls: int = Field(default=4, ge=1)
+    steps: int = Field(default=200, ge=1)
+    num_generations: int = Field(default=8, ge=2)
+    batch_size: int = Field(default=32, ge=2)
+    learning_rate: float = Field(default=1e-6, ge=0, allow_inf_nan=False)
+    lr_schedule: str = "constant"
+    beta: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    temperature: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    max_completion_length: int = Field(default=512, ge=1)
+    loss_type: str = "dapo"
+    lora: bool = False
+    lora_rank: int = Field(default=16, ge=1)
+    use_vllm: Literal["colocate", "server"] | None = None
+    vllm_server_url: str | None = None
+    save_steps: int = Field(default=20, ge=1)
+    keep_checkpoints: int = Field(default=3, ge=1)
+    seed: int = Field(default=0, ge=0, lt=2**32)
+    project: str | None = None
+    report_to: tuple[str, ...] = ()
+    output_dir: str | None = None
+    timeout_seconds: float = Field(default=10.0, gt=0, allow_inf_nan=False)
+    concurrency: int | None = Field(default=None, ge=1)
+    retries: int = Field(default=2, ge=0)
+    require_isolated: bool = False
+    runtime: RuntimeKind = RuntimeKind.AUTO
+    image: str | None = None
+    packages: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    set: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> GrpoConfig:
+        if self.batch_size % self.num_generations:
+            raise ValueError(
+                f"batch_size: {self.batch_size} is no multiple of num_generations ({self.num_generations}):"
+                " every group must be whole"
+            )
+        if self.vllm_server_url is not None and self.use_vllm != "server":
+            raise ValueError("vllm_server_url: is only used with use_vllm = server")
+        return self
+
+    @property
+    def is_tiny(self) -> bool:
+        """Whether the policy is the one that is built on the spot."""
+        return self.model == TINY
+
+    @property
+    def groups(self) -> int:
+        """How many problems a step has."""
+        return self.batch_size // self.num_generations
+
+    def document(self) -> dict[str, JsonValue]:
+        """The configuration as plain JSON, every field with its value."""
+        document: dict[str, JsonValue] = self.model_dump(mode="json")
+        return document
+
+
+TINY_DEFAULTS: Mapping[str, Option] = {
+    "problems": TINY,
+    "extract": Extraction.EXACT.value,
+    "steps": 60,
+    "batch_size": 128,
+    "learning_rate": 5e-4,
+    "max_completion_length": 48,
+    "save_steps": 10,
+    # Gradients of rewards are noisy; a shorter memory of their size follows the policy's fast changes.
+    "set": {"adam_beta2": 0.99},
+}
+"""What the tiny policy is trained with where nothing else is said."""
+
+REAL_DEFAULTS: Mapping[str, Option] = {
+    "problems": "mbpp",
+    # Four problems a step, in four parts: what a GPU of 24 GB holds for half a billion parameters.
+    "set": {"gradient_accumulation_steps": 4},
+}
+"""What every other model is trained with where nothing else is said."""
+
+
+def resolve(
+    command_line: Mapping[str, Option], file: Mapping[str, Option] | None = None, *, default_model: str = TINY
+) -> GrpoConfig:
+    """Puts the layers of a configuration together.
+
+    Args:
+        command_line: What was given there; it beats the file.
+        file: What the file of `--config` says; it beats the defaults.
+        default_model: The model where neither names one.
+
+    Raises:
+        UsageError: If a key is unknown or a value is impossible.
+    """
+    given: dict[str, Option] = {**(file or {}), **command_line}
+    model = given.get("model", default_model)
+    defaults = TINY_DEFAULTS if model == TINY else REAL_DEFAULTS
+    merged: dict[str, Option] = {"model": model, **defaults, **given}
+    merged["set"] = {
+        name: value
+        for layer in (defaults, file or {}, command_line)
+        if isinstance(fields := layer.get("set", {}), dict)
+        for name, value in fields.items()
+    }
+    try:
+        return GrpoConfig.model_validate(merged)
+    except ValidationError as error:
+        raise UsageError(_first_problem(error), hint="sandrl grpo --print-config shows every key") from error
+
+
+def read_config_file(path: Path) -> dict[str, Any]:
+    """Reads the file of `--config`: TOML, its keys those of `GrpoConfig`.
+
+    Raises:
+        InputError: If it cannot be read, or a key is unknown.
+    """
+    try:
+        with path.open("rb") as stream:
+            content = tomllib.load(stream)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=path) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"is not TOML: {error}", path=path) from error
+    for key in content:
+        if key not in GrpoConfig.model_fields:
+            raise InputError(f"there is no such key{near(key, GrpoConfig.model_fields)}", path=path, field=key)
+    if not isinstance(content.get("set", {}), dict):
+        raise InputError("must be a table: [set]", path=path, field="set")
+    return content
+
+
+def changed_key(before: GrpoConfig, after: GrpoConfig) -> str | None:
+    """The first key whose values differ; None if both are the same."""
+    for key in GrpoConfig.model_fields:
+        if key != "set" and getattr(before, key) != getattr(after, key):
+            return key
+    fields = [name for name in {**before.set, **after.set} if before.set.get(name) != after.set.get(name)]
+    return fields[0] if fields else None
+
+
+def to_toml(config: GrpoConfig) -> str:
+    """The configuration as a file that `--config` reads; keys without a value are left out."""
+    document = config.document()
+    table = document.pop("set")
+    lines = [f"{key} = {_toml(value)}" for key, value in document.items() if value is not None]
+    if isinstance(table, dict) and table:
+        lines += ["", "[set]", *(f"{key} = {_toml(value)}" for key, value in table.items() if value is not None)]
+    return "\n".join(lines) + "\n"
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """Names the known word that may have been meant, as the end of a message; nothing if none comes close."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; is it {close[0]!r}?" if close else ""
+
+
+def _first_problem(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    key = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return f"there is no option {key!r}{near(key, GrpoConfig.model_fields)}"
+    message = problem["msg"].removeprefix("Value error, ")
+    return f"{key}: {message}, not {problem['input']!r}" if key else message
+
+
+def _toml(value: JsonValue) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        # TOML's basic strings have JSON's escapes, and one more character to escape.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(each) for each in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_toml(key)} = {_toml(each)}" for key, each in value.items()) + "}"
+    return repr(value)

@@ -1,0 +1,33 @@
+"""What every part of a training run needs to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sandrl.events import Emit
+from sandrl.settings import Settings
+from sandrl.trainers.config import GrpoConfig
+from sandrl.trainers.interrupts import TrainingInterrupt
+from sandrl.trainers.processes import Processes
+from sandrl.trainers.sets import ProblemSets
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A training run, before it has a directory.
+
+    Attributes:
+        config: How to train.
+        settings: What the environment says.
+        sets: What to train and to evaluate on.
+        processes: Those that train together.
+        interrupt: The user's wish to stop.
+        emit: Told what happens.
+    """
+
+    config: GrpoConfig
+    settings: Settings
+    sets: ProblemSets
+    processes: Processes
+    interrupt: TrainingInterrupt
+    emit: Emit

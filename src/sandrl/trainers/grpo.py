@@ -1,0 +1,305 @@
+"""One `sandrl grpo` from its configuration to its last evaluation, by TRL's own trainer.
+
+The design decision: nothing of GRPO is written here. TRL's `GRPOTrainer` trains; this module gives it a policy, prompts
+and a reward function, and looks after what a trainer does not: sandboxes, a run directory, interruption and resumption.
+What can be wrong with the configuration is found out before a policy, a sandbox or a directory is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sandrl.errors import CleanupError, InputError, InterruptedRunError, TrainingError, UsageError
+from sandrl.events import Emit, RewardCallFinished, TrainingStarted, all_of, ignore
+from sandrl.problems import Problem, chat_prompt
+from sandrl.rewards import Limits, ScoreOptions
+from sandrl.rewards.function import FunctionOptions
+from sandrl.rewards.scoring import lifetime_seconds
+from sandrl.runs import Outcome, OwnerRow, RunLog, RunReader, RunWriter
+from sandrl.sandboxes import Connection, Job, connect, current_owner
+from sandrl.settings import Settings
+from sandrl.trainers import libraries
+from sandrl.trainers.arguments import lora_config, trl_arguments
+from sandrl.trainers.callbacks import training_callback
+from sandrl.trainers.checkpoints import Checkpoint, last_checkpoint
+from sandrl.trainers.config import GrpoConfig
+from sandrl.trainers.context import Context
+from sandrl.trainers.directory import COMMAND, check_unchanged, checkpoint_directory, run_directory
+from sandrl.trainers.interrupts import TrainingInterrupt
+from sandrl.trainers.processes import Processes
+from sandrl.trainers.recording import Recorder
+from sandrl.trainers.rewarding import EVALUATION_COLUMN, TrainingReward
+from sandrl.trainers.sets import load_sets
+from sandrl.trainers.tally import Tally
+from sandrl.trainers.tiny import tiny_policy
+
+WORKFLOW_TAG = "trl-grpo"
+
+
+@dataclass(frozen=True, slots=True)
+class GrpoRequest:
+    """What to train, and where to keep it.
+
+    Attributes:
+        config: How to train.
+        runs_dir: Where the run directory is made; what the settings say unless given.
+        run_name: Its name.
+        resume: The directory of the run to go on with; `config` is the one it was begun with.
+    """
+
+    config: GrpoConfig
+    runs_dir: Path | None = None
+    run_name: str | None = None
+    resume: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GrpoRun:
+    """A training run that has ended, by itself or because the user wanted it to.
+
+    Attributes:
+        run_dir: Where it is written down.
+        steps: How many steps the policy has had.
+        of: How many it was to have.
+        checkpoint: The last whole checkpoint.
+        evaluations: pass@1 by the number of steps the policy had.
+        eval_problems: On how many problems that was measured.
+        is_held_out: Whether these were not trained on.
+        is_first: Whether this process speaks for all that trained together.
+        signal_number: The signal that asked to stop; 0 if none did.
+        cleanup_error: Set if sandboxes were left behind.
+    """
+
+    run_dir: Path
+    steps: int
+    of: int
+    checkpoint: Checkpoint | None
+    evaluations: Mapping[int, float | None]
+    eval_problems: int
+    is_held_out: bool
+    is_first: bool = True
+    signal_number: int = 0
+    cleanup_error: CleanupError | None = None
+
+    def raise_for_outcome(self) -> None:
+        """Raises what the command should end with.
+
+        Raises:
+            InterruptedRunError: If the user asked to stop.
+            CleanupError: If sandboxes were left behind.
+        """
+        if self.signal_number:
+            raise _interrupted(self.run_dir, self.of, self.checkpoint, self.signal_number)
+        if self.cleanup_error is not None:
+            raise self.cleanup_error
+
+
+def run_grpo(
+    request: GrpoRequest, settings: Settings, *, emit: Emit = ignore, interrupt: TrainingInterrupt | None = None
+) -> GrpoRun:
+    """Trains a policy on sandbox rewards and leaves a run directory.
+
+    Args:
+        request: What to train, and where to keep it.
+        settings: What the environment says.
+        emit: Told what happens; in a distributed run only the first process tells.
+        interrupt: The user's wish to stop.
+
+    Raises:
+        UsageError: If the configuration cannot work.
+        TrainingError: If the loss is no number, or nothing was trained.
+        InterruptedRunError: If the user did not want the step in hand to be finished.
+        ServiceError: If the runtime, or the disk, does not do its part.
+    """
+    interrupt = interrupt or TrainingInterrupt()
+    config = request.config
+    libraries.check_installed()
+    sets = load_sets(
+        config.problems, num_problems=config.num_problems, eval_problems=config.eval_problems, seed=config.seed
+    )
+    with libraries.kept_quiet():
+        arguments = trl_arguments(config, world_size=settings.world_size)
+        processes = Processes(arguments.process_index, arguments.world_size)
+        context = Context(config, settings, sets, processes, interrupt, emit if processes.is_first else ignore)
+        if request.resume is not None:
+            check_unchanged(request.resume, context)
+        model = _policy(context)
+        connection = connect(
+            settings, runtime=config.runtime, image=config.image, packages=config.packages, emit=context.emit
+        )
+        with (
+            interrupt.heard(),
+            interrupt.answered(context.emit),
+            run_directory(
+                context,
+                connection,
+                runs_dir=request.runs_dir or settings.runs_dir,
+                name=request.run_name,
+                resume=request.resume,
+            ) as writer,
+        ):
+            return _train(context, arguments, model, connection, writer)
+
+
+def _policy(context: Context) -> str:
+    """Where the policy is loaded from; the tiny one is made first, where it is not there yet."""
+    config = context.config
+    if not config.is_tiny:
+        return config.model
+    # A model this small loses time to more threads, and the sandboxes want the other processors.
+    libraries.load("torch").set_num_threads(1)
+    return str(tiny_policy(context.settings.cache_dir, seed=config.seed, emit=context.emit))
+
+
+def _train(context: Context, arguments: Any, model: str, connection: Connection, writer: RunWriter) -> GrpoRun:
+    config, processes = context.config, context.processes
+    attempt = len(RunReader(writer.path).config.jobs)
+    checkpoints = checkpoint_directory(config, writer.path)
+    arguments.output_dir = str(checkpoints)
+    begin = last_checkpoint(checkpoints)
+    if begin is not None and attempt == 1:
+        raise InputError("holds the checkpoints of another run", path=checkpoints, hint="choose another --output-dir")
+    tally, log = Tally(processes), RunLog(writer)
+    told = replace(context, emit=all_of(tally, log, _without_parts(context)))
+    job = _job(told, connection, writer)
+    reward = _reward(told, job, writer, attempt)
+    recorder = Recorder(context, tally, writer, log, checkpoints, begin=begin, attempt=attempt)
+    with job:
+        trainer = _trainer(context, arguments, model if begin is None else str(begin.path), reward)
+        trainer.add_callback(training_callback(recorder, context.interrupt, processes))
+        context.emit(
+            TrainingStarted(
+                writer.run_id,
+                model=config.model,
+                problems=len(context.sets.train),
+                first_step=0 if begin is None else begin.step,
+                steps=config.steps,
+                completions=config.batch_size,
+                processes=processes.count,
+            )
+        )
+        try:
+            with context.interrupt.tearing():
+                _run_trainer(trainer, context, recorder, begin)
+        except InterruptedRunError as error:
+            raise _interrupted(writer.path, config.steps, recorder.checkpoint, error.signal_number) from error
+        except libraries.load("torch").OutOfMemoryError as error:
+            hint = "a smaller --batch-size, or --set gradient_accumulation_steps=N with a larger N"
+            raise TrainingError("the GPU's memory is too small for this", hint=hint) from error
+    recorder.check_that_something_was_trained()
+    if processes.is_first:
+        writer.finish(Outcome.INTERRUPTED if context.interrupt.level else Outcome.FINISHED)
+    return GrpoRun(
+        writer.path,
+        steps=recorder.steps_done,
+        of=config.steps,
+        checkpoint=recorder.checkpoint,
+        evaluations=recorder.evaluations,
+        eval_problems=len(context.sets.evaluation),
+        is_held_out=context.sets.is_held_out,
+        is_first=processes.is_first,
+        signal_number=context.interrupt.signal_number,
+        cleanup_error=job.cleanup_error(),
+    )
+
+
+def _without_parts(context: Context) -> Emit:
+    """What a user is told of what happens in this process: calls for rewards only when their parts are together."""
+    if context.processes.count == 1:
+        return context.emit
+    return lambda event: None if isinstance(event, RewardCallFinished) else context.emit(event)
+
+
+def _job(context: Context, connection: Connection, writer: RunWriter) -> Job:
+    config = context.config
+    return Job(
+        connection,
+        job_id=writer.job_id,
+        tags=(WORKFLOW_TAG, f"model:{config.model}", *config.tags),
+        command=COMMAND,
+        run_dir=writer.path,
+        ledger=writer.ledger(OwnerRow.model_validate(current_owner())),
+        max_lifetime_seconds=lifetime_seconds(context.sets.all, Limits(timeout_seconds=config.timeout_seconds)),
+        emit=context.emit,
+    )
+
+
+def _reward(context: Context, job: Job, writer: RunWriter, attempt: int) -> TrainingReward:
+    config = context.config
+    suggested = job.connection.suggested_concurrency // context.processes.count
+    return TrainingReward(
+        context,
+        FunctionOptions(
+            ScoreOptions(
+                extraction=config.extract,
+                limits=Limits(timeout_seconds=config.timeout_seconds),
+                concurrency=config.concurrency or max(suggested, 1),
+                retries=config.retries,
+            ),
+            require_isolated=config.require_isolated,
+        ),
+        job=job,
+        writer=writer,
+        attempt=attempt,
+    )
+
+
+def _trainer(context: Context, arguments: Any, model: str, reward: TrainingReward) -> Any:
+    """TRL's trainer, with our data and our reward."""
+    config, sets = context.config, context.sets
+    trl, transformers = libraries.load("trl"), libraries.load("transformers")
+    try:
+        trainer = trl.GRPOTrainer(
+            model=model,
+            reward_funcs=reward,
+            args=arguments,
+            train_dataset=_dataset(sets.train, config, is_evaluation=False),
+            eval_dataset=_dataset(sets.evaluation, config, is_evaluation=True) if sets.evaluation else None,
+            peft_config=lora_config(config) if config.lora else None,
+        )
+    except OSError as error:
+        # What transformers raises for a model that is not where it looks.
+        hint = "use a model id of the hub, or the directory of a model"
+        raise InputError(f"cannot be loaded: {libraries.first_line(error)}", path=model, hint=hint) from error
+    except (ValueError, ImportError) as error:
+        raise UsageError(f"TRL refuses this configuration: {libraries.first_line(error)}") from error
+    trainer.remove_callback(transformers.PrinterCallback)
+    return trainer
+
+
+def _dataset(problems: Mapping[str, Problem], config: GrpoConfig, *, is_evaluation: bool) -> Any:
+    rows = [
+        {
+            "prompt": chat_prompt(problem, show_tests=config.show_tests),
+            "task_id": problem.task_id,
+            EVALUATION_COLUMN: is_evaluation,
+        }
+        for problem in problems.values()
+    ]
+    return libraries.load("datasets").Dataset.from_list(rows)
+
+
+def _run_trainer(trainer: Any, context: Context, recorder: Recorder, begin: Checkpoint | None) -> None:
+    """Evaluates, trains, and evaluates again; what a resumed run has done already it does not do again."""
+    steps, has_evaluation = context.config.steps, bool(context.sets.evaluation)
+    if begin is None or begin.step < steps:
+        if has_evaluation and begin is None:
+            # By the trainer itself: before it has prepared the model, an evaluation would run another one.
+            trainer.args.eval_on_start = True
+            recorder.begin_evaluation(0)
+        trainer.train(resume_from_checkpoint=None if begin is None else str(begin.path))
+    if has_evaluation and recorder.steps_done == steps and steps not in recorder.evaluations:
+        trainer.state.global_step = steps
+        recorder.begin_evaluation(steps)
+        trainer.evaluate()
+
+
+def _interrupted(run_dir: Path, of: int, checkpoint: Checkpoint | None, signal_number: int) -> InterruptedRunError:
+    if checkpoint is None:
+        message = "interrupted before the first checkpoint"
+    else:
+        message = f"interrupted; the policy after {checkpoint.step} of {of} steps is saved in {checkpoint.path}"
+    return InterruptedRunError(message, signal_number=signal_number, hint=f"sandrl grpo --resume {run_dir.name}")

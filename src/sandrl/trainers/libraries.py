@@ -1,0 +1,81 @@
+"""The libraries that train, loaded late and kept quiet.
+
+The design decision: they log, warn and draw progress bars on the same terminal, each in its own way. All of that is
+silenced in one place, because what a user needs to know is told through events; their errors are not.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from types import ModuleType
+
+from sandrl import extras
+
+EXTRA = "grpo"
+PACKAGES = ("torch", "transformers", "trl", "datasets", "accelerate", "peft")
+
+_QUIET = {
+    "TRANSFORMERS_VERBOSITY": "error",
+    "DATASETS_VERBOSITY": "error",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+    "TRL_EXPERIMENTAL_SILENCE": "1",
+    # Tokenizers would start threads, and complain in every process forked after that.
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+def check_installed() -> None:
+    """Makes sure that everything is there, without loading any of it.
+
+    Raises:
+        MissingExtraError: If a package is not installed.
+    """
+    extras.check(PACKAGES, extra=EXTRA)
+
+
+def load(module: str) -> ModuleType:
+    """Imports one of the libraries, or a part of it.
+
+    Raises:
+        MissingExtraError: If it is not installed.
+    """
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    return extras.require(module, extra=EXTRA)
+
+
+@contextmanager
+def kept_quiet() -> Iterator[None]:
+    """Keeps the libraries from the terminal for the length of a `with` block."""
+    loggers = [logging.getLogger(name) for name in ("transformers", "trl", "accelerate", "datasets", "torch", "peft")]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+
+
+def versions() -> dict[str, str]:
+    """The versions of all of them."""
+    return {package: version(package) for package in PACKAGES}
+
+
+def has_gpu() -> bool:
+    """Whether torch finds a GPU."""
+    return bool(load("torch").cuda.is_available())
+
+
+def first_line(error: BaseException) -> str:
+    """What one of their errors says, in one line."""
+    return str(error).strip().split("\n")[0] or type(error).__name__

@@ -1,0 +1,127 @@
+"""From the words of a command line to a request that can be trained, or to the reason why not.
+
+The design decision: a run that goes on has one configuration, the one it was begun with. What is given again must say
+the same, because a run whose rows were made in two ways can be read in none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from sandrl.errors import UsageError
+from sandrl.runs import find_run
+from sandrl.settings import Settings
+from sandrl.trainers import libraries
+from sandrl.trainers.arguments import trl_arguments
+from sandrl.trainers.checkpoints import last_checkpoint
+from sandrl.trainers.config import REAL_MODEL, TINY, GrpoConfig, changed_key, read_config_file, resolve
+from sandrl.trainers.directory import checkpoint_directory, saved_config
+from sandrl.trainers.grpo import GrpoRequest
+from sandrl.trainers.passthrough import checked_fields
+from sandrl.trainers.sets import load_sets
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPlan:
+    """What a run would do.
+
+    Attributes:
+        config: How it would train.
+        train_problems: On how many problems.
+        eval_problems: On how many it would be evaluated.
+        is_held_out: Whether these are not trained on.
+        processes: How many processes would train together.
+        completions_per_pass: Completions in one forward and backward pass of a process.
+        on_gpu: Whether there is a GPU.
+        first_step: The step it would begin with.
+    """
+
+    config: GrpoConfig
+    train_problems: int
+    eval_problems: int
+    is_held_out: bool
+    processes: int
+    completions_per_pass: int
+    on_gpu: bool
+    first_step: int
+
+
+def make_plan(
+    given: Mapping[str, JsonValue],
+    settings: Settings,
+    *,
+    file: Path | None = None,
+    runs_dir: Path | None = None,
+    run_name: str | None = None,
+    resume: str | None = None,
+) -> GrpoRequest:
+    """Makes a request of what was given.
+
+    Args:
+        given: Options of the command line, by the names of `GrpoConfig`.
+        settings: What the environment says.
+        file: The file of `--config`.
+        runs_dir: Where the run directory is made.
+        run_name: Its name.
+        resume: The run to go on with, by name or path.
+
+    Raises:
+        UsageError: If something does not fit, or a run that goes on would change.
+    """
+    content = {} if file is None else read_config_file(file)
+    if resume is None:
+        default_model = TINY if "model" in {**content, **given} else _default_model()
+        config = _with_typed_fields(resolve(given, content, default_model=default_model))
+        return GrpoRequest(config, runs_dir=runs_dir, run_name=run_name)
+    if run_name is not None or runs_dir is not None:
+        raise UsageError("--resume goes on with a run where it is: leave out --run-name and --runs-dir")
+    run = find_run(resume, settings.state_dir, settings.runs_dir)
+    saved = saved_config(run)
+    wanted = _with_typed_fields(resolve(given, {**saved.document(), **content}, default_model=saved.model))
+    key = changed_key(saved, wanted)
+    if key is not None:
+        raise UsageError(
+            f"the run {run.name!r} cannot go on: {key} has changed", hint=f"leave it out, or begin a new run: {key}"
+        )
+    return GrpoRequest(saved, resume=run)
+
+
+def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
+    """Checks everything that can be checked without a policy, a sandbox or a run directory.
+
+    Raises:
+        UsageError: If the configuration cannot work.
+    """
+    config = request.config
+    sets = load_sets(
+        config.problems, num_problems=config.num_problems, eval_problems=config.eval_problems, seed=config.seed
+    )
+    with libraries.kept_quiet():
+        arguments = trl_arguments(config, world_size=settings.world_size)
+    begin = None if request.resume is None else last_checkpoint(checkpoint_directory(config, request.resume))
+    return CheckedPlan(
+        config,
+        train_problems=len(sets.train),
+        eval_problems=len(sets.evaluation),
+        is_held_out=sets.is_held_out,
+        processes=settings.world_size,
+        completions_per_pass=arguments.per_device_train_batch_size,
+        on_gpu=libraries.has_gpu(),
+        first_step=0 if begin is None else begin.step,
+    )
+
+
+def _default_model() -> str:
+    return REAL_MODEL if libraries.has_gpu() else TINY
+
+
+def _with_typed_fields(config: GrpoConfig) -> GrpoConfig:
+    if not config.set:
+        return config
+    with libraries.kept_quiet():
+        fields = checked_fields(config.set, libraries.load("trl").GRPOConfig)
+    return config.model_copy(update={"set": fields})

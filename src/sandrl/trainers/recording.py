@@ -1,0 +1,169 @@
+"""What a training run writes down and tells, step by step.
+
+The design decision: the numbers about rewards are counted from what happened in all processes, those about optimization
+are the trainer's. Both are one row of `metrics.jsonl`, written when the trainer logs the step, which is before it saves
+a checkpoint: so a checkpoint never stands for a step that is not written down.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from sandrl.errors import TrainingError
+from sandrl.events import CheckpointSaved, EvaluationFinished, EvaluationStarted, StepFinished
+from sandrl.runs import MetricsRow, RunLog, RunReader, RunWriter, completion_metrics
+from sandrl.trainers.checkpoints import Checkpoint, mark_whole
+from sandrl.trainers.context import Context
+from sandrl.trainers.tally import Tally
+
+HELD_OUT = "held_out/pass@1"
+
+# The trainer's metrics that are kept under their own names; its rewards are not, ours know their completions.
+_OF_TRAINER = ("loss", "grad_norm", "learning_rate", "kl", "entropy", "num_tokens", "epoch")
+_FAMILIES_OF_TRAINER = ("completions/", "clip_ratio/", "tools/", "sampling/")
+
+
+class Recorder:
+    """Writes down steps, evaluations and checkpoints.
+
+    Args:
+        context: What run it is.
+        tally: Knows what happened.
+        writer: The run.
+        log: The run's log, which is told the step.
+        checkpoints: Where checkpoints are.
+        begin: The one that the run goes on from; None at its beginning.
+        attempt: Which attempt at the run's steps this is.
+
+    Attributes:
+        checkpoint: The last whole checkpoint; None before the first.
+        steps_done: How many steps the policy has had.
+        evaluations: pass@1 by the number of steps the policy had.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        tally: Tally,
+        writer: RunWriter,
+        log: RunLog,
+        checkpoints: Path,
+        *,
+        begin: Checkpoint | None,
+        attempt: int,
+    ) -> None:
+        self.checkpoint = begin
+        self.steps_done = 0 if begin is None else begin.step
+        self.evaluations = {} if begin is None else _evaluations(writer.path, begin.step)
+        self._tally = tally
+        self._writer = writer
+        self._log = log
+        self._processes = context.processes
+        self._checkpoints = checkpoints
+        self._config = context.config
+        self._eval_problems = len(context.sets.evaluation)
+        self._attempt = attempt
+        self._emit = context.emit
+        self._began = time.monotonic()
+        self._steps_here = 0
+        self._steps_with_gradient = 0
+
+    def begin_step(self, step: int) -> None:
+        """A step begins."""
+        self._log.step = step
+        self._began = time.monotonic()
+
+    def record_step(self, done: int, logs: Mapping[str, float | None]) -> None:
+        """The trainer logs a step.
+
+        Args:
+            done: How many steps the policy has had now.
+            logs: The trainer's metrics of the step.
+
+        Raises:
+            TrainingError: If the loss or its gradient is no number.
+        """
+        counted = self._tally.take()
+        step = done - 1
+        self.steps_done = done
+        metrics: dict[str, float | None] = {
+            **counted.metrics,
+            **{name: logs[name] for name in logs if name in _OF_TRAINER or name.startswith(_FAMILIES_OF_TRAINER)},
+            "step_seconds": time.monotonic() - self._began,
+            "reward_seconds": math.fsum(call.seconds for call in counted.calls),
+        }
+        if step in self.evaluations:
+            metrics[HELD_OUT] = self.evaluations[step]
+        self._write(step, metrics)
+        if self._processes.count > 1:
+            for call in counted.calls:
+                self._emit(call)
+        self._emit(StepFinished(step, self._config.steps, metrics))
+        self._steps_here += 1
+        # Without completions it was a further pass over those of an earlier step.
+        self._steps_with_gradient += (
+            not counted.completions or metrics["reward/zero_variance_groups"] != metrics["reward/groups"]
+        )
+        for name, title in (("loss", "loss"), ("grad_norm", "norm of the gradient")):
+            value = logs.get(name)
+            if value is not None and not math.isfinite(value):
+                raise self._collapsed(step, title)
+
+    def check_that_something_was_trained(self) -> None:
+        """Makes sure that rewards have moved the policy.
+
+        Raises:
+            TrainingError: If they never differed within a group, in none of the steps.
+        """
+        if self._steps_here and not self._steps_with_gradient:
+            raise TrainingError(
+                f"nothing was trained: in none of {self._steps_here} steps did the rewards of a problem differ",
+                hint="easier problems, more --num-generations or a higher --temperature make them differ",
+            )
+
+    def begin_evaluation(self, done: int) -> None:
+        """An evaluation begins."""
+        self._log.step = done
+        self._emit(EvaluationStarted(done, self._eval_problems))
+
+    def record_evaluation(self, done: int) -> None:
+        """An evaluation is over."""
+        # Processes share a set that does not divide evenly by doing some problems twice: the first counts.
+        answers = {each.task_id: each for each in reversed(self._tally.take().completions)}
+        measured = completion_metrics(list(answers.values()))
+        self.evaluations[done] = measured["pass_rate"]
+        if done == self._config.steps:
+            # No step follows whose row it could be in.
+            self._write(done, {HELD_OUT: measured["pass_rate"]})
+        self._emit(EvaluationFinished(done, measured["pass_rate"], int(measured["scored"] or 0)))
+
+    def record_checkpoint(self, done: int) -> None:
+        """The trainer has saved a checkpoint, this process's part of it at least."""
+        self._processes.wait()
+        if self._processes.is_first:
+            self.checkpoint = mark_whole(self._checkpoints, done)
+            self._emit(CheckpointSaved(done, str(self.checkpoint.path)))
+
+    def _write(self, step: int, metrics: Mapping[str, float | None]) -> None:
+        if self._processes.is_first:
+            row = MetricsRow(job_id=self._writer.job_id, step=step, attempt=self._attempt, metrics=dict(metrics))
+            self._writer.write_metrics(row)
+
+    def _collapsed(self, step: int, title: str) -> TrainingError:
+        message = f"the {title} of step {step} is not a number, so the policy is lost"
+        if self.checkpoint is None:
+            return TrainingError(f"{message}; no checkpoint was saved before", hint="try a smaller --learning-rate")
+        path = self.checkpoint.path
+        return TrainingError(
+            f"{message}; the last good checkpoint is {path}",
+            hint=f"go on from it with a smaller step: sandrl grpo --model {path} --learning-rate …",
+        )
+
+
+def _evaluations(run: Path, done: int) -> dict[int, float | None]:
+    """What earlier attempts have measured of policies with at most so many steps."""
+    rows = RunReader(run).metrics().rows
+    return {row.step: row.metrics[HELD_OUT] for row in rows if row.step <= done and HELD_OUT in row.metrics}

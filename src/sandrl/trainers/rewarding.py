@@ -1,0 +1,98 @@
+"""The reward function at the trainer's seam: TRL asks for rewards, sandboxes answer, every completion is written down.
+
+The design decision: the trainer knows steps, the reward function knows completions, and this is where they meet. It
+counts nothing: what happened is told as events, and whoever records them puts the parts of all processes together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from sandrl.events import RewardCallFinished
+from sandrl.problems import Completion
+from sandrl.rewards import RewardFunction, ScoredCompletion
+from sandrl.rewards.function import FunctionOptions, Text
+from sandrl.rewards.records import trajectory_row
+from sandrl.rewards.summary import Summary
+from sandrl.runs import RunWriter
+from sandrl.sandboxes import Job
+from sandrl.trainers.context import Context
+
+EVALUATION_COLUMN = "is_evaluation"
+"""The column of the dataset that tells the seam what the trainer does not: whether it trains or evaluates."""
+
+
+class TrainingReward:
+    """Answers a trainer's calls for rewards.
+
+    Args:
+        context: The run.
+        options: How to score.
+        job: Owns the sandboxes.
+        writer: The run that every completion is written into.
+        attempt: Which attempt at the run's steps this is.
+    """
+
+    def __init__(
+        self, context: Context, options: FunctionOptions, *, job: Job, writer: RunWriter, attempt: int
+    ) -> None:
+        # TRL names its metrics after it.
+        self.__name__ = "sandrl_reward"
+        self._function = RewardFunction(
+            context.sets.all,
+            options,
+            job=job,
+            emit=context.emit,
+            interrupt=context.interrupt.scoring,
+            on_result=self._keep,
+        )
+        self._writer = writer
+        self._attempt = attempt
+        self._emit = context.emit
+        self._calls = 0
+        self._step = 0
+        self._is_evaluation = False
+
+    async def __call__(
+        self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any
+    ) -> list[float | None]:
+        """Scores a batch in a thread of its own, so that other reward functions run beside it."""
+        self._is_evaluation = any(columns[EVALUATION_COLUMN])
+        self._step = columns["trainer_state"].global_step
+        began = time.monotonic()
+        rewards = await asyncio.to_thread(self._function, prompts, completions, **columns)
+        report = self._function.last_report
+        assert report is not None, "it has just scored"
+        self._calls += 1
+        self._emit(_finished_call(self._calls, report.summary, time.monotonic() - began))
+        return rewards
+
+    def _keep(self, result: ScoredCompletion, completion: Completion) -> None:
+        """Writes a completion down as soon as it has its result."""
+        row = trajectory_row(
+            result,
+            completion,
+            job_id=self._writer.job_id,
+            rank=self._writer.rank,
+            step=self._step,
+            attempt=self._attempt,
+            held_out=self._is_evaluation,
+        )
+        self._writer.write_trajectory(row)
+
+
+def _finished_call(number: int, summary: Summary, seconds: float) -> RewardCallFinished:
+    return RewardCallFinished(
+        number=number,
+        completions=summary.n,
+        sandboxes=summary.executions,
+        passed=summary.passed,
+        judged=summary.scored - summary.no_code,
+        no_code=summary.no_code,
+        cached=summary.cache_hits,
+        unscorable=summary.unscorable,
+        seconds=seconds,
+    )

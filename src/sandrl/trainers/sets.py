@@ -1,0 +1,93 @@
+"""What a run trains on, and what it is evaluated on: never the same problems where that can be helped.
+
+The design decision: a set with splits of its own keeps them, because others report results on them. Of any other set a
+fifth is held out, chosen by the problems' names, so that a set that grows keeps what it has held out. A set too small
+for that is evaluated on what was trained on, and the run says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from sandrl.errors import InputError
+from sandrl.problems import Problem, load_problems
+
+_WITH_SPLITS = ("tiny", "mbpp", "google-research-datasets/mbpp")
+_HELD_OUT = 5
+_FEWEST = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemSets:
+    """The problems of a run.
+
+    Attributes:
+        train: What it trains on, by `task_id`.
+        evaluation: What it is evaluated on.
+        is_held_out: Whether these are not trained on.
+    """
+
+    train: dict[str, Problem]
+    evaluation: dict[str, Problem]
+    is_held_out: bool
+
+    @property
+    def all(self) -> dict[str, Problem]:
+        """All of them."""
+        return {**self.train, **self.evaluation}
+
+    @property
+    def digest(self) -> str:
+        """Stands for their content: 16 hex digits."""
+        content = [[asdict(problem) for problem in each.values()] for each in (self.train, self.evaluation)]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def load_sets(source: str, *, num_problems: int | None, eval_problems: int, seed: int) -> ProblemSets:
+    """Loads the problems of a run.
+
+    Args:
+        source: As `--problems` takes it. One that names a split trains on that split.
+        num_problems: How many to train on at most, drawn by the seed.
+        eval_problems: How many to evaluate on at most, the same for every seed.
+        seed: Draws.
+
+    Raises:
+        InputError: If the source cannot be used.
+    """
+    if source in _WITH_SPLITS:
+        train = load_problems(f"{source}:train").problems
+        held_out = load_problems(f"{source}:test").problems if eval_problems else {}
+    else:
+        train, held_out = _split(load_problems(source).problems)
+    is_held_out = bool(held_out)
+    evaluation = _some(held_out or train, eval_problems, seed=0)
+    if num_problems is not None:
+        if num_problems > len(train):
+            raise InputError(
+                f"has {len(train)} problems to train on, fewer than the {num_problems} wanted", path=source
+            )
+        train = _some(train, num_problems, seed=seed)
+    return ProblemSets(train, evaluation, is_held_out)
+
+
+def _split(problems: Mapping[str, Problem]) -> tuple[dict[str, Problem], dict[str, Problem]]:
+    if len(problems) < _FEWEST:
+        return dict(problems), {}
+    names = sorted(problems, key=lambda name: hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest())
+    held_out = set(names[: len(names) // _HELD_OUT])
+    return (
+        {name: problem for name, problem in problems.items() if name not in held_out},
+        {name: problem for name, problem in problems.items() if name in held_out},
+    )
+
+
+def _some(problems: Mapping[str, Problem], most: int, *, seed: int) -> dict[str, Problem]:
+    names: Sequence[str] = list(problems)
+    if len(names) > most:
+        names = random.Random(seed).sample(names, most)
+    return {name: problems[name] for name in names}

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandrl.errors import InputError, UsageError
+from sandrl.trainers.config import GrpoConfig, changed_key, read_config_file, resolve, to_toml
+from sandrl.trainers.passthrough import checked_fields, parse_assignments
+
+
+def test_defaults_follow_the_model() -> None:
+    tiny, real = resolve({}), resolve({"model": "org/model"})
+    assert (tiny.problems, tiny.batch_size, tiny.extract.value, tiny.set) == (
+        "tiny",
+        128,
+        "exact",
+        {"adam_beta2": 0.99},
+    )
+    assert (real.problems, real.batch_size, real.extract.value) == ("mbpp", 32, "auto")
+
+
+def test_the_command_line_beats_the_file_which_beats_the_defaults() -> None:
+    config = resolve({"steps": 3, "set": {"weight_decay": 0.1}}, {"steps": 5, "seed": 7, "set": {"adam_beta2": 0.9}})
+    assert (config.steps, config.seed, config.num_generations) == (3, 7, 8)
+    assert config.set == {"adam_beta2": 0.9, "weight_decay": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"batch_size": 12}, "batch_size: 12 is no multiple of num_generations"),
+        ({"num_generations": 1}, "num_generations: Input should be greater than or equal to 2, not 1"),
+        ({"learning_rate": float("nan")}, "learning_rate: Input should be a finite number"),
+        ({"vllm_server_url": "http://x"}, "vllm_server_url: is only used with"),
+        ({"lerning_rate": 1}, "there is no option 'lerning_rate'; is it 'learning_rate'?"),
+    ],
+)
+def test_an_impossible_value_is_named(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve(given)
+    assert caught.value.message.startswith(message)
+
+
+def test_what_is_printed_can_be_read_back(tmp_path: Path) -> None:
+    config = resolve({"model": 'a "quoted"\tname', "tags": ["ü", "b\x7f"], "set": {"generation_kwargs": {"a": [1.5]}}})
+    path = tmp_path / "config.toml"
+    path.write_text(to_toml(config), encoding="utf-8")
+    assert resolve({}, read_config_file(path)) == config
+    assert tomllib.loads(path.read_text("utf-8"))["set"] == {
+        "gradient_accumulation_steps": 4,
+        "generation_kwargs": {"a": [1.5]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stepz = 3", "field 'stepz': there is no such key; is it 'steps'?"),
+        ("steps = ", "is not TOML"),
+        ("set = 3", "field 'set': must be a table"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_key(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=message.replace("?", r"\?")) as caught:
+        read_config_file(path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        read_config_file(tmp_path / "none.toml")
+
+
+def test_a_configuration_survives_the_run_directory() -> None:
+    config = resolve({"set": {"top_p": 0.9}})
+    assert GrpoConfig.model_validate_json(config.model_dump_json()) == config
+
+
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [({}, None), ({"steps": 61}, "steps"), ({"set": {"top_p": 0.9}}, "top_p"), ({"extract": "auto"}, "extract")],
+)
+def test_the_first_key_that_changed_is_named(given: dict[str, Any], key: str | None) -> None:
+    assert changed_key(resolve({}), resolve(given)) == key
+
+
+@dataclass
+class Fields:
+    """Stands for TRL's configuration where that is not installed."""
+
+    learning_rate: float = 0.0
+    weight_decay: float = 0.0
+    bf16: bool | None = None
+    top_k: int = 0
+    reward_weights: list[float] | None = None
+    generation_kwargs: dict[str, Any] | str | None = None
+    name: str | None = None
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("weight_decay=1e-4", 1e-4),
+        ("bf16=true", True),
+        ("bf16=none", None),
+        ("top_k=20", 20),
+        ("reward_weights=[1, 0.5]", [1.0, 0.5]),
+        ('generation_kwargs={"a": 1}', '{"a": 1}'),
+        ("name=a=b", "a=b"),
+    ],
+)
+def test_fields_get_the_type_that_is_declared_for_them(word: str, value: object) -> None:
+    [typed] = checked_fields(parse_assignments([word]), Fields).values()
+    assert typed == value
+    assert type(typed) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("word", "message", "hint"),
+    [
+        ("weight_deca=1", "has no such field; is it 'weight_decay'?", None),
+        ("top_k=many", "--set top_k=many: is not of the type TRL declares for it, int", None),
+        ("learning_rate=1", "--set learning_rate: sandrl sets this field itself", "use --learning-rate"),
+        ("nothing", "--set 'nothing' is not key=value", None),
+        ("=1", "--set '=1' is not key=value", None),
+    ],
+)
+def test_a_field_that_cannot_be_set_is_explained(word: str, message: str, hint: str | None) -> None:
+    with pytest.raises(UsageError) as caught:
+        checked_fields(parse_assignments([word]), Fields)
+    assert message in caught.value.message
+    assert caught.value.hint == hint

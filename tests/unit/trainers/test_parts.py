@@ -1,0 +1,131 @@
+"""The parts of a training run that need none of the libraries that train."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+
+from sandrl import events
+from sandrl.cli.training import reward_call_line, step_line
+from sandrl.errors import InputError, InterruptedRunError
+from sandrl.sandboxes import Level
+from sandrl.trainers.checkpoints import Checkpoint, last_checkpoint, mark_whole
+from sandrl.trainers.interrupts import TrainingInterrupt
+from sandrl.trainers.processes import Processes
+from sandrl.trainers.sets import load_sets
+from sandrl.trainers.tally import Tally, put_together
+
+
+def call(number: int, **counts: int) -> events.RewardCallFinished:
+    fields = dict.fromkeys(("completions", "sandboxes", "passed", "judged", "no_code", "cached", "unscorable"), 0)
+    return events.RewardCallFinished(number=number, seconds=float(number), **{**fields, **counts})
+
+
+def test_a_call_for_rewards_is_one_line() -> None:
+    plain = call(4, completions=3, sandboxes=2, judged=2, no_code=1)
+    assert reward_call_line(plain) == "[Aviato] Reward call 4: 2 sandboxes, 0/2 passed, 1 skipped (no code)"
+    full = call(5, completions=9, sandboxes=3, passed=4, judged=7, cached=4, unscorable=1)
+    assert reward_call_line(full) == "[Aviato] Reward call 5: 3 sandboxes, 4/7 passed, 4 judged before, 1 unscorable"
+
+
+def test_a_step_without_a_reward_has_a_line_too() -> None:
+    metrics: dict[str, float | None] = {"reward/mean": None, "unscorable_share": 1.0, "loss": 0.0, "step_seconds": 2.5}
+    assert step_line(events.StepFinished(0, 3, metrics)) == (
+        "Step 1/3: reward – ±–, passed –, unscorable 100%, flat groups –/–, sandboxes –, loss 0.0000, 2.5 s"
+    )
+
+
+def test_the_parts_of_one_call_are_put_together_by_their_number() -> None:
+    parts = [call(1, completions=4, passed=1), call(2, completions=4), call(1, completions=4, passed=2, sandboxes=3)]
+    first, second = put_together(parts)
+    assert (first.completions, first.passed, first.sandboxes, second.completions) == (8, 3, 3, 4)
+
+
+def test_a_tally_forgets_what_it_was_asked_for() -> None:
+    tally = Tally(Processes())
+    tally(call(1))
+    tally(events.Warned("no number in it"))
+    assert len(tally.take().calls) == 1
+    assert tally.take().calls == ()
+
+
+def test_a_checkpoint_without_its_marker_does_not_exist(tmp_path: Path) -> None:
+    assert last_checkpoint(tmp_path / "none") is None
+    for step in (10, 20, 30):
+        (tmp_path / f"checkpoint-{step}").mkdir()
+    mark_whole(tmp_path, 10)
+    mark_whole(tmp_path, 20)
+    assert last_checkpoint(tmp_path) == Checkpoint(20, tmp_path / "checkpoint-20")
+
+
+def test_a_set_with_splits_keeps_them_and_the_evaluation_is_the_same_for_every_seed() -> None:
+    one, other = (load_sets("tiny", num_problems=20, eval_problems=16, seed=seed) for seed in (1, 2))
+    assert one.is_held_out
+    assert not one.train.keys() & one.evaluation.keys()
+    assert one.evaluation == other.evaluation
+    assert (len(one.train), len(one.evaluation)) == (20, 16)
+    assert one.train != other.train
+    assert one.digest != other.digest
+
+
+def test_of_a_set_without_splits_a_fifth_is_held_out_by_name(tmp_path: Path) -> None:
+    rows = [{"task_id": f"p{n}", "prompt": "?", "check": "exit_status"} for n in range(20)]
+    for name, chosen in (("all", rows), ("turned", rows[::-1])):
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, chosen)), encoding="utf-8")
+    one, other = (
+        load_sets(str(tmp_path / f"{name}.jsonl"), num_problems=None, eval_problems=50, seed=0)
+        for name in ("all", "turned")
+    )
+    assert one.is_held_out
+    assert (len(one.train), len(one.evaluation)) == (16, 4)
+    assert one.evaluation.keys() == other.evaluation.keys()
+
+
+def test_a_small_set_is_evaluated_on_itself_and_too_many_problems_are_refused() -> None:
+    toy = load_sets("toy", num_problems=None, eval_problems=128, seed=0)
+    assert not toy.is_held_out
+    assert toy.train == toy.evaluation
+    with pytest.raises(InputError, match="has 5 problems to train on, fewer than the 6 wanted"):
+        load_sets("toy", num_problems=6, eval_problems=0, seed=0)
+
+
+def test_the_first_wish_finishes_the_second_tears_the_third_changes_nothing() -> None:
+    interrupt = TrainingInterrupt()
+    with interrupt.tearing():
+        assert interrupt.request(signal.SIGINT)
+        assert interrupt.scoring.level is Level.NONE
+        with pytest.raises(InterruptedRunError):
+            interrupt.request(signal.SIGTERM)
+    assert interrupt.scoring.level is Level.CANCEL
+    assert not interrupt.request(signal.SIGINT)
+
+
+def test_outside_of_training_nothing_is_torn() -> None:
+    interrupt = TrainingInterrupt()
+    assert interrupt.request(signal.SIGINT)
+    assert interrupt.request(signal.SIGINT)
+    assert interrupt.level is Level.CANCEL
+
+
+def test_a_launcher_that_passes_ctrl_c_on_does_not_count_twice() -> None:
+    interrupt = TrainingInterrupt(is_one_of_many=True)
+    with interrupt.tearing():
+        assert interrupt.request(signal.SIGINT)
+        assert interrupt.request(signal.SIGTERM)
+        assert interrupt.level is Level.FINISH
+
+
+def test_each_wish_is_answered_from_another_thread() -> None:
+    interrupt = TrainingInterrupt()
+    told: SimpleQueue[events.Event] = SimpleQueue()
+    with interrupt.answered(told.put):
+        for cancel in (False, True):
+            interrupt.request(signal.SIGINT)
+            assert told.get(timeout=10) == events.TrainingStopping(cancel=cancel)
+    with TrainingInterrupt().answered(told.put):
+        pass
+    assert told.empty()
