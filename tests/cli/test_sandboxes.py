@@ -81,8 +81,7 @@ def test_a_killed_job_s_sandboxes_are_the_orphans_and_a_living_job_s_are_left_al
     assert ids(listed(sandrl, "-t", "mine")) == ids(alive)
     assert {each["status"] for each in listed(sandrl, "--all", "-t", lost.job_id)} == {"terminated"}
     jobs = {entry.job_id for entry in read_jobs(load_settings().state_dir)}
-    assert lost.job_id not in jobs
-    assert living.id in jobs
+    assert {lost.job_id, living.id} <= jobs, "what it asked for last may still come to be"
 
     forced = sandrl("sandboxes", "cleanup", "--tag", living.id, "--force", "-y")
     assert forced.stdout == "stopped 2, already gone 0, failed 0\n"

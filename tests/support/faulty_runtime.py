@@ -1,9 +1,9 @@
 """The real server of the local runtime, as a process of its own, with faults on request.
 
-`python -m tests.support.faulty_runtime STATE_DIR [--records N] [--fail-every K] [--slow SECONDS]` publishes itself in
-the state directory like any daemon, so commands find it there. Records are sandboxes without a process behind them:
-the registry, its pages and every call on them are real, only there is nothing to kill. Every K-th stop of a sandbox
-fails, always for the same sandboxes.
+`python -m tests.support.faulty_runtime STATE_DIR [--records N] [--fail-every K] [--fail-once] [--slow SECONDS]`
+publishes itself in the state directory like any daemon, so commands find it there. Records are sandboxes without a
+process behind them: the registry, its pages and every call on them are real, only there is nothing to kill. Every K-th
+stop of a sandbox fails, always for the same sandboxes; with `--fail-once` the first stop of each.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ class FaultyManager(SandboxManager):
     tags: Sequence[str] = ()
     records = 0
     fail_every = 0
+    fail_once = False
     slow_seconds = 0.0
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
+        self._failed: set[str] = set()
         for _ in range(self.records):
             self.registry.add(self._bare_record())
 
@@ -53,6 +55,9 @@ class FaultyManager(SandboxManager):
         await asyncio.sleep(self.slow_seconds)
         if self.fail_every and record.sequence % self.fail_every == 0:
             raise faults.Fault(grpc.StatusCode.INTERNAL, "the node does not answer")
+        if self.fail_once and record.sandbox_id not in self._failed:
+            self._failed.add(record.sandbox_id)
+            raise faults.Fault(grpc.StatusCode.INTERNAL, "the node does not answer at once")
         if record.host is None:
             record.finish(pb.STATE_TERMINATED, reason)
         await super().delete(record, grace_seconds, reason=reason)
@@ -63,10 +68,12 @@ def main() -> None:
     parser.add_argument("state_dir", type=Path)
     parser.add_argument("--records", type=int, default=0)
     parser.add_argument("--fail-every", type=int, default=0)
+    parser.add_argument("--fail-once", action="store_true")
     parser.add_argument("--slow", type=float, default=0.0)
     parser.add_argument("--tag", action="append", default=[])
     options = parser.parse_args()
     FaultyManager.records, FaultyManager.fail_every = options.records, options.fail_every
+    FaultyManager.fail_once = options.fail_once
     FaultyManager.slow_seconds, FaultyManager.tags = options.slow, options.tag
     app.SandboxManager = FaultyManager  # type: ignore[misc]
 

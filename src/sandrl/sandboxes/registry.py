@@ -34,6 +34,7 @@ _SUFFIX = ".json"
 # Far more than a file of ours ever has.
 _MAX_FILE_BYTES = 256 * 1024
 _TOUCH_SECONDS = 60.0
+_SETTLED_SECONDS = 300.0
 _HOUR_SECONDS = 3_600.0
 _WEEK_SECONDS = 7 * 24 * _HOUR_SECONDS
 
@@ -176,7 +177,10 @@ def _prune(state_dir: Path) -> None:
 
 
 def forget_jobs(state_dir: Path, address: str, tags_in_use: Collection[str]) -> None:
-    """Removes the entries of jobs that are gone and have no sandbox left.
+    """Removes the entries of jobs that are gone and have no sandbox left, nor one on its way.
+
+    A service may still make what a job asked for with its last breath, after a listing that did not show it. So an
+    entry stays for some minutes: without it nobody would know whose that sandbox is.
 
     Args:
         state_dir: The user's state directory.
@@ -187,4 +191,5 @@ def forget_jobs(state_dir: Path, address: str, tags_in_use: Collection[str]) -> 
         is_there = entry.address == without_credentials(address)
         if is_there and f"owner-{entry.owner_hash}" not in tags_in_use and liveness(entry.process) is Liveness.GONE:
             with suppress(OSError):
-                Path(file.path).unlink(missing_ok=True)
+                if time.time() - file.stat().st_mtime > _SETTLED_SECONDS:
+                    Path(file.path).unlink(missing_ok=True)

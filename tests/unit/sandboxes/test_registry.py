@@ -14,7 +14,14 @@ import pytest
 from sandrl.events import Event, Warned
 from sandrl.runs import OwnerRow
 from sandrl.sandboxes.owner import Owner, current_owner
-from sandrl.sandboxes.registry import JobEntry, Registration, find_owner, read_jobs, without_credentials
+from sandrl.sandboxes.registry import (
+    JobEntry,
+    Registration,
+    find_owner,
+    forget_jobs,
+    read_jobs,
+    without_credentials,
+)
 
 
 def entry(owner: Owner | None = None, job_id: str = "job-0a1b2c3d") -> JobEntry:
@@ -163,3 +170,25 @@ def test_entries_are_pruned_only_when_they_can_lead_to_no_sandbox(
     os.utime(old, (before, before))
     Registration(entry(job_id="job-new"), tmp_path).renew()
     assert old.exists() is stays
+
+
+@pytest.mark.parametrize(
+    ("owner", "address", "idle_seconds", "in_use", "stays"),
+    [
+        (gone(), "http://127.0.0.1:1", 600, False, False),
+        (gone(), "http://127.0.0.1:1", 60, False, True),
+        (gone(), "http://127.0.0.1:1", 600, True, True),
+        (gone(), "http://127.0.0.1:2", 600, False, True),
+        (current_owner(), "http://127.0.0.1:1", 600, False, True),
+        (replace(gone(), host="elsewhere"), "http://127.0.0.1:1", 600, False, True),
+    ],
+)
+def test_an_entry_is_forgotten_when_its_job_is_gone_with_its_last_sandbox(
+    tmp_path: Path, owner: Owner, address: str, idle_seconds: float, in_use: bool, stays: bool
+) -> None:
+    Registration(entry(owner), tmp_path).renew()
+    (file,) = files(tmp_path)
+    before = time.time() - idle_seconds
+    os.utime(file, (before, before))
+    forget_jobs(tmp_path, address, [f"owner-{owner.hash}"] if in_use else ["owner-another"])
+    assert file.exists() is stays
