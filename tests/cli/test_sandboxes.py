@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -210,6 +213,25 @@ def test_stops_that_fail_are_counted_end_nothing_else_and_can_be_tried_again(san
         again = sandrl("sandboxes", "cleanup", "--tag", "job-abc", "--yes", "--json", **here)
         assert again.returncode == 4
         assert len(json.loads(again.stdout)["failed"]) == 25
+
+
+def test_the_trap_for_batch_scripts_in_the_documentation_cleans_up_and_changes_no_exit_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "8842")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    lose_job(2)
+    page = (Path(__file__).parents[2] / "docs" / "sandboxes.md").read_text(encoding="utf-8")
+    [trap] = re.findall(r"^trap .*$", page, re.MULTILINE)
+    done = subprocess.run(
+        ["sh", "-c", f"{trap}\necho working\nexit 7"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (7, "working\nstopped 2, already gone 0, failed 0\n")
 
 
 @pytest.mark.slow

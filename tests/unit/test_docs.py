@@ -14,6 +14,7 @@ from sandrl.problems.completions import CompletionRow
 from sandrl.problems.rows import ProblemRow
 from sandrl.runs import METRICS
 from sandrl.runs.rows import JobRow, SandboxRow, TrajectoryRow
+from sandrl.sandboxes import Liveness
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -63,6 +64,11 @@ def test_the_examples_of_problems_and_completions_load(tmp_path: Path) -> None:
 def test_every_metric_is_described_with_its_unit_and_no_other() -> None:
     rows = re.findall(r"^\| `([^`]+)` \| (\w+) \| (.+) \|$", page("metrics.md"), re.MULTILINE)
     assert rows == [(metric.name, metric.unit.value, metric.meaning) for metric in METRICS]
+
+
+def test_every_word_about_an_owner_is_explained() -> None:
+    words = re.findall(r"^\| `([a-z -]+)` \|", section(page("sandboxes.md"), "What is there"), re.MULTILINE)
+    assert words == [*Liveness, "-"]
 
 
 def test_the_error_tree_is_the_one_in_the_code() -> None:
