@@ -7,7 +7,9 @@ Everything a user can run into derives from `SandrlError`; the command line catc
     ├── UsageError                     2   wrong option or combination of options
     │   ├── InputError                 2   bad file, line or field (names all it knows)
     │   ├── MissingExtraError          2   an optional dependency is not installed
-    │   └── HardwareError              2   what was asked for needs hardware that is not here
+    │   ├── HardwareError              2   what was asked for needs hardware that is not here
+    │   ├── UnknownSandboxError        2   no sandbox has this id
+    │   └── NotRunningError            2   the sandbox has ended
     ├── TrainingError                  1   training failed: a loss that is no number, no gradient step
     ├── GateError                      1   a gate the user set failed (--fail-under, validate, redteam)
     ├── ServiceError                   3   something outside sandrl does not answer or refuses
@@ -81,6 +83,30 @@ class MissingExtraError(UsageError):
 
 class HardwareError(UsageError):
     """The command needs hardware (a GPU) that this machine does not have."""
+
+
+class UnknownSandboxError(UsageError):
+    """No sandbox has this id.
+
+    Args:
+        sandbox_id: The id.
+    """
+
+    def __init__(self, sandbox_id: str) -> None:
+        super().__init__(f"there is no sandbox {sandbox_id!r}", hint="sandrl sandboxes ls --all shows those there are")
+
+
+class NotRunningError(UsageError):
+    """The sandbox has ended, or is about to.
+
+    Args:
+        sandbox_id: Its id.
+    """
+
+    def __init__(self, sandbox_id: str) -> None:
+        super().__init__(
+            f"sandbox {sandbox_id!r} is not running", hint=f"sandrl sandboxes show {sandbox_id} tells more"
+        )
 
 
 class TrainingError(SandrlError):

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from sandrl.errors import InterruptedRunError
-from sandrl.sandboxes.fleet import Fleet, NotRunningError
+from sandrl.errors import InterruptedRunError, NotRunningError
+from sandrl.sandboxes.fleet import Fleet
 from sandrl.sandboxes.interrupt import Interrupt
 from sandrl.sandboxes.sdk import is_command_timeout, load_sdk
 

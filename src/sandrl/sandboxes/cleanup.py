@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from sandrl.errors import CleanupError, InterruptedRunError, ServiceError, UsageError
+from sandrl.errors import CleanupError, InterruptedRunError, ServiceError, UnknownSandboxError, UsageError
 from sandrl.events import Emit, StopFinished, StopRequested, ignore
-from sandrl.sandboxes.fleet import Fleet, UnknownSandboxError
+from sandrl.sandboxes.fleet import Fleet
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.listing import Listed, Owners, Selection, list_sandboxes
 from sandrl.sandboxes.owner import Liveness

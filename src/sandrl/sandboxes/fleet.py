@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from sandrl.errors import SandrlError, UsageError
+from sandrl.errors import NotRunningError, SandrlError, UnknownSandboxError
 from sandrl.sandboxes.connection import Connection
 from sandrl.sandboxes.sdk import SdkSession, credentials, go_round_proxies, load_sdk
 
@@ -30,30 +30,6 @@ _LOG_TIMEOUT_SECONDS = 300.0
 PENDING_STATUSES = frozenset({"pending", "creating", "preparing"})
 ENDED_STATUSES = frozenset({"completed", "failed", "terminated"})
 STATUSES = ("pending", "creating", "preparing", "running", "paused", "terminating", "completed", "failed", "terminated")
-
-
-class UnknownSandboxError(UsageError):
-    """No sandbox has this id.
-
-    Args:
-        sandbox_id: The id.
-    """
-
-    def __init__(self, sandbox_id: str) -> None:
-        super().__init__(f"there is no sandbox {sandbox_id!r}", hint="sandrl sandboxes ls --all shows those there are")
-
-
-class NotRunningError(UsageError):
-    """The sandbox has ended, or is about to.
-
-    Args:
-        sandbox_id: Its id.
-    """
-
-    def __init__(self, sandbox_id: str) -> None:
-        super().__init__(
-            f"sandbox {sandbox_id!r} is not running", hint=f"sandrl sandboxes show {sandbox_id} tells more"
-        )
 
 
 @dataclass(frozen=True, slots=True)

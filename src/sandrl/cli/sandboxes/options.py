@@ -98,7 +98,7 @@ def fleet_with(settings: Settings, runtime: RuntimeKind, sandbox_id: str) -> Fle
         UnknownSandboxError: If the local runtime was chosen and does not run.
         AuthenticationError: If the remote service was asked for without credentials.
     """
-    from sandrl.sandboxes.fleet import UnknownSandboxError
+    from sandrl.errors import UnknownSandboxError
 
     fleet = open_fleet(settings, runtime)
     if fleet is None:
