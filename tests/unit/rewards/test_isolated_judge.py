@@ -326,3 +326,51 @@ def test_a_check_that_goes_on_after_its_time_hears_no_late_answer() -> None:
     code = "import time\ndef f(x):\n    if x == 2: time.sleep(60)\n    return x"
     verdict = judged(problem, code, limits=Limits(check_timeout_seconds=0.2))
     assert (verdict.status, verdict.passed) == (Status.TIMEOUT, 1)
+
+
+# Identity
+
+
+@pytest.mark.parametrize(
+    ("check", "code"),
+    [
+        ("x = [1, 2]\nassert f(x) is x", "def f(x): return x"),
+        ("x = [2, 1]\nassert f(x) is x and x == [1, 2]", "def f(x):\n    x.sort()\n    return x"),
+        (
+            "x = {1: [2]}\ny = x[1]\nassert f(x) is x and x[1] is y and y == [2, 3]",
+            "def f(x):\n    x[1].append(3)\n    return x",
+        ),
+        ("x = {3}\nassert f(1, other=x) is x and x == {3, 1}", "def f(n, other):\n    other.add(n)\n    return other"),
+        (
+            "from collections import deque\nx = deque([1])\nassert f(x) is x and x == deque([0, 1])",
+            "def f(x):\n    x.appendleft(0)\n    return x",
+        ),
+        (
+            "from collections import Counter\nx = Counter('aa')\nassert f(x) is x and x == Counter('aaa')",
+            "def f(x):\n    x['a'] += 1\n    return x",
+        ),
+        (
+            "from collections import defaultdict\nx = defaultdict(int)\nf(x)\nassert x[1] == 2 and x[5] == 0",
+            "def f(x):\n    x[1] = 2",
+        ),
+        ("x = float('nan')\nassert f([x]) == [x] and f(x) is x", "def f(x): return x"),
+        ("x = [1]\ny = f(x)\ny.append(2)\nassert x == [1, 2]", "def f(x): return x"),
+        ("x = [1]\nassert f(x) is not x and f(x) == x", "def f(x): return list(x)"),
+        ("x = [1]\ny = f(x)\ny.append(2)\nassert x == [1]", "def f(x): return x[:]"),
+        ("class L(list): pass\nx = L([2, 1])\nassert f(x) == [1, 2]", "def f(x):\n    x.sort()\n    return x"),
+        (
+            "x = [1]\nassert Stack().put(x) is x and x == [1, 1]",
+            "class Stack:\n    def put(self, x):\n        x.append(1)\n        return x",
+        ),
+    ],
+)
+def test_an_argument_that_comes_back_is_itself(check: str, code: str) -> None:
+    verdict = verdict_of(check, code)
+    assert (verdict.status, verdict.detail, verdict.trust) == (Status.PASSED, "", Trust.ISOLATED)
+
+
+def test_a_setup_that_imports_what_is_not_there_is_the_problems_fault() -> None:
+    verdict = verdict_of("assert f(1) == 1", "def f(x): return x", setup="import no_such_module")
+    assert verdict.status is Status.INVALID_PROBLEM
+    blamed = verdict_of("assert f(1) == 1", "def g(x): return x", setup="start = f(0)")
+    assert blamed.status is Status.FAILED

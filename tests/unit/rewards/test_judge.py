@@ -86,6 +86,22 @@ def test_setup_runs_before_the_code() -> None:
     assert judged(problem, "def f(x):\n    return math.floor(x) + step").is_pass
 
 
+def test_a_setup_that_needs_the_code_runs_after_it() -> None:
+    problem = replace(TESTS, setup="root = Node(1)\nroot.next = Node(2)", tests=("assert f(root) == 2",))
+    code = "class Node:\n    def __init__(self, x):\n        self.x = x\ndef f(node):\n    return node.next.x"
+    assert judged(problem, code).is_pass
+    verdict = judged(problem, "def f(node):\n    return 2")
+    assert verdict.status is Status.FAILED
+    assert verdict.detail == "the problem's setup fails with this completion: NameError: name 'Node' is not defined"
+
+
+def test_a_class_of_the_setup_is_there_for_code_and_checks() -> None:
+    setup = "class Node:\n    def __init__(self, x):\n        self.x = x"
+    problem = replace(TESTS, setup=setup, tests=("assert type(f(Node(1))) is Node", "assert f(Node(1)).x == 2"))
+    code = "start = Node(1)\ndef f(node):\n    return Node(node.x + start.x)"
+    assert judged(problem, code).is_pass
+
+
 def test_a_setup_that_fails_is_the_problems_fault_and_unscorable() -> None:
     verdict = judged(replace(TESTS, setup="import no_such_module"), "def f(x):\n    return x + 1")
     assert verdict.status is Status.INVALID_PROBLEM

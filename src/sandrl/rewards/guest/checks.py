@@ -143,6 +143,9 @@ class Checks:
         try:
             self.run_text(self.setup)
         except Exception as error:
+            if not self.lent and isinstance(error, (ImportError, SyntaxError)):
+                # No name of the completion's is in it, and of the files there it can change none of these.
+                return 0, "invalid_problem", "the problem's setup fails: " + describe(error)
             return 0, "failed", "the problem's setup fails with this completion: " + describe(error)
         passed, status, detail = 0, "passed", ""
         self.clock.stop()

@@ -85,13 +85,18 @@ def fresh_main() -> "dict[str, Any]":
     return module.__dict__
 
 
+def blame_setup(say: "Say", error: BaseException) -> "NoReturn":
+    """Ends a child whose problem is broken."""
+    finish(say, "invalid_problem", "the problem's setup fails: " + describe(error))
+
+
 def set_up(request: "Request", say: "Say") -> "dict[str, Any]":
     """Runs the problem's setup where no code of a completion has run yet; returns the namespace it left."""
     namespace = fresh_main()
     try:
         exec(request["setup"], namespace)
     except BaseException as error:
-        finish(say, "invalid_problem", "the problem's setup fails: " + describe(error))
+        blame_setup(say, error)
     return namespace
 
 

@@ -114,8 +114,13 @@ class Completion:
             self.channel.send(request)
             answer = self.channel.receive()
             self.owes_answer = False
-            done, result, changed = decode(answer, self.stand_in)
-        except (EOFError, OSError, ValueError, TypeError, OverflowError, ArithmeticError, Malformed) as error:
+            done, result, changed, same = decode(answer, self.stand_in)
+            if same is not None:
+                # What it was given is all that this can stand for: nothing else of the judge's is within its reach.
+                given = arguments if type(same) is int and same >= 0 else keywords
+                theirs = given[same] if changed is None else changed[given is keywords][same]
+                result = given[same] if changed is None or unchanged_or_updated(given[same], theirs) else theirs
+        except (EOFError, OSError, ValueError, TypeError, LookupError, ArithmeticError, Malformed) as error:
             self.gone = True  # a check may catch everything
             raise CompletionGone from error
         if not done:
@@ -220,21 +225,25 @@ class Completion:
 
 def update_in_place(old: "Any", new: "Any") -> bool:
     """Gives containers of the judge the content that the completion gave their copies."""
-    if type(old) is not type(new) or type(old) not in (list, tuple, dict, set, bytearray):
+    kind = type(old)
+    if kind is not type(new) or not (kind in (list, tuple, dict, set, bytearray) or kind.__module__ == "collections"):
         return False
-    if type(old) is tuple:
+    if kind is tuple:
         return len(old) == len(new) and [unchanged_or_updated(a, b) for a, b in zip(old, new)].count(False) == 0
-    if type(old) is list:
+    if kind is list:
         old[:] = [a if unchanged_or_updated(a, b) else b for a, b in zip(old, new)] + new[min(len(old), len(new)) :]
-    elif type(old) is dict:
+    elif issubclass(kind, dict):
         kept = {key: old[key] if key in old and unchanged_or_updated(old[key], new[key]) else new[key] for key in new}
         old.clear()
         old.update(kept)
-    elif type(old) is set:
+    elif kind is set:
         old.clear()
         old.update(new)
-    else:
+    elif kind is bytearray:
         old[:] = new
+    else:
+        old.clear()
+        old.extend(new)
     return True
 
 

@@ -18,7 +18,15 @@ if MYPY:
     from sandrl.rewards.guest.descriptors import Libc
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.child import blame, completion_lines, describe, finish, judge_top_level, set_up
+    from sandrl.rewards.guest.child import (
+        blame,
+        blame_setup,
+        completion_lines,
+        describe,
+        finish,
+        fresh_main,
+        judge_top_level,
+    )
     from sandrl.rewards.guest.clock import Clock, Interruption, is_running, too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached
     from sandrl.rewards.guest.supervisor import UNTRUE, Judged, judge_child, run_child, setup_fails
@@ -27,18 +35,31 @@ if "request_size" not in globals():
 def run_tests(request: "Request", say: "Say", execute: "Callable[..., None]" = exec) -> None:
     """Runs setup, code and each check in one namespace; says `p` or `f` for every check.
 
+    A setup that lacks a name before the code has run gets a second try after it: it may use what that defines.
+
     Args:
         request: What to run.
         say: Tells the supervisor.
         execute: `exec`, as it was before any completion could put something else in its place.
     """
-    namespace = set_up(request, say)
+    namespace, is_set_up = fresh_main(), True
+    try:
+        exec(request["setup"], namespace)
+    except NameError:
+        is_set_up = False
+    except BaseException as error:
+        blame_setup(say, error)
     try:
         exec(request["code"], namespace)
     except SystemExit:
         finish(say, "failed", "it exited before its checks ran")
     except BaseException as error:
         finish(say, *judge_top_level(error))
+    if not is_set_up:
+        try:
+            execute(request["setup"], namespace)
+        except BaseException as error:
+            finish(say, blame(error), "the problem's setup fails with this completion: " + describe(error))
     status, detail = "passed", ""
     checks = request["tests"]
     seconds = request["check_timeout_seconds"]

@@ -51,6 +51,17 @@ def describe_exception(error: BaseException) -> "tuple[str, tuple[object, ...], 
     return name, plain, describe(error, lines[-1] if lines else None), blame(error)
 
 
+def place_of(result: object, arguments: "tuple[object, ...]", keywords: "dict[str, object]") -> "int | str | None":
+    """Where among its arguments a call's result is, if it is one of them."""
+    for number, argument in enumerate(arguments):
+        if argument is result:
+            return number
+    for name, argument in keywords.items():
+        if argument is result:
+            return name
+    return None
+
+
 def serve(namespace: "dict[str, Any]", channel: Channel, interruption: "Interruption | None") -> None:
     """Answers the judge's requests until it closes the channel.
 
@@ -96,14 +107,15 @@ def serve(namespace: "dict[str, Any]", channel: Channel, interruption: "Interrup
                 interruption.is_open = False
             after = encode((arguments, keywords), objects.number_of, MAX_DEPTH_ASKED)
             changed = (arguments, keywords) if before != after else None
-            reply = encode((True, result, changed), objects.number_of)
+            same = place_of(result, arguments, keywords) if operation == "call" else None
+            reply = encode((True, result if same is None else None, changed, same), objects.number_of)
         except Unsendable as error:
             why = f"the result cannot be judged: {error}"
-            reply = encode((False, ("ValueError", (), why, "failed"), None), no_number)
+            reply = encode((False, ("ValueError", (), why, "failed"), None, None), no_number)
         except BaseException as error:
             if interruption is not None:
                 interruption.is_open = False
-            reply = encode((False, describe_exception(error), None), no_number)
+            reply = encode((False, describe_exception(error), None, None), no_number)
         channel.send(reply)
 
 
