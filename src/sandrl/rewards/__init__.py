@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from sandrl.rewards.judge import Execution, InProcessJudge, IsolatedJudge, Judge, Limits
     from sandrl.rewards.options import ScoreOptions
     from sandrl.rewards.policies import Components, RewardName, RewardPolicy, binary, fraction, reward_of
-    from sandrl.rewards.run import RewardRequest, RewardRun, run_reward
+    from sandrl.rewards.request import RewardRequest, RewardRun
+    from sandrl.rewards.run import run_reward
+    from sandrl.rewards.scored_run import score_run
     from sandrl.rewards.scoring import score
     from sandrl.rewards.summary import ScoredCompletion, ScoreReport, Summary, pass_at_k, summarise
     from sandrl.rewards.validation import Validation, ValidationRequest, validate
@@ -58,6 +60,7 @@ __all__ = [
     "reward_of",
     "run_reward",
     "score",
+    "score_run",
     "summarise",
     "validate",
 ]
@@ -70,7 +73,9 @@ _MODULES = {
     "judge": ("Execution", "InProcessJudge", "IsolatedJudge", "Judge", "Limits"),
     "options": ("ScoreOptions",),
     "policies": ("Components", "RewardName", "RewardPolicy", "binary", "fraction", "reward_of"),
-    "run": ("RewardRequest", "RewardRun", "run_reward"),
+    "request": ("RewardRequest", "RewardRun"),
+    "run": ("run_reward",),
+    "scored_run": ("score_run",),
     "scoring": ("score",),
     "summary": ("ScoreReport", "ScoredCompletion", "Summary", "pass_at_k", "summarise"),
     "validation": ("Validation", "ValidationRequest", "validate"),

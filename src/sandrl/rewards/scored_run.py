@@ -1,0 +1,249 @@
+"""A run whose work is to score completions: those of a file, or those that a model is giving at this moment.
+
+The design decision: completions come in batches, each asked for only when the one before is scored, so it makes no
+difference whether they existed before. A result is in the run directory and in `--out` by the time anyone hears of it.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from sandrl import __version__
+from sandrl.errors import InputError, SandrlError, ServiceError
+from sandrl.events import (
+    CanaryFinished,
+    CompletionFinished,
+    CompletionStarted,
+    Emit,
+    Event,
+    ExecutionFinished,
+    JobStarted,
+    RetryScheduled,
+    Warned,
+    all_of,
+    ignore,
+)
+from sandrl.jsonl import RowAppender
+from sandrl.problems import Completion, Problem
+from sandrl.rewards.cache import VerdictCache
+from sandrl.rewards.document import result_document, to_line
+from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.records import trajectory_row
+from sandrl.rewards.request import RewardRequest, RewardRun
+from sandrl.rewards.scoring import lifetime_seconds, score
+from sandrl.rewards.summary import ScoredCompletion, ScoreReport, summarise
+from sandrl.runs import MetricsRecorder, Outcome, OwnerRow, RunLog, RunWriter
+from sandrl.sandboxes import Connection, Interrupt, Job, checked_job_id, connect, current_owner, new_job_id
+from sandrl.settings import Settings
+
+
+def score_run(
+    request: RewardRequest,
+    batches: Iterable[Sequence[Completion]],
+    problems: Mapping[str, Problem],
+    settings: Settings,
+    *,
+    total: int,
+    command: str,
+    options: Mapping[str, JsonValue] | None = None,
+    versions: Mapping[str, str] | None = None,
+    least_concurrency: int = 1,
+    emit: Emit = ignore,
+    interrupt: Interrupt | None = None,
+) -> RewardRun:
+    """Scores completions and leaves a run directory.
+
+    Args:
+        request: How to score.
+        batches: What to score.
+        problems: Problems by `task_id`.
+        settings: What the environment says.
+        total: How many completions there will be.
+        command: The subcommand.
+        options: The options of it that the request does not have.
+        versions: Versions of what it works with, besides the usual.
+        least_concurrency: How many sandboxes at once at least, where the user says nothing.
+        emit: Told what happens.
+        interrupt: The user's wish to stop.
+
+    Raises:
+        UsageError: If the run cannot be made.
+        ServiceError: If the runtime, or the disk, does not do its part.
+    """
+    interrupt = interrupt or Interrupt()
+    job_id = checked_job_id(request.job_id) if request.job_id else new_job_id()
+    with ExitStack() as stack:
+        cache = VerdictCache(request.cache)
+        out = None if request.out is None else stack.enter_context(_opened(request.out))
+        connection = connect(
+            settings, runtime=request.runtime, image=request.image, packages=request.packages, emit=emit
+        )
+        stack.enter_context(interrupt.heard())
+        concurrency = request.concurrency or max(connection.suggested_concurrency, least_concurrency)
+        resolved = {**(options or {}), **_options(request, connection, concurrency)}
+        writer = stack.enter_context(_run_directory(request, settings, command, job_id, resolved, versions or {}))
+        recorder = stack.enter_context(MetricsRecorder(writer, emit=emit))
+        tell = all_of(recorder, RunLog(writer, request.log_level), emit)
+        job = Job(
+            connection,
+            job_id=job_id,
+            tags=request.tags,
+            command=command,
+            max_sandboxes=request.max_sandboxes,
+            run_dir=writer.path,
+            ledger=writer.ledger(OwnerRow.model_validate(current_owner())),
+            max_lifetime_seconds=lifetime_seconds(problems, request.limits),
+            emit=tell,
+        )
+        tell(JobStarted(job_id, total, min(concurrency, total, request.max_sandboxes or concurrency)))
+        judge = IsolatedJudge(
+            with_site_packages=connection.has_site_packages, require_isolated=request.require_isolated
+        )
+        results: list[ScoredCompletion] = []
+        told: set[str] = set()
+        with job:
+            for batch in batches:
+                place = _Place(len(results), total, tell, told)
+
+                def keep(result: ScoredCompletion, place: _Place = place, batch: Sequence[Completion] = batch) -> None:
+                    completion = batch[result.index]
+                    result = place.of(result)
+                    writer.write_trajectory(trajectory_row(result, completion, job_id=job_id))
+                    if out is not None:
+                        out.append(to_line(result_document(result)))
+
+                report = score(
+                    batch,
+                    problems,
+                    job=job,
+                    judge=judge,
+                    options=_score_options(request, concurrency),
+                    cache=cache,
+                    emit=place.tell,
+                    interrupt=interrupt,
+                    on_result=keep,
+                )
+                results += [place.of(result) for result in report.results]
+                if interrupt.level:
+                    break
+        recorder.log(0)
+        writer.finish(Outcome.INTERRUPTED if interrupt.level else Outcome.FINISHED)
+        report = ScoreReport(job_id, tuple(results), summarise(results), total - len(results), interrupt.signal_number)
+        return RewardRun(request, report, writer.path, job.cleanup_error())
+
+
+class _Place:
+    """Where a batch stands among all completions: what is told of it has the numbers of the whole, and warns once."""
+
+    def __init__(self, offset: int, total: int, emit: Emit, told: set[str]) -> None:
+        self._offset = offset
+        self._total = total
+        self._emit = emit
+        self._told = told
+
+    def of(self, result: ScoredCompletion) -> ScoredCompletion:
+        """The result, numbered among all."""
+        return replace(result, index=result.index + self._offset)
+
+    def tell(self, event: Event) -> None:
+        """Passes an event on, numbered among all."""
+        match event:
+            case CompletionFinished(index=index, finished=finished):
+                event = replace(event, index=index + self._offset, finished=finished + self._offset, of=self._total)
+            case CompletionStarted() | RetryScheduled() | CanaryFinished():
+                event = replace(event, index=event.index + self._offset)
+            case ExecutionFinished(index=int() as index):
+                event = replace(event, index=index + self._offset)
+            case Warned(message) if message in self._told:
+                return
+            case Warned(message):
+                self._told.add(message)
+        self._emit(event)
+
+
+def _score_options(request: RewardRequest, concurrency: int) -> ScoreOptions:
+    return ScoreOptions(
+        extraction=request.extraction,
+        limits=request.limits,
+        concurrency=concurrency,
+        retries=request.retries,
+        policy=request.reward.policy,
+        components=request.components,
+        caching=request.caching,
+    )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[RowAppender]:
+    try:
+        appender = RowAppender(path)
+    except ServiceError as error:
+        raise InputError(error.message, hint="choose another --out") from error
+    with appender:
+        yield appender
+
+
+@contextmanager
+def _run_directory(
+    request: RewardRequest,
+    settings: Settings,
+    command: str,
+    job_id: str,
+    options: Mapping[str, JsonValue],
+    versions: Mapping[str, str],
+) -> Iterator[RunWriter]:
+    """Makes the run directory, and says in it that the job failed if it did."""
+    own = {"sandrl": __version__, "cwsandbox": version("cwsandbox"), "python": platform.python_version()}
+    writer = RunWriter.create(
+        request.runs_dir or settings.runs_dir,
+        command=command,
+        job_id=job_id,
+        state_dir=settings.state_dir,
+        name=request.run_name,
+        options=options,
+        versions={**own, **versions},
+        secrets=settings.secrets,
+    )
+    with writer:
+        try:
+            yield writer
+        except SandrlError:
+            writer.finish(Outcome.FAILED)
+            raise
+
+
+def _options(request: RewardRequest, connection: Connection, concurrency: int) -> dict[str, JsonValue]:
+    return {
+        "problems": request.problems,
+        "extract": request.extraction.value,
+        "timeout_seconds": request.limits.timeout_seconds,
+        "check_timeout_seconds": request.limits.check_timeout_seconds,
+        "max_output_bytes": request.limits.max_output_bytes,
+        "max_file_bytes": request.limits.max_file_bytes,
+        "concurrency": concurrency,
+        "max_sandboxes": request.max_sandboxes,
+        "retries": request.retries,
+        "reward": request.reward.value,
+        "format_reward": request.components.format_reward,
+        "length_penalty": request.components.length_penalty,
+        "timeout_penalty": request.components.timeout_penalty,
+        "caching": request.caching,
+        "cache": None if request.cache is None else str(request.cache),
+        "require_isolated": request.require_isolated,
+        "runtime": connection.kind.value,
+        "runtime_reason": connection.reason,
+        "image": connection.image,
+        "packages": list(request.packages),
+        "tags": list(request.tags),
+        "out": None if request.out is None else str(request.out),
+        "log_level": request.log_level.value,
+        "fail_under": request.fail_under,
+    }
