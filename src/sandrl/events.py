@@ -267,12 +267,10 @@ class CreationSlowed(Event):
     Attributes:
         reason: What the service says.
         delay_seconds: How long until the next is asked for.
-        waiting: How many wait.
     """
 
     reason: str
     delay_seconds: float
-    waiting: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,8 @@ def remark(event: events.Event) -> str | None:
             return (
                 f"Problem {index} has no verdict; a known-good program {where} {'passes' if passed else 'fails, too'}"
             )
-        case events.CreationSlowed(reason, delay, waiting):
-            return f"slowing down: no room for {waiting} more sandboxes, next try in {delay:.1f} s ({reason})"
+        case events.CreationSlowed(reason, delay):
+            return f"slowing down: no room for more sandboxes, next try in {delay:.1f} s ({reason})"
         case events.StopRequested(cancel=False, in_flight=count):
             return f"stopping: finishing {count} in flight, starting no more; Ctrl-C again cancels them"
         case events.StopRequested(cancel=True, in_flight=count):

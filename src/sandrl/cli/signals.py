@@ -33,8 +33,12 @@ def passed_to(interrupt: Interrupt) -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         if number == signal.SIGHUP:
             _leave(terminals)
+            # The kernel and the shell both tell of one and the same end of a terminal.
+            if interrupt.level:
+                return
         if not interrupt.is_heard:
-            raise InterruptedRunError("interrupted before there was anything to save", signal_number=number)
+            when = "when all was done" if interrupt.was_heard else "before there was anything to save"
+            raise InterruptedRunError(f"interrupted {when}", signal_number=number)
         if not interrupt.request(number):
             # Not `print`: the signal may have come in the middle of one.
             os.write(2, _ANSWER)

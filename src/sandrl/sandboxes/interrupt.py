@@ -28,12 +28,14 @@ class Interrupt:
         level: What is asked for.
         signal_number: The signal that asked first; 0 if none has.
         is_heard: Whether anybody looks at the level.
+        was_heard: Whether anybody ever did.
     """
 
     def __init__(self) -> None:
         self.level = Level.NONE
         self.signal_number = 0
         self.is_heard = False
+        self.was_heard = False
         self._waker: Future[None] = Future()
 
     def request(self, signal_number: int) -> bool:
@@ -55,7 +57,7 @@ class Interrupt:
     @contextmanager
     def heard(self) -> Iterator[None]:
         """Says that someone looks at the level for the length of a `with` block; outside of it a signal just ends."""
-        self.is_heard = True
+        self.is_heard = self.was_heard = True
         try:
             yield
         finally:

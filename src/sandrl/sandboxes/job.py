@@ -260,7 +260,7 @@ class Job:
             hint_seconds=refusal.hint_seconds,
         )
         if pause is not None:
-            self._emit(CreationSlowed(refusal.reason, pause, len(self._unsent)))
+            self._emit(CreationSlowed(refusal.reason, pause))
         return True
 
     def collect(self, launch: Launch, *, keep: bool = False) -> Outcome:

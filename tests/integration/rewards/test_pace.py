@@ -54,7 +54,6 @@ def test_a_runtime_that_is_full_slows_a_job_down_and_fails_nothing(small: Connec
     (slowed,) = [event for event in told if isinstance(event, CreationSlowed)]
     assert "holds 3 sandboxes" in slowed.reason
     assert slowed.delay_seconds >= 0.5, "the service asked for that"
-    assert slowed.waiting >= 1
     created = [event.sandbox_id for event in told if isinstance(event, SandboxCreated)]
     stopped = [event.sandbox_id for event in told if isinstance(event, SandboxStopped)]
     assert len(set(created)) == 12
