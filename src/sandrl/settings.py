@@ -156,6 +156,19 @@ def _number(values: Mapping[str, str], name: str, default: int) -> int:
     return int(text) if text.isdecimal() else default
 
 
+def can_be_private(path: Path) -> str | None:
+    """Tells whether `private_directory` would succeed, without making anything; None if so, else why not."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return None if _can_be_made(path) else "cannot be made"
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        return "is not a directory of this user"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "other users can write to it"
+    return None if os.access(path, os.W_OK | os.X_OK) else "cannot be written"
+
+
 def _first_set(values: Mapping[str, str], *names: str) -> str | None:
     return next((name for name in names if name in values), None)
 
@@ -180,6 +193,9 @@ def _directory(values: Mapping[str, str], own: str, xdg: str, below_home: str) -
 
 
 def _can_be_made(path: Path) -> bool:
-    while not path.exists():
-        path = path.parent
-    return path.is_dir() and os.access(path, os.W_OK | os.X_OK)
+    try:
+        while not path.exists():
+            path = path.parent
+        return path.is_dir() and os.access(path, os.W_OK | os.X_OK)
+    except OSError:  # a directory above cannot even be searched
+        return False

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from sandrl import __version__
-from sandrl.cli import grpo, metrics, policy, problems, redteam, reward, runs, runtime, sandboxes
+from sandrl.cli import doctor, grpo, metrics, policy, problems, redteam, reward, runs, runtime, sandboxes
 from sandrl.cli.text import visible
 from sandrl.errors import SandrlError
 
@@ -50,6 +50,7 @@ app.command("reward")(reward.reward)
 app.command("metrics")(metrics.metrics)
 app.command("redteam")(redteam.redteam)
 app.command("grpo")(grpo.grpo)
+app.command("doctor")(doctor.doctor)
 app.add_typer(problems.app)
 app.add_typer(policy.app)
 app.add_typer(runs.app)

@@ -8,6 +8,7 @@ everything it must not have and becomes the sandbox's agent without an `exec`.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -30,11 +31,15 @@ def main() -> NoReturn:
     hide_command_line()
     daemon = socket.socket(fileno=os.dup(0))
     daemon.set_inheritable(False)
-    config = json.loads(daemon.recv(_MAX_REQUEST_BYTES))
+    packet = daemon.recv(_MAX_REQUEST_BYTES)
+    if not packet:
+        os._exit(1)  # the daemon was gone before it could say anything
+    config = json.loads(packet)
     try:
         child = _enter_namespaces(config)
     except OSError as error:
-        daemon.send(json.dumps({"error": error.strerror or str(error), "errno": error.errno}).encode())
+        with contextlib.suppress(OSError):  # nobody may be left to hear it
+            daemon.send(json.dumps({"error": error.strerror or str(error), "errno": error.errno}).encode())
         os._exit(1)
     if child == 0:
         _serve(daemon, config)

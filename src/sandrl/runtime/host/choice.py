@@ -63,6 +63,9 @@ async def choose_launcher(images: Sequence[Image], state: Path, overlays: Path) 
             logger.warning("isolation %s does not work here: %s", launcher.name, error)
             await launcher.close()
             continue
+        except BaseException:  # interrupted: whoever asked is gone, and nothing of it may stay
+            await launcher.close()
+            raise
         detail = f"{FORCE_VARIABLE}={forced}" if forced else "a sandbox booted and ran its interpreter"
         if refusals:
             detail += "; " + "; ".join(f"{name} does not work: {why}" for name, why in refusals.items())

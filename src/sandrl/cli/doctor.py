@@ -1,0 +1,92 @@
+"""`sandrl doctor`: whether completions can be scored here, and what else there is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from sandrl.doctor import Check, Report
+
+_INLINE = ("versions",)
+_NAME_CHARACTERS = 24
+_NARROWEST = 30
+_WIDE = 80
+
+
+def doctor(
+    online: Annotated[
+        bool, typer.Option("--online", help="Ask the sandbox service and the dataset hub, too; a few seconds at most.")
+    ] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Check what this machine has and can, isolation above all; exit 1 if completions cannot be scored here."""
+    import os
+
+    from sandrl.cli import signals
+    from sandrl.cli.output import print_json
+    from sandrl.doctor import examine
+    from sandrl.errors import SandrlError
+    from sandrl.sandboxes import Interrupt
+    from sandrl.settings import load_settings
+
+    # There is nothing to finish, but the check's own directory to remove.
+    with signals.passed_to(Interrupt()):
+        report = examine(load_settings(), os.environ, online=online)
+    if json_:
+        print_json(_document(report))
+    else:
+        _print_report(report)
+    if report.problem is not None:
+        raise SandrlError(report.problem.message, hint=report.problem.hint)
+    if not json_:
+        typer.echo("Completions can be scored here.")
+
+
+def _document(report: Report) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    sections = {title: [asdict(check) for check in checks] for title, checks in report.sections.items()}
+    return {"ok": report.problem is None, "problem": report.problem and asdict(report.problem), **sections}
+
+
+def _print_report(report: Report) -> None:
+    for title, checks in report.sections.items():
+        if title in _INLINE and all(check.state == "ok" for check in checks):
+            _print_wrapped(f"{title}: " + ", ".join(f"{check.name} {check.detail}" for check in checks))
+            continue
+        typer.echo(f"{title}:")
+        for check in checks:
+            _print_check(check)
+
+
+def _print_check(check: Check) -> None:
+    mark = {"ok": "ok", "failed": "FAILED", "absent": "none", "skipped": "-"}[check.state]
+    hint = f" → {check.hint}" if check.hint else ""
+    # Columns where there is room for two; otherwise running text.
+    is_wide = (_width() or _WIDE) >= _WIDE
+    name = f"{check.name:<{_NAME_CHARACTERS}}" if is_wide else f"{check.name}:"
+    _print_wrapped(f"  {mark:<6} {name} {check.detail}{hint}")
+
+
+def _width() -> int | None:
+    """Columns of the terminal; None where there is no terminal."""
+    import shutil
+    import sys
+
+    return max(shutil.get_terminal_size().columns, _NARROWEST) if sys.stdout.isatty() else None
+
+
+def _print_wrapped(line: str) -> None:
+    """Prints a line; on a terminal broken where it is wide enough, into a pipe whole, for `grep`."""
+    import textwrap
+
+    from sandrl.cli.text import visible
+
+    margin = line[: len(line) - len(line.lstrip())]
+    text = margin + " ".join(visible(word) if word else "" for word in line[len(margin) :].split(" "))
+    width = _width()
+    if width is not None:
+        text = textwrap.fill(text, width, subsequent_indent=" " * 9, break_on_hyphens=False)
+    typer.echo(text)

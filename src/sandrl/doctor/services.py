@@ -1,0 +1,141 @@
+"""What lies outside the machine: credentials, the sandbox service, the dataset hub, Weights & Biases.
+
+Credentials are told by the name of their place, never by value. A service is asked only when that is wished, and
+for a few seconds at most, in a thread that nobody waits for longer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from importlib import metadata
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from urllib.parse import urlsplit
+
+from sandrl.doctor.report import Check, State
+from sandrl.errors import SandrlError
+from sandrl.problems.hub import PROBE_SECONDS, hub_answers
+from sandrl.settings import RuntimeKind, Settings
+
+_TIMEOUT_SECONDS = 6.0
+_ONLINE_HINT = "sandrl doctor --online asks it"
+_NETWORK_HINT = "check the network and CWSANDBOX_BASE_URL, or use --runtime local"
+_HUB = "https://huggingface.co"
+_KEYS = (
+    "CWSANDBOX_API_KEY", "AVIATO_API_KEY", "WANDB_API_KEY", "WANDB_ENTITY_NAME", "HF_TOKEN", "OPENAI_API_KEY",
+    "TINKER_API_KEY",
+)  # fmt: skip
+_TRUE = frozenset({"1", "on", "yes", "true"})
+
+
+def credential_checks(environment: Mapping[str, str]) -> list[Check]:
+    """The credentials that are set, by name."""
+    present = [name for name in _KEYS if environment.get(name, "").strip()]
+    if present:
+        return [Check(name, State.OK, "is set") for name in present]
+    return [Check("credentials", State.ABSENT, "none are set; the local runtime needs none")]
+
+
+def remote_check(settings: Settings, *, online: bool) -> Check:
+    """Whether the sandbox service answers, and takes the credentials."""
+    if settings.credentials is None:
+        return Check("sandbox service", State.ABSENT, "no credentials for it", "set CWSANDBOX_API_KEY to use it")
+    if not online:
+        return Check("sandbox service", State.SKIPPED, f"not asked; {settings.credentials} is set", _ONLINE_HINT)
+    failure = _within(_TIMEOUT_SECONDS, lambda: _list_nothing(settings))
+    if failure is None:
+        return Check("sandbox service", State.OK, f"answers, and takes {settings.credentials}")
+    message = failure.message
+    for secret in settings.secrets:
+        # Error texts come from elsewhere: whatever they quote, it is not a key.
+        message = message.replace(secret, "…")
+    return Check("sandbox service", State.FAILED, message, failure.hint or _NETWORK_HINT)
+
+
+def hub_check(environment: Mapping[str, str], *, online: bool) -> Check:
+    """Whether the dataset hub answers, and what its cache has."""
+    address = environment.get("HF_ENDPOINT", "").strip() or _HUB
+    cached = _cached_datasets(environment)
+    kept = f"{cached} datasets in its cache" if cached != 1 else "1 dataset in its cache"
+    if environment.get("HF_HUB_OFFLINE", "").strip().lower() in _TRUE:
+        return Check("dataset hub", State.SKIPPED, f"HF_HUB_OFFLINE is set; {kept}")
+    if not online:
+        return Check("dataset hub", State.SKIPPED, f"not asked; {kept}", _ONLINE_HINT)
+    # The rest of an address may hold a token.
+    place = urlsplit(address).hostname or "the hub"
+    if hub_answers(address, PROBE_SECONDS):
+        return Check("dataset hub", State.OK, f"{place} answers; {kept}")
+    return Check("dataset hub", State.FAILED, f"{place} does not answer; {kept}", "use a local file: --problems FILE")
+
+
+def wandb_check(environment: Mapping[str, str]) -> Check:
+    """Whether Weights & Biases can be used."""
+    try:
+        installed = metadata.version("wandb")
+    except metadata.PackageNotFoundError:
+        return Check("Weights & Biases", State.ABSENT, "wandb is not installed", "pip install wandb")
+    key = _wandb_key(environment)
+    if key is None:
+        return Check(
+            "Weights & Biases", State.ABSENT, f"wandb {installed}, no key", "wandb login, or WANDB_MODE=offline"
+        )
+    mode = environment.get("WANDB_MODE", "").strip()
+    return Check("Weights & Biases", State.OK, f"wandb {installed}, key in {key}" + (f", mode {mode}" if mode else ""))
+
+
+def _list_nothing(settings: Settings) -> None:
+    """Asks the sandbox service for the sandboxes with a tag that none has.
+
+    Raises:
+        SandrlError: If it does not answer, or refuses.
+    """
+    from sandrl.sandboxes import find_connection
+    from sandrl.sandboxes.fleet import Fleet
+
+    connection = find_connection(settings, runtime=RuntimeKind.REMOTE)
+    if connection is not None:
+        Fleet(connection).list(tags=["sandrl-doctor"])
+
+
+def _within(seconds: float, ask: Callable[[], None]) -> SandrlError | None:
+    """Why a question could not be asked in time, or None."""
+    answers: SimpleQueue[SandrlError | None] = SimpleQueue()
+
+    def run() -> None:
+        try:
+            ask()
+        except SandrlError as error:
+            answers.put(error)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the service cannot be used, and this says why
+            answers.put(SandrlError(f"{type(error).__name__}: {error}"))
+        else:
+            answers.put(None)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return answers.get(timeout=seconds)
+    except Empty:
+        return SandrlError(f"did not answer within {seconds:g} s")
+
+
+def _cached_datasets(environment: Mapping[str, str]) -> int:
+    home = environment.get("HF_HOME") or Path(
+        environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME") or "/nonexistent", ".cache"), "huggingface"
+    )
+    folder = Path(environment.get("HF_HUB_CACHE") or Path(home, "hub"))
+    try:
+        return sum(1 for path in folder.iterdir() if path.name.startswith("datasets--"))
+    except OSError:
+        return 0
+
+
+def _wandb_key(environment: Mapping[str, str]) -> str | None:
+    if environment.get("WANDB_API_KEY", "").strip():
+        return "WANDB_API_KEY"
+    netrc = Path(environment.get("NETRC") or Path(environment.get("HOME") or "/nonexistent", ".netrc"))
+    try:
+        words = netrc.read_text(encoding="utf-8", errors="replace").split()
+    except OSError:
+        return None
+    return str(netrc) if "api.wandb.ai" in words else None

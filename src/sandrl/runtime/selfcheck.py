@@ -1,0 +1,250 @@
+"""Whether this kernel really isolates: every property of the local runtime, tried in sandboxes booted for it.
+
+The design decision: nothing is read off versions or settings, and no daemon is started or asked. The launcher that
+it would choose boots sandboxes in this process, code in them tries to get out, and what it reached is compared with
+what it may reach. Everything lies in a temporary directory that is gone afterwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import secrets
+import socket
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from sandrl.errors import RuntimeUnavailableError
+from sandrl.runtime.guest import probe
+from sandrl.runtime.host.choice import Choice, choose_launcher
+from sandrl.runtime.host.images import find_images
+from sandrl.runtime.host.launcher import BootRequest, LaunchError
+from sandrl.runtime.host.process import Exit
+from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
+
+_PROBE = Path(probe.__file__).read_text(encoding="utf-8")
+_TIMEOUT_SECONDS = 15.0
+_MIB = 1 << 20
+_MEMORY_BYTES = 128 * _MIB
+_DISK_BYTES = 8 * _MIB
+_PROCESSES = 32
+_NO_CAPABILITY = "0000000000000000"
+
+# Who runs the check is told of failures in its result, and not by the last-resort handler on standard error.
+logging.getLogger("sandrl.runtime").addHandler(logging.NullHandler())
+
+Facts: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One thing a sandbox promises.
+
+    Attributes:
+        name: A few words.
+        holds: Whether it was so when it was tried.
+        detail: What was tried and seen, in one line.
+    """
+
+    name: str
+    holds: bool
+    detail: str
+
+
+Attempt: TypeAlias = Callable[[Choice, Path], Awaitable[Sequence[Property]]]
+
+
+@dataclass(frozen=True, slots=True)
+class SelfCheck:
+    """How this machine isolates, and whether it does.
+
+    Attributes:
+        launcher: `native` or `bubblewrap`.
+        detail: How it was chosen, in a sentence.
+        image: The image of the sandboxes.
+        properties: What was tried.
+    """
+
+    launcher: str
+    detail: str
+    image: str
+    properties: tuple[Property, ...]
+
+
+def check_isolation() -> SelfCheck:
+    """Boots sandboxes and tries to get out of them; takes a second or two.
+
+    Raises:
+        RuntimeUnavailableError: If no sandbox can be booted here, with the way out.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="sandrl-doctor-") as folder, _complaints(Path(folder, "stderr")):
+            return asyncio.run(_check(Path(folder)))
+    except OSError as error:
+        raise RuntimeUnavailableError(
+            f"the check needs a directory for a moment: {error.strerror}", hint="set TMPDIR to one of your own"
+        ) from error
+
+
+async def _check(folder: Path) -> SelfCheck:
+    overlays = folder / "overlays"
+    overlays.mkdir(mode=0o755)
+    choice = await choose_launcher(find_images()[:1], folder, overlays)
+    try:
+        groups = await asyncio.gather(*(_tried(name, attempt, choice, folder) for name, attempt in _ATTEMPTS.items()))
+    finally:
+        await choice.launcher.close()
+    properties = tuple(each for group in groups for each in group)
+    return SelfCheck(choice.launcher.name, choice.detail, choice.images[0].reference, properties)
+
+
+async def _tried(name: str, attempt: Attempt, choice: Choice, folder: Path) -> Sequence[Property]:
+    try:
+        return await asyncio.wait_for(attempt(choice, folder), _TIMEOUT_SECONDS)
+    except (LaunchError, StartError, SandboxGoneError, TimeoutError, ValueError, KeyError) as error:
+        # Also an answer that is none: what cannot be tried is not known to hold.
+        return [Property(name, False, f"could not be tried: {str(error) or type(error).__name__}")]
+
+
+async def _reach(choice: Choice, folder: Path) -> Sequence[Property]:
+    secret = folder / "secret"
+    secret.write_text("of the host", encoding="utf-8")
+    hidden = [str(secret), str(folder), "/var/lib", "/etc/shadow"]
+    with contextlib.suppress(OSError, RuntimeError):
+        # What is in the home: the directory itself may have a namesake inside.
+        hidden += [str(path) for path in islice(Path.home().iterdir(), 3) if Path.home() != Path("/")]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        facts = await _run(choice, BootRequest(choice.images[0].name), "reach", ":".join(hidden), str(port))
+    return list(_judge_reach(facts))
+
+
+def _judge_reach(facts: Facts) -> Iterator[Property]:
+    shared = [name for name, link in facts["namespaces"].items() if link == os.readlink(f"/proc/self/ns/{name}")]
+    yield _property("own namespaces", shared, ", ".join(facts["namespaces"]), "shared with the host")
+    yield _property("no host files", facts["visible"], "home, state and secrets do not exist inside", "visible")
+    yield _property("read-only system", facts["written"], "/usr, /etc, /lib, /dev cannot be written", "writable")
+    yield _property("own /tmp and /workspace", facts["unwritable"], "can be written", "not writable")
+    pids = facts["pids"]
+    others = [] if pids[:1] == [1] and len(pids) <= 3 else [f"{len(pids)} processes are visible"]
+    others += [] if facts["process_1"] else ["process 1 can be read"]
+    yield _property("no other processes", others, f"{len(pids)} inside, process 1 cannot be read")
+    ways = [name for name in facts["interfaces"] if name != "lo"]
+    ways += [name for name, key in (("outside", "outside"), ("the host's ports", "host_port")) if facts[key] is None]
+    yield _property("no network", ways, f"loopback alone; outside: {facts['outside']}", "reachable")
+    rights = ["capabilities"] if set(facts["capabilities"]) != {_NO_CAPABILITY} else []
+    rights += [] if facts["no_new_privs"] == "1" else ["new privileges"]
+    rights += ["user 0"] if facts["uid"] == 0 else []
+    yield _property("no privileges", rights, f"user {facts['uid']}, no capability, no_new_privs", "there")
+    calls = [f"{name} is allowed" for name, refusal in facts["calls"].items() if refusal is None]
+    calls += [] if facts["seccomp"] == "2" else ["there is no seccomp filter"]
+    yield _property("refused system calls", calls, ", ".join(facts["calls"]))
+    leaked = sorted(set(facts["environment"]) - {"PATH", "LD_LIBRARY_PATH", "LC_CTYPE"})
+    yield _property("no host environment", leaked, "no variable of this process is inside", "inside")
+
+
+async def _memory(choice: Choice, _folder: Path) -> Sequence[Property]:
+    request = BootRequest(choice.images[0].name, memory_bytes=_MEMORY_BYTES)
+    facts = await _run(choice, request, "memory", str(_MEMORY_BYTES))
+    over = ["one process got more"] if facts["alone"] is not None else []
+    over += [] if facts["killed"] else ["several processes got more together"]
+    detail = f"limit {_MEMORY_BYTES // _MIB} MiB: allocation failed, a family of processes was killed"
+    return [_property("memory limit", over, detail)]
+
+
+async def _processes(choice: Choice, _folder: Path) -> Sequence[Property]:
+    facts = await _run(choice, BootRequest(choice.images[0].name, processes=_PROCESSES), "processes")
+    holds = facts["refusal"] == "EAGAIN" and facts["started"] < _PROCESSES
+    return [Property("process limit", holds, f"limit {_PROCESSES}: {facts['started']} more started")]
+
+
+async def _disk(choice: Choice, _folder: Path) -> Sequence[Property]:
+    facts = await _run(choice, BootRequest(choice.images[0].name, disk_bytes=_DISK_BYTES), "disk")
+    holds = facts["refusal"] == "ENOSPC" and facts["written"] <= _DISK_BYTES
+    detail = f"limit {_DISK_BYTES // _MIB} MiB: {facts['written'] // _MIB} MiB written"
+    return [Property("disk limit", holds, detail)]
+
+
+async def _survivors(choice: Choice, _folder: Path) -> Sequence[Property]:
+    """A program that left its parent and its session dies with its sandbox at the latest."""
+    marker = f"3600.{secrets.randbelow(10**9):09}"
+    sandbox = await HostSandbox.boot(choice.launcher, BootRequest(choice.images[0].name))
+    try:
+        script = f"setsid setsid sleep {marker} </dev/null >/dev/null 2>&1 &"
+        _, process = await sandbox.start(["sh", "-c", script], {"PATH": "/usr/local/bin:/usr/bin:/bin"})
+        process.close_stdin()
+        appeared = await _until(lambda: _is_running(marker))
+    finally:
+        await sandbox.destroy()
+    if not appeared:
+        return [Property("no survivors", False, "could not be tried: the program that should survive never ran")]
+    gone = await _until(lambda: not _is_running(marker))
+    return [Property("no survivors", gone, "a program that left its session died with its sandbox")]
+
+
+_ATTEMPTS: dict[str, Attempt] = {
+    "what is in reach": _reach,
+    "memory limit": _memory,
+    "process limit": _processes,
+    "disk limit": _disk,
+    "no survivors": _survivors,
+}
+
+
+async def _run(choice: Choice, request: BootRequest, *words: str) -> Facts:
+    sandbox = await HostSandbox.boot(choice.launcher, request)
+    try:
+        environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **choice.images[0].environment}
+        argv = ["python", "-c", _PROBE, *words]
+        _, process = await sandbox.start(argv, environment, directory="/workspace", merge_output=True)
+        process.close_stdin()
+        output = b""
+        while not isinstance(chunk := await process.next_output(), Exit):
+            output += chunk[1]
+    finally:
+        await sandbox.destroy()
+    try:
+        facts = json.loads(output)
+    except ValueError:
+        raise ValueError(" ".join(output.decode(errors="replace").split())[-200:] or "no answer") from None
+    if not isinstance(facts, dict):
+        raise ValueError("the answer is no object")
+    return facts
+
+
+def _property(name: str, exceptions: Sequence[str], detail: str, complaint: str = "") -> Property:
+    """A property that holds if there are no exceptions from it."""
+    return Property(name, not exceptions, f"{', '.join(exceptions)} {complaint}".rstrip() if exceptions else detail)
+
+
+async def _until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(0.02)
+    return True
+
+
+def _is_running(marker: str) -> bool:
+    needle = f"sleep\0{marker}\0".encode()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if path.read_bytes() == needle:
+                return True
+    return False
+
+
+@contextlib.contextmanager
+def _complaints(path: Path) -> Iterator[None]:
+    """Takes what launchers write to standard error, which says less than their errors and would be in the way."""
+    with path.open("w", encoding="utf-8") as file, contextlib.redirect_stderr(file):
+        yield

@@ -1,0 +1,302 @@
+"""`sandrl doctor`: on machines that can do everything, and on those that lack something."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandrl.doctor.machine import gpu_check
+from sandrl.doctor.packages import extra_checks
+from sandrl.doctor.services import hub_check, wandb_check
+from sandrl.runtime import daemon
+from sandrl.settings import can_be_private, load_settings
+from tests.cli.conftest import SANDRL, Run
+from tests.support.terminal import run_on_terminal
+
+PROPERTIES = {
+    *("own namespaces", "no host files", "read-only system", "own /tmp and /workspace", "no other processes"),
+    *("no network", "no privileges", "refused system calls", "no host environment"),
+    *("memory limit", "process limit", "disk limit", "no survivors"),
+}
+UNNEEDED = ("__pycache__", "mypy*", "grpc", "uv*", "ruff*", "hypothesis", "cryptography", "pip", "setuptools", "google")
+NOWHERE = "http://127.0.0.1:1"
+
+
+def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def states(found: dict[str, Any], section: str) -> dict[str, str]:
+    return {check["name"]: check["state"] for check in found[section]}
+
+
+def test_every_property_holds_here_and_nothing_is_left_behind(sandrl: Run, tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    state = tmp_path / "state"
+    done = sandrl("doctor", "--json", TMPDIR=str(tmp_path / "tmp"), SANDRL_STATE_DIR=str(state))
+    assert done.returncode == 0, done.stderr
+    found = document(done)
+    assert (found["ok"], found["problem"]) == (True, None)
+    isolation = states(found, "isolation")
+    assert set(isolation) == PROPERTIES | {"sandbox"}
+    assert set(isolation.values()) == {"ok"}, done.stdout
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert not state.exists(), "neither a daemon nor its directory"
+
+
+def test_the_screen_says_the_same_in_lines(sandrl: Run) -> None:
+    done = sandrl("doctor")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert len(lines) <= 50
+    for name in PROPERTIES:
+        assert any(line.startswith(f"  ok     {name} ") for line in lines), name
+    assert lines[0].startswith("versions: sandrl ")
+    assert any("pip install 'sandrl[grpo]'" in line for line in lines)
+    assert lines[-1] == "Completions can be scored here."
+
+
+def test_lines_are_broken_where_the_terminal_ends() -> None:
+    shown = run_on_terminal([*SANDRL, "doctor"], columns=40)
+    assert shown.exit_code == 0
+    assert max(map(len, shown.plain.splitlines())) <= 40
+
+
+def test_without_a_home_it_works(sandrl: Run) -> None:
+    assert sandrl("doctor", HOME="/nonexistent").returncode == 0
+
+
+def test_keys_are_told_by_name_and_never_by_value(sandrl: Run) -> None:
+    secret = "s3cret-of-the-user"
+    done = sandrl("doctor", "--json", CWSANDBOX_API_KEY=secret, WANDB_API_KEY=secret, HF_TOKEN=secret)
+    found = document(done)
+    assert secret not in done.stdout + done.stderr
+    assert {"CWSANDBOX_API_KEY", "WANDB_API_KEY", "HF_TOKEN"} <= set(states(found, "services"))
+    assert found["runtime"][0]["detail"] == "remote: CWSANDBOX_API_KEY is set"
+    assert states(found, "services")["sandbox service"] == "skipped"
+
+
+def test_a_state_directory_that_cannot_be_used_is_the_problem(sandrl: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = sandrl("doctor", SANDRL_STATE_DIR=str(tmp_path / "file"))
+    assert done.returncode == 1
+    assert f"completions cannot be scored here: state directory: {tmp_path / 'file'}" in done.stderr
+    assert "hint: set SANDRL_STATE_DIR" in done.stderr
+    assert can_be_private(tmp_path / "file" / "below") == "cannot be made"
+    assert can_be_private(tmp_path / "new" / "below") is None
+
+
+def test_where_no_way_of_isolating_works_that_is_the_problem(sandrl: Run) -> None:
+    done = sandrl("doctor", "--json", SANDRL_RUNTIME_ISOLATION="none-of-them")
+    assert done.returncode == 1
+    assert document(done)["problem"]["hint"] == "unset SANDRL_RUNTIME_ISOLATION"
+    assert "cannot isolate code" in done.stderr
+    remote = sandrl("doctor", SANDRL_RUNTIME_ISOLATION="none-of-them", CWSANDBOX_API_KEY="a-key")
+    assert remote.returncode == 0, "remotely this machine need not isolate"
+
+
+def test_a_kernel_without_user_namespaces_is_the_problem_with_its_way_out(tmp_path: Path) -> None:
+    without = 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"'
+    trial = subprocess.run(["unshare", "-Ur", "sh", "-c", without, "sh", "true"], capture_output=True, check=False)
+    if trial.returncode != 0:
+        pytest.skip("no user namespace to take user namespaces away in")
+    # A namespace of this user's alone: nothing changes for the machine.
+    command = ["unshare", "-Ur", "sh", "-c", without, "sh", *SANDRL, "doctor"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "this machine cannot isolate code (native: " in done.stderr
+    assert "hint: sudo sysctl user.max_user_namespaces" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_address_without_credentials_is_the_problem(sandrl: Run) -> None:
+    done = sandrl("doctor", CWSANDBOX_BASE_URL=NOWHERE)
+    assert done.returncode == 1
+    assert "CWSANDBOX_BASE_URL is set, but no credentials are" in done.stderr
+
+
+def test_online_the_services_are_asked(sandrl: Run) -> None:
+    endpoint = daemon.ensure_running(load_settings().state_dir)
+    service = {"CWSANDBOX_BASE_URL": endpoint.base_url, "CWSANDBOX_API_KEY": endpoint.token, "HF_ENDPOINT": NOWHERE}
+    done = sandrl("doctor", "--online", "--json", **service)
+    assert done.returncode == 0, "the hub is not needed to score completions"
+    found = states(document(done), "services")
+    assert (found["sandbox service"], found["dataset hub"]) == ("ok", "failed")
+    assert endpoint.token not in done.stdout
+    for wrong in ({"CWSANDBOX_API_KEY": "wrong-key"}, {"CWSANDBOX_BASE_URL": NOWHERE}):
+        refused = sandrl("doctor", "--online", **(service | wrong))
+        assert refused.returncode == 1
+        assert "completions cannot be scored here: sandbox service: " in refused.stderr
+        assert "hint: " in refused.stderr
+        assert "wrong-key" not in refused.stdout + refused.stderr
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def hub() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_the_hub_and_its_cache_are_told_apart(hub: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    (tmp_path / "hf" / "hub" / "datasets--google--mbpp").mkdir(parents=True)
+    cache = {"HF_HOME": str(tmp_path / "hf")}
+    kept = "1 dataset in its cache"
+    for online, environment, state, detail in (
+        (True, {"HF_ENDPOINT": hub}, "ok", f"127.0.0.1 answers; {kept}"),
+        (False, {"HF_ENDPOINT": "http://user:s3cret@hub"}, "skipped", f"not asked; {kept}"),
+        (True, {"HF_ENDPOINT": "http://user:s3cret@127.0.0.1:1"}, "failed", f"127.0.0.1 does not answer; {kept}"),
+        (True, {"HF_HUB_OFFLINE": "1"}, "skipped", f"HF_HUB_OFFLINE is set; {kept}"),
+    ):
+        check = hub_check(cache | environment, online=online)
+        assert (check.state, check.detail) == (state, detail)
+
+
+def test_a_key_of_wandb_is_told_by_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(tmp_path / "packages", "wandb", "0.31.0")
+    monkeypatch.syspath_prepend(tmp_path / "packages")
+    (tmp_path / ".netrc").write_text("machine api.wandb.ai login user password s3cret")
+    assert wandb_check({}).detail == "wandb 0.31.0, no key"
+    assert wandb_check({"WANDB_API_KEY": "s3cret"}).detail == "wandb 0.31.0, key in WANDB_API_KEY"
+    assert wandb_check({"HOME": str(tmp_path)}).detail == f"wandb 0.31.0, key in {tmp_path / '.netrc'}"
+
+
+def installed(folder: Path, name: str, version: str) -> None:
+    place = folder / f"{name}-{version}.dist-info"
+    place.mkdir(parents=True)
+    (place / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+
+
+@pytest.mark.parametrize(
+    ("version", "state", "detail"),
+    [
+        ("4.9.1", "ok", "datasets 4.9.1"),
+        ("1.0", "absent", "other version: datasets 1.0 (needs <6,>=4.8)"),
+        (None, "absent", "not installed: datasets"),
+    ],
+)
+def test_an_extra_is_installed_or_there_is_a_line_that_does_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str | None, state: str, detail: str
+) -> None:
+    if version is not None:
+        installed(tmp_path / "packages", "datasets", version)
+        monkeypatch.syspath_prepend(tmp_path / "packages")
+    found = {check.name: check for check in extra_checks()}
+    assert {"art-local", "art-tinker", "grpo", "hub", "unsloth", "vllm"} == set(found)
+    assert (found["hub"].state, found["hub"].detail) == (state, detail)
+    assert found["hub"].hint == (None if state == "ok" else "pip install 'sandrl[hub]'")
+
+
+def test_the_extras_of_an_extra_s_packages_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, version in (("openpipe_art", "0.5.18"), ("openai", "2.20"), ("pyarrow", "25.0")):
+        installed(tmp_path / "packages", name, version)
+    [art] = (tmp_path / "packages").glob("openpipe_art-*/METADATA")
+    with art.open("a") as file:
+        file.write("Provides-Extra: tinker\nRequires-Dist: tinker<0.19; extra == 'tinker'\n")
+    monkeypatch.syspath_prepend(tmp_path / "packages")
+    [tinker] = [check for check in extra_checks() if check.name == "art-tinker"]
+    assert tinker.detail == "not installed: tinker"
+
+
+def test_a_version_that_does_not_fit_is_the_problem(sandrl: Run, tmp_path: Path) -> None:
+    installed(tmp_path / "packages", "cwsandbox", "9.0")
+    done = sandrl("doctor", PYTHONPATH=str(tmp_path / "packages"))
+    assert done.returncode == 1
+    assert "cwsandbox: 9.0, but sandrl needs" in done.stderr
+    assert "hint: pip install 'cwsandbox" in done.stderr
+
+
+def test_a_gpu_is_told_by_its_driver_or_else_by_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "gpus" / "0000:01:00.0").mkdir(parents=True)
+    (tmp_path / "gpus" / "0000:01:00.0" / "information").write_text("Model: \t\t NVIDIA A100\nIRQ: 1\n")
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\nfor i in 1 2; do echo 'NVIDIA H200, 143771 MiB, 570.1'; done\n")
+    program.chmod(0o755)
+    assert gpu_check(tmp_path / "gpus").detail == "2 × NVIDIA H200, 143771 MiB, 570.1"
+    program.write_text("#!/bin/sh\necho 'Failed to initialize NVML'; exit 9\n")
+    assert gpu_check(tmp_path / "gpus").detail == "1 × NVIDIA A100"
+    assert gpu_check(tmp_path / "missing").state == "absent"
+
+
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_in_the_middle_leaves_nothing_behind(tmp_path: Path, number: int, exit_code: int) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(
+        [*SANDRL, "doctor"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.glob("sandrl-doctor-*/template")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == exit_code, stderr
+    assert "Traceback" not in stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_looking_loads_nothing_heavy(tmp_path: Path) -> None:
+    program = (
+        "import sys; from sandrl.cli.app import main; assert main(['doctor']) == 0; "
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert loaded & {"torch", "trl", "datasets", "wandb", "huggingface_hub", "cwsandbox", "grpc", "openai"} == set()
+
+
+def test_another_user_without_a_home_can_ask(tmp_path: Path) -> None:
+    system = "/usr/bin/python3"
+    wanted = f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
+    if os.getuid() != 0 or subprocess.run([system, "-c", wanted], check=False).returncode != 0:
+        pytest.skip("needs root, and a system interpreter of the version of this one")
+    import pydantic
+
+    import sandrl
+
+    place = Path("/tmp") / f"sandrl-doctor-test-{os.getpid()}"
+    try:
+        for name, source in (("src", Path(sandrl.__file__).parent), ("site", Path(pydantic.__file__).parents[1])):
+            target = place / name / ("sandrl" if name == "src" else "")
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns(*UNNEEDED))
+        subprocess.run(["chmod", "-R", "a+rX", str(place)], check=True)
+        done = subprocess.run(
+            [system, "-m", "sandrl", "doctor"],
+            env={"PATH": os.defpath, "HOME": "/nonexistent", "PYTHONPATH": f"{place}/src:{place}/site"},
+            capture_output=True,
+            text=True,
+            cwd="/",
+            user=65534,
+            group=65534,
+            extra_groups=[],
+            timeout=60,
+            check=False,
+        )
+    finally:
+        shutil.rmtree(place)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "FAILED" not in done.stdout
