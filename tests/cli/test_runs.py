@@ -159,6 +159,14 @@ def test_a_pattern_that_is_none_is_refused(sandrl: Run, run: Path) -> None:
     assert "is no regular expression" in done.stderr
 
 
+def test_a_report_is_one_file_and_its_place_is_printed(sandrl: Run, run: Path, tmp_path: Path) -> None:
+    done = sandrl("runs", "report")
+    assert (done.returncode, done.stdout) == (0, f"{run / 'report.html'}\n")
+    assert (run / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert sandrl("runs", "report", "sample", "--out", "elsewhere.html").stdout == f"{tmp_path / 'elsewhere.html'}\n"
+    assert sandrl("runs", "report", "--out", "no/such/place.html").returncode == 3
+
+
 def test_removing_asks_and_without_a_terminal_names_the_command(sandrl: Run, run: Path) -> None:
     done = sandrl("runs", "rm", "sample")
     assert done.returncode == 2

@@ -25,7 +25,10 @@ def trajectory(index: int = 0, **fields: Any) -> TrajectoryRow:
 
 def failed(index: int, status: str = "failed", **fields: Any) -> TrajectoryRow:
     """A completion that did not pass."""
-    return trajectory(index, **{"reward": 0.0, "status": status, "passed": 0, "detail": f"why {index}", **fields})
+    ran = {"code": None, "sandboxes": 0, "sandbox_id": None, "trust": None} if status == "no_code" else {}
+    return trajectory(
+        index, **{"reward": 0.0, "status": status, "passed": 0, "detail": f"why {index}", **ran, **fields}
+    )
 
 
 def event_of(row: TrajectoryRow) -> CompletionFinished:
@@ -61,7 +64,10 @@ def write_run(
         runs_dir, command=command, job_id=JOB, name=name, state_dir=load_settings().state_dir, options={"timeout": 10}
     ) as writer:
         recorder = MetricsRecorder(writer)
+        ledger = writer.ledger()
         for row in rows:
+            for number in range(row.sandboxes):
+                ledger.intend(f"{row.index}.{number}", ["rl-training", JOB])
             writer.write_trajectory(row)
         if outcome is not None:
             for step in sorted({row.step or 0 for row in rows}):

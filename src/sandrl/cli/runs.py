@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from sandrl.runs import Rows, RunOverview, RunReader
 
-app = typer.Typer(name="runs", help="Runs on disk: ls, show, rm.", no_args_is_help=True)
+app = typer.Typer(name="runs", help="Runs on disk: ls, show, report, rm.", no_args_is_help=True)
 
 _RUN = "Name, path or job id of the run."
 RunArgument = Annotated[
@@ -92,6 +92,29 @@ def show(
     if not chosen:
         why = "the run has none yet" if not read.rows else f"none of {len(read.rows)} is like that"
         typer.echo(f"No trajectory to show: {why}.", err=True)
+
+
+@app.command("report")
+def report(
+    run: RunArgument = LATEST,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="FILE", help="Where to; default: report.html in the run directory.")
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    runs_dir: RunsDirOption = None,
+) -> None:
+    """Write a run as one HTML file that needs no network: curves, groups, every trajectory."""
+    from sandrl.runs.report import write_report
+
+    reader, _ = open_run(run, runs_dir)
+    tell_damage(reader.trajectories())
+    path = write_report(reader, _directory(out)).absolute()
+    typer.echo(path)
+    if open_:
+        import webbrowser
+
+        if not webbrowser.open(path.as_uri()):
+            typer.echo("note: no browser was found to open it", err=True)
 
 
 @app.command("rm")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from pydantic import TypeAdapter, ValidationError
@@ -77,6 +78,14 @@ def logged_executions(rows: Iterable[LogRow]) -> tuple[events.ExecutionFinished,
             except ValidationError:
                 continue
     return tuple(executions)
+
+
+def executions_by_step(rows: Iterable[LogRow]) -> dict[int, list[events.ExecutionFinished]]:
+    """The executions in a log by their step; those outside of training count as step 0."""
+    steps: defaultdict[int, list[events.ExecutionFinished]] = defaultdict(list)
+    for row in rows:
+        steps[row.step or 0] += logged_executions([row])
+    return steps
 
 
 def _level(event: events.Event) -> LogLevel:

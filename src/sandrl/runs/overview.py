@@ -16,7 +16,8 @@ from pathlib import Path
 from sandrl.errors import InputError
 from sandrl.runs.config import Outcome, RunConfig
 from sandrl.runs.index import RunEntry
-from sandrl.runs.measures import Values, completion_metrics
+from sandrl.runs.log import executions_by_step
+from sandrl.runs.measures import Values, completion_metrics, execution_metrics
 from sandrl.runs.reader import RunReader
 from sandrl.runs.rows import MetricsRow
 
@@ -121,15 +122,16 @@ def step_rows(reader: RunReader) -> tuple[MetricsRow, ...]:
 
 
 def counted_rows(reader: RunReader) -> tuple[MetricsRow, ...]:
-    """Metrics of each step as they follow from its completions alone."""
+    """Metrics of each step as they follow from its completions, and from the executions in the log."""
     steps: dict[int, list[int]] = {}
     rows = reader.trajectories().rows
     for position, row in enumerate(rows):
         steps.setdefault(row.step or 0, []).append(position)
     counted = []
+    executions = executions_by_step(reader.log().rows)
     for step, positions in sorted(steps.items()):
         own = [rows[position] for position in positions]
-        values: Values = completion_metrics(own)
+        values: Values = {**completion_metrics(own), **(execution_metrics(executions.get(step, [])))}
         counted.append(MetricsRow(job_id=own[0].job_id, step=step, attempt=own[0].attempt, metrics=values))
     return tuple(counted)
 

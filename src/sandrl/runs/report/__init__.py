@@ -1,0 +1,11 @@
+"""The report of a run: one HTML file that needs no network, no server and no other file.
+
+The design decision: what a model wrote never becomes markup. All data lies in the page compressed and base64-encoded,
+where no text can end the element it is in, and the page's own code puts it on the screen as text and nothing else. A
+content policy with the hashes of that code forbids every other script and every connection.
+"""
+
+from sandrl.runs.report.document import report_document
+from sandrl.runs.report.page import report_page, write_report
+
+__all__ = ["report_document", "report_page", "write_report"]

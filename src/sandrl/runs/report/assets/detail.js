@@ -1,0 +1,33 @@
+// One trajectory, all of it.
+function showDetail(row) {
+  const facts = [];
+  if (row.step !== undefined && row.step !== null) facts.push(`step ${row.step}`);
+  facts.push(`trust ${row.trust || '–'}`, `${row.passed || 0}/${row.total || 0} checks`, formatted(row.duration_seconds, 'seconds'));
+  for (const [part, seconds] of Object.entries(row.timing || {})) facts.push(`${part} ${formatted(seconds, 'seconds')}`);
+  for (const [part, count] of Object.entries(row.tokens || {})) facts.push(`${part} ${count} tokens`);
+  for (const [name, value] of Object.entries(row.components || {})) facts.push(`${name} ${value >= 0 ? '+' : ''}${formatted(value)}`);
+  if (row.cached) facts.push('verdict of an identical completion');
+  for (const name of ['retries', 'reruns', 'canaries']) if (row[name]) facts.push(`${row[name]} ${name}`);
+  if (row.sandbox_id) facts.push(`sandbox ${row.sandbox_id}`);
+  const parts = [
+    element('h3', {}, row.task_id),
+    element('p', {class: 'muted'}, `${row.index}: ${row.id}`),
+    element('p', {}, element('span', {class: 'badge ' + kindOf(row)}, row.status), row.reward === null ? ' no reward' : ` reward ${formatted(row.reward)}`),
+    element('p', {class: 'muted'}, facts.join(' · ')),
+  ];
+  if (row.detail) parts.push(element('h4', {}, 'Verdict'), element('p', {class: 'verdict'}, row.detail));
+  if ((row.failures || []).length) parts.push(element('h4', {}, 'Sandbox failures'), element('pre', {tabindex: '0'}, row.failures.join('\n')));
+  for (const message of row.messages || []) {
+    const title = message.name ? `${message.role}: ${message.name}` : message.role;
+    if (message.content || !(message.tool_calls || []).length) parts.push(element('h4', {}, title), element('pre', {tabindex: '0'}, message.content || ''));
+    for (const call of message.tool_calls || []) parts.push(element('h4', {}, `${message.role} calls ${call.name}`), highlighted(call.arguments || ''));
+  }
+  if (row.code !== undefined) parts.push(element('h4', {}, 'Code'), highlighted(row.code));
+  if (row.completion !== undefined && row.completion !== row.code && !(row.messages || []).length) {
+    parts.push(element('h4', {}, 'Completion'), element('pre', {tabindex: '0'}, row.completion));
+  }
+  for (const name of ['stdout', 'stderr']) if (row[name]) parts.push(element('h4', {}, name), element('pre', {tabindex: '0'}, row[name]));
+  if (row.truncated) parts.push(element('p', {class: 'muted'}, 'It printed more than was kept.'));
+  byId('detail').replaceChildren(...parts);
+  byId('detail').scrollTop = 0;
+}
