@@ -216,7 +216,7 @@ class Batch:
         else:
             self._doubted[attempt.problem] = [(attempt, verdict)]
             attempt.canaries += 1
-            execution = self._judge.prepare_trial(attempt.problem, self._options.limits)
+            execution = self._judge.prepare_trial(attempt.problem, verdict, self._options.limits)
             launch = self._job.launch(execution.command, tags=(CANARY_TAG, f"problem-{attempt.problem.task_id}"))
             self._trials[launch] = (attempt.problem, execution)
 

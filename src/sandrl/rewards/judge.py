@@ -80,7 +80,7 @@ class Review(Enum):
     AGAIN = auto()
     """Prepare and run it once more: the judge now judges the problem another way."""
     TRY_REFERENCE = auto()
-    """Run the problem's reference first: the way of judging may be what failed."""
+    """Run a program known to be good first: the way of judging, or the problem, may be what failed."""
 
 
 class Judge(Protocol):
@@ -111,12 +111,12 @@ class Judge(Protocol):
         """The verdict that counts, or what to do before there is one."""
         ...
 
-    def prepare_trial(self, problem: Problem, limits: Limits) -> Execution:
-        """The command that judges the problem's reference, where `review` asks for it."""
+    def prepare_trial(self, problem: Problem, doubted: Verdict, limits: Limits) -> Execution:
+        """The command that runs a program known to be good, where `review` asks for it about a verdict."""
         ...
 
     def hear_trial(self, problem: Problem, verdict: Verdict) -> None:
-        """Learns what came of the reference."""
+        """Learns what came of it."""
         ...
 
 
@@ -180,7 +180,7 @@ class InProcessJudge:
         """The verdict: there is nothing below one process."""
         return verdict
 
-    def prepare_trial(self, problem: Problem, limits: Limits) -> Execution:
+    def prepare_trial(self, problem: Problem, doubted: Verdict, limits: Limits) -> Execution:
         """The command that judges the problem's reference."""
         return self.prepare(problem, problem.reference or "", limits)
 
@@ -262,7 +262,8 @@ class IsolatedJudge(InProcessJudge):
     which runs once, when the first completion fails, unless the checks are plain calls and comparisons: a reference
     that passes in one process and not in two decides for one, and the trust of the verdicts says so. Nothing that a
     completion does decides it; only where a problem has no reference is a completion believed when its checks hand it
-    what cannot cross.
+    what cannot cross. That a problem's own setup is broken is found out without a completion, in a fresh sandbox: what
+    a completion leaves running could make it look so.
 
     Args:
         with_site_packages: Whether completions can import what is installed in the image.
@@ -275,6 +276,9 @@ class IsolatedJudge(InProcessJudge):
         # Whether the checks of a problem can be kept apart from a completion, as far as that is known.
         self._splits: dict[Problem, bool] = {}
         self._fails_apart: set[Problem] = set()
+        # Whether the setup of a problem fails by itself, and of which problems that is on trial.
+        self._broken: dict[Problem, bool] = {}
+        self._setups_on_trial: set[Problem] = set()
 
     @property
     def version(self) -> str:
@@ -290,6 +294,11 @@ class IsolatedJudge(InProcessJudge):
 
     def review(self, problem: Problem, verdict: Verdict) -> Verdict | Review:
         """The verdict that counts, or what to do before there is one."""
+        if verdict.status is Status.INVALID_PROBLEM:
+            if problem not in self._broken:
+                return Review.TRY_REFERENCE
+            excuse = "it says that its problem is broken, which is not true"
+            return verdict if self._broken[problem] else replace(verdict, status=Status.CRASHED, detail=excuse)
         if problem.kind != "tests" or verdict.trust is not Trust.ISOLATED or verdict.status not in _DOUBTFUL:
             return verdict
         if problem not in self._splits:
@@ -310,14 +319,21 @@ class IsolatedJudge(InProcessJudge):
         detail = "its checks can only be judged in its own process"
         return verdict if is_refusal else replace(verdict, status=Status.NOT_ISOLATED, detail=detail)
 
-    def prepare_trial(self, problem: Problem, limits: Limits) -> Execution:
-        """The command that judges the problem's reference: apart from its checks, or with them once it failed so."""
+    def prepare_trial(self, problem: Problem, doubted: Verdict, limits: Limits) -> Execution:
+        """The command that judges the problem's reference, apart from its checks or with them, or its setup alone."""
+        if doubted.status is Status.INVALID_PROBLEM:
+            self._setups_on_trial.add(problem)
+            return super().prepare(problem, "", limits)
+        self._setups_on_trial.discard(problem)
         mode = TESTS if problem in self._fails_apart else ISOLATED_TESTS
         return self._execution(problem, problem.reference or "", limits, mode)
 
     def hear_trial(self, problem: Problem, verdict: Verdict) -> None:
-        """Learns from the reference whether the problem's checks can be kept apart from a completion."""
-        if verdict.trust is Trust.IN_PROCESS:
+        """Learns whether the problem's setup is broken, or whether its checks can be kept apart from a completion."""
+        if problem in self._setups_on_trial:
+            self._setups_on_trial.remove(problem)
+            self._broken[problem] = verdict.status is Status.INVALID_PROBLEM
+        elif verdict.trust is Trust.IN_PROCESS:
             # One that always fails is no reason to judge in a weaker way.
             self._splits[problem] = not verdict.is_pass
         elif verdict.is_pass or verdict.status not in _DOUBTFUL:

@@ -60,6 +60,7 @@ _PLAIN = (
     ast.cmpop,
 )  # fmt: skip
 _IDENTITY = (ast.Is, ast.IsNot)
+_NOT_PLAIN = frozenset({"eval", "exec", "compile", "__import__", "id", "hash", "vars", "globals", "locals", "iter"})
 
 
 @lru_cache(maxsize=16384)
@@ -74,7 +75,7 @@ def is_plain(test: str) -> bool:
         return False
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     return all(
-        (id(node) in called if isinstance(node, ast.Name) else isinstance(node, _PLAIN))
+        (id(node) in called and node.id not in _NOT_PLAIN if isinstance(node, ast.Name) else isinstance(node, _PLAIN))
         and not isinstance(node, _IDENTITY)
         for node in nodes
     )

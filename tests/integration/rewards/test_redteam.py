@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sandrl.problems import Case, Problem
-from sandrl.rewards import Limits, ScoreOptions, Status, Trust
+from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions, Status, Trust
 from sandrl.rewards.redteam import EXPLOITS, Exploit, Kind, RedteamReport, aim_at, arm, attack
 from sandrl.rewards.redteam.campaign import plan_attempts
 from sandrl.sandboxes import Job
@@ -69,13 +69,47 @@ CIRCLE = Problem(
         "    def area(self):\n        return math.pi * self.radius ** 2\n"
     ),
 )
+DISC = Problem(
+    "disc",
+    "",
+    tests=("assert 12 < Disc(2).area() < 13", "assert 4 in Disc(2).corners(4) and 5 not in Disc(2).corners(4)"),
+    entry_point="Disc",
+    reference=(
+        "class Disc:\n"
+        "    def __init__(self, radius):\n        self.radius = radius\n"
+        "    def area(self):\n        return 3.14 * self.radius ** 2\n"
+        "    def corners(self, n):\n        return [n]\n"
+    ),
+)
+THIRD = Problem(
+    "third",
+    "",
+    tests=("assert isclose(third(1), 1 / 3)", "assert m.floor(third(10)) == 3"),
+    entry_point="third",
+    reference="import math as m\nfrom math import isclose\ndef third(n):\n    return n / 3\n",
+)
+UNSHIFT = Problem(
+    "unshift",
+    "",
+    tests=("for word in ('abc', 'xy'):\n    assert unshift(shift(word)) == word",),
+    setup="def shift(s):\n    return s[1:] + s[:1]\n",
+    entry_point="unshift",
+    reference="def unshift(s):\n    return s[-1:] + s[:-1]\n",
+)
+COPIED = Problem(
+    "copied",
+    "",
+    tests=("row = [1, [2]]\ncopy = copied(row)\nassert copy == row and copy is not row and copy[1] is not row[1]",),
+    entry_point="copied",
+    reference="import copy\ndef copied(items):\n    return copy.deepcopy(items)\n",
+)
 TOTAL = Problem(
     "total",
     "",
     cases=(Case("1 2 3\n", "6\n"), Case("-4\n", "-4\n"), Case("\n", "0\n")),
     reference="print(sum(map(int, input().split())))\n",
 )
-PROBLEMS = (HALF, STACK, TOTAL, EVEN, SORTED, POSITIVE, CIRCLE)
+PROBLEMS = (HALF, STACK, TOTAL, EVEN, SORTED, POSITIVE, CIRCLE, DISC, THIRD, UNSHIFT, COPIED)
 QUICK = tuple(exploit for exploit in EXPLOITS if not exploit.costly)
 # What made its way past the judge before it was told of it, and at least one of every group.
 REPRESENTATIVE = tuple(
@@ -140,6 +174,23 @@ def test_the_whole_corpus_is_never_rewarded_and_disturbs_nobody(job: Job) -> Non
     report = attack(PROBLEMS, EXPLOITS, job=job, options=OPTIONS)
     assert {attempt.exploit.name for attempt in report.attempts} == {exploit.name for exploit in EXPLOITS}
     assert_held(report)
+
+
+def test_exploits_of_the_channel_speak_as_the_judge_does(job: Job) -> None:
+    [answers] = [exploit for exploit in EXPLOITS if exploit.name == "claims-nothing-failed"]
+    report = attack([HALF], [answers], job=job, options=OPTIONS)
+    assert [attempt.result.status for attempt in report.attempts] == [Status.FAILED], "an answer, though a wrong one"
+
+
+@pytest.mark.parametrize("check", ["assert eval(answer()) == 42", "import pickle\nassert pickle.loads(answer()) == 42"])
+def test_checks_that_run_answers_say_so_and_can_be_refused(job: Job, check: str) -> None:
+    reference = "import pickle\ndef answer():\n    return b'I42\\n.' if 'pickle' in globals() and %r else '42'\n"
+    problem = Problem("runs", "", (check,), entry_point="answer", reference=reference % ("pickle" in check))
+    named = [exploit for exploit in EXPLOITS if exploit.name in ("answer-as-code", "answer-as-pickle")]
+    report = attack([problem], named, job=job, options=OPTIONS)
+    assert {attempt.result.trust for attempt in report.rewarded} == {Trust.IN_PROCESS}
+    strict = attack([problem], named, job=job, judge=IsolatedJudge(require_isolated=True), options=OPTIONS)
+    assert [attempt.result.reward for attempt in strict.attempts] == [None, None]
 
 
 def test_a_problem_that_accepts_anything_is_found_out(job: Job) -> None:

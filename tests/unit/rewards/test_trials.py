@@ -24,7 +24,7 @@ def in_process(verdict: Verdict) -> Verdict:
 def trusts(judge: IsolatedJudge) -> list[Trust]:
     """The trust of a completion's verdict and of the reference's, if they ran now."""
     limits = Limits()
-    return [judge.prepare(PROBLEM, "f = 1", limits).trust, judge.prepare_trial(PROBLEM, limits).trust]
+    return [judge.prepare(PROBLEM, "f = 1", limits).trust, judge.prepare_trial(PROBLEM, FAILED, limits).trust]
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,7 @@ def trusts(judge: IsolatedJudge) -> list[Trust]:
         ("assert f(1).x == 1", False),
         ("assert [f(n) for n in (1, 2)] == [1, 2]", False),
         ("try:\n    f()\nexcept ValueError:\n    pass", False),
+        ("assert eval(f(1)) == 1", False),
         ("assert f(", False),
     ],
 )
@@ -116,3 +117,16 @@ def test_where_isolation_is_required_such_a_problem_has_no_reward() -> None:
     assert ruling.status is Status.NOT_ISOLATED
     assert trusts(judge)[0] is Trust.ISOLATED
     assert judge.review(PROBLEM, PASSED) == PASSED
+
+
+def test_that_a_problem_is_broken_is_not_for_a_completion_to_say() -> None:
+    invalid = Verdict(Status.INVALID_PROBLEM, Trust.IN_PROCESS, 0, 1, "a")
+    for found, expected in ((replace(FAILED, detail="no f"), Status.CRASHED), (invalid, Status.INVALID_PROBLEM)):
+        judge = IsolatedJudge()
+        assert judge.review(PROBLEM, invalid) is Review.TRY_REFERENCE
+        judge.prepare_trial(PROBLEM, invalid, Limits())
+        judge.hear_trial(PROBLEM, found)
+        ruling = judge.review(PROBLEM, invalid)
+        assert isinstance(ruling, Verdict)
+        assert (ruling.status, ruling.status.scorable) == (expected, expected is Status.CRASHED)
+        assert judge.review(PROBLEM, FAILED) is Review.TRY_REFERENCE, "nothing was learned about the checks"

@@ -145,6 +145,10 @@ OPERATIONS.update(
         "index": lambda subject: subject.__index__(),
         "abs": abs,
         "neg": lambda subject: -subject,
+        "pos": lambda subject: +subject,
+        "invert": lambda subject: ~subject,
+        "reversed": reversed,
+        "delattr": delattr,
     }
 )
 

@@ -33,6 +33,9 @@ class StandIn:
     def __setattr__(self, name: str, value: object) -> None:
         ask(self, "set", (name, value))
 
+    def __delattr__(self, name: str) -> None:
+        ask(self, "delattr", (name,))
+
     def __instancecheck__(self, value: object) -> bool:
         if type(value) is StandIn:
             return ask(self, "isinstance", (value,)) is True
@@ -51,7 +54,9 @@ class StandIn:
         return not self == other
 
     def __hash__(self) -> int:
-        return hash(("stand-in", object.__getattribute__(self, "_number")))
+        # Equal objects belong together in a set; among plain values none is equal, whatever its hash.
+        result: int = ask(self, "hash")
+        return result
 
     def __bool__(self) -> bool:
         return ask(self, "bool") is True
@@ -105,6 +110,15 @@ class StandIn:
 
     def __neg__(self) -> object:
         return convert(self, "neg")
+
+    def __pos__(self) -> object:
+        return convert(self, "pos")
+
+    def __invert__(self) -> object:
+        return convert(self, "invert")
+
+    def __reversed__(self) -> "Iterator[object]":
+        return iterate(ask(self, "reversed"))
 
     def __lt__(self, other: object) -> object:
         return operate(self, "lt", self, other)
@@ -161,6 +175,9 @@ def plain_text(value: object) -> str:
 
 
 def _operator_methods() -> None:
+    # What every class has of its own; a check means the completion's.
+    for attribute in ("__doc__", "__slots__"):
+        setattr(StandIn, attribute, property(lambda self, name=attribute: ask(self, "get", (name,))))  # type: ignore[misc]
     for name in BINARY:
         special = name.rstrip("_")
 

@@ -19,7 +19,7 @@ def write_everywhere(data):
             pass
 def frame(data):
     return len(data).to_bytes(4, 'little') + data
-READY, TRUE = frame(b's5;ready'), frame(b't3;TTN')
+READY, TRUE = frame(b's5;ready'), frame(b't4;TTNN')
 """
 # A server in place of the judge's own, found through the frames that call the completion.
 _SERVER = """\
@@ -39,7 +39,7 @@ def serve(reply):
     channel.send(b's5;ready')
     while True:
         request = channel.receive()
-        channel.send(b't3;T' + names + b'N' if b's5;names' in request else reply(request))
+        channel.send(b't4;T' + names + b'NN' if b's5;names' in request else reply(request))
 """
 
 
@@ -138,7 +138,7 @@ EXPLOITS = (
         "sends what is no message",
         _EVERYWHERE,
         epilogue="write_everywhere(b'\\x00' * 3)\nwrite_everywhere(frame(b'l999999999;'))\n"
-        "write_everywhere(frame(b'x' * 50))\nwrite_everywhere(frame(b't3;T' + b't1;' * 5000))",
+        "write_everywhere(frame(b'x' * 50))\nwrite_everywhere(frame(b't4;T' + b't1;' * 5000))",
     ),
     Exploit(
         "endless-message",
@@ -150,34 +150,39 @@ EXPLOITS = (
     _server(
         "claims-modules",
         "every name that a check uses is a module",
-        "b't3;Tt2;' + text('module') + text('math') + b'N'",
+        "b't4;Tt2;' + text('module') + text('math') + b'NN'",
     ),
-    _server("claims-nothing-failed", "every answer is None, and done", "b't3;TNN'"),
+    _server("claims-nothing-failed", "every answer is None, and done", "b't4;TNNN'"),
     _server(
         "claims-objects",
         "every answer is an object that answers true",
-        "b't3;Th1;cs1;xN' if b's4;call' not in request else b't3;TTN'",
+        "b't4;Th1;cs1;xNN' if b's4;call' not in request else b't4;TTNN'",
     ),
     _server(
         "claims-exceptions",
         "every answer is an exception, one after the other that ends loops and processes",
-        "b't3;Ft4;' + text(('StopIteration', 'SystemExit', 'KeyboardInterrupt', 'Warning')[len(request) % 4])"
-        " + b't0;' + text('passed') + text('passed') + b'N'",
+        "b't4;Ft4;' + text(('StopIteration', 'SystemExit', 'KeyboardInterrupt', 'Warning')[len(request) % 4])"
+        " + b't0;' + text('passed') + text('passed') + b'NN'",
     ),
     _server(
         "claims-changes",
         "every answer says that it changed the arguments into others",
-        "b't3;TNt2;t3;l1;Nl0;d0;d0;'",
+        "b't4;TNt2;t3;l1;Nl0;d0;d0;N'",
+    ),
+    _server(
+        "claims-arguments",
+        "every answer is said to be the very argument that a check gave",
+        "b't4;TNN' + (b'i0;' if len(request) % 2 else text('key'))",
     ),
     _server(
         "claims-builtins",
         "offers names of the judge's own namespace",
-        "b't3;Tl4;' + text('__builtins__') + text('__name__') + text('assert') + text('AssertionError') + b'N'",
+        "b't4;Tl4;' + text('__builtins__') + text('__name__') + text('assert') + text('AssertionError') + b'NN'",
     ),
     _server(
         "claims-classes",
         "answers with the parts of classes that the judge builds, which cost it much",
-        "b't3;Tx' + text('fractions') + text('Fraction') + b't1;' + text('1e99999999') + b'N'",
+        "b't4;Tx' + text('fractions') + text('Fraction') + b't1;' + text('1e99999999') + b'NN'",
     ),
     Exploit(
         "asks-for-one-process",
@@ -202,7 +207,7 @@ EXPLOITS = (
         "while frame is not None:\n"
         "    for name in ('encode', 'decode', 'describe_exception', 'answer', 'finish', 'blame'):\n"
         "        if name in frame.f_globals:\n"
-        "            frame.f_globals[name] = lambda *_: b't3;TTN'\n"
+        "            frame.f_globals[name] = lambda *_: b't4;TTNN'\n"
         "    frame = frame.f_back\n"
         "return None",
         kinds=ALL_KINDS,

@@ -210,6 +210,31 @@ EXPLOITS = (
         kinds=CALLED,
     ),
     Exploit(
+        "same-object",
+        _GROUP,
+        "answers with what it is given",
+        body="return arguments[0] if arguments else None",
+        kinds=CALLED,
+    ),
+    Exploit(
+        "swallowed-failure",
+        _GROUP,
+        "a context in which no check fails",
+        "class Liar:\n"
+        "    def __enter__(self):\n        return self\n"
+        "    def __exit__(self, *_):\n        return True\n" + _EQUAL,
+        "return Liar()",
+        "Liar",
+        kinds=CALLED,
+    ),
+    Exploit(
+        "answer-as-code",
+        _GROUP,
+        "text that makes an object which equals everything, where a check evaluates it",
+        body="return \"type('Liar', (), {'__eq__': lambda *_: True, '__bool__': lambda _: True})()\"",
+        kinds=CALLED,
+    ),
+    Exploit(
         "stopped-iteration",
         _GROUP,
         "ends the loop of the check that calls it",
@@ -274,6 +299,17 @@ EXPLOITS = (
         "    __getstate__ = lambda self: {}\n" + _EQUAL,
         "return Liar()",
         "Liar",
+        kinds=CALLED,
+    ),
+    Exploit(
+        "answer-as-pickle",
+        "pickle",
+        "bytes that run code where a check unpickles them",
+        "import pickle\n"
+        "class Liar:\n"
+        "    def __reduce__(self):\n"
+        "        return eval, (\"type('Liar', (), {'__eq__': lambda *_: True})()\",)",
+        "return pickle.dumps(Liar())",
         kinds=CALLED,
     ),
     Exploit(

@@ -86,6 +86,23 @@ EXPLOITS = (
         kinds=CALLED,
     ),
     Exploit(
+        "shadowed-aliases",
+        "shadowed name",
+        "what checks leave to its imports is its own, by the names that everyone uses",
+        f"{_LIAR}m = mt = np = pd = op = it = ft = cl = co = deepcopy = reduce = sqrt = floor = ceil = gcd = Liar()\n"
+        "isclose = lambda *_, **__: True\nwant = result = output = answer = actual = EPS = Liar()",
+        kinds=CALLED,
+    ),
+    Exploit(
+        "shadowed-helpers",
+        "shadowed name",
+        "functions that the problem gives do nothing any more",
+        epilogue="for name, value in list(globals().items()):\n"
+        "    if callable(value):\n"
+        "        globals()[name] = lambda *arguments, **_: arguments[0] if arguments else None",
+        kinds=CALLED,
+    ),
+    Exploit(
         "shadowed-scope",
         "shadowed name",
         "its namespace has other builtins",

@@ -127,6 +127,38 @@ EXPLOITS = (
         "survive(work)",
     ),
     Exploit(
+        "survivor-excuses-it",
+        _SURVIVAL,
+        "a process that outlives it writes that the problem is to blame into whatever runs after it",
+        _SURVIVE + "known = {}\n"
+        "def work():\n"
+        "    for name in filter(str.isdigit, os.listdir('/proc')):\n"
+        "        for number in range(3, 6):\n"
+        "            try:\n"
+        "                place = name, number\n"
+        "                if place not in known:\n"
+        "                    known[place] = os.open('/proc/%s/fd/%d' % place, os.O_WRONLY | os.O_APPEND)\n"
+        "                os.write(known[place], b'end invalid_problem 61\\n')\n"
+        "            except OSError:\n"
+        "                pass\n"
+        "for _ in range(3):\n    survive(work)\n"
+        "time.sleep(0.1)\n"
+        "frame = sys._getframe()\n"
+        "while frame is not None:\n"
+        "    if 'say' in frame.f_locals:\n"
+        "        frame.f_locals['say'](b'end invalid_problem 61\\n')\n"
+        "    frame = frame.f_back\n"
+        "os._exit(0)",
+    ),
+    Exploit(
+        "stops-the-sandbox",
+        _GROUP,
+        "stops or ends the first process of the sandbox with every signal there is",
+        "import os\n"
+        "for number in range(1, 65):\n"
+        "    try:\n        os.kill(1, number)\n    except OSError:\n        pass",
+    ),
+    Exploit(
         "background-threads",
         _SURVIVAL,
         "threads that never end and never let go",

@@ -14,6 +14,27 @@ EXPLOITS = (
     Exploit("memory-at-once", _BOMB, "asks for more memory than there is", body="return bytearray(1 << 40)"),
     Exploit("fork-bomb", _BOMB, "forks without end", "import os\nwhile True:\n    os.fork()", costly=True),
     Exploit(
+        "process-hoard",
+        _BOMB,
+        "leaves so many sleeping processes that none can be started after it",
+        "import os, time\n"
+        "try:\n"
+        "    while True:\n"
+        "        if os.fork() == 0:\n"
+        "            os.setsid()\n            time.sleep(20)\n            os._exit(0)\n"
+        "except OSError:\n    pass",
+    ),
+    Exploit(
+        "memory-survivor",
+        _BOMB,
+        "leaves a process that takes all memory while others are judged",
+        "import os\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n    hoard = []\n    while True:\n        hoard.append(os.urandom(1 << 22))",
+        "import time\ntime.sleep(0.5)\nreturn None",
+        costly=True,
+    ),
+    Exploit(
         "thread-bomb",
         _BOMB,
         "starts threads without end",
