@@ -6,15 +6,18 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from cwsandbox import AuthHeaders, Sandbox, SandboxDefaults
 
 from sandrl.cli.completion import values
 from sandrl.cli.completion.answer import TREE, complete
 from sandrl.cli.completion.scripts import SCRIPTS, current_shell, install
 from sandrl.errors import UsageError
+from sandrl.runtime import daemon
 from tests.support.programs import require_program
 from tests.support.screen import Screen
 
@@ -160,6 +163,8 @@ def test_a_real_shell_lists_what_is_possible(screen: Screen) -> None:
         (["problems", "ls", "mb"], ["mbpp"]),
         (["runtime", "stop", ""], ["--help"]),
         (["redteam", "--exploit", "subcl"], ["subclass"]),
+        (["sandboxes", "ls", "-s", "term"], ["terminating", "terminated"]),
+        (["sandboxes", "ls", "--output=w"], ["--output=wide"]),
     ],
 )
 def test_what_fits_depends_on_the_words_before(words: list[str], expected: list[str]) -> None:
@@ -193,7 +198,6 @@ def test_an_open_quote_is_completed_as_its_text(ask: Ask) -> None:
 def test_runs_jobs_sandboxes_and_tags_come_from_their_files(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SANDRL_STATE_DIR", str(state))
     assert [name for name, _ in values.run_names()] == ["first-run"]
-    assert [name for name, _ in values.job_ids()] == ["job-fee1dead", "job-0ld", "job-1ive"]
     assert values.sandbox_ids() == [("local-1", "job-1ive"), ("remote-1", "job-0ld")]
     assert [name for name, _ in values.tags()] == [
         *("job-1ive", "problem-a", "job-fee1dead", "slurm", "job-0ld", "model-a"),
@@ -208,9 +212,9 @@ def test_missing_and_broken_files_are_nothing_to_offer(
     [ledger] = state.parent.rglob("sandboxes.jsonl")
     for path in (ledger, *state.rglob("*.json")):
         path.write_text(broken)
-    assert (values.sandbox_ids(), values.tags(), values.job_ids()) == ([], [], [])
+    assert (values.sandbox_ids(), values.tags()) == ([], [])
     monkeypatch.setenv("SANDRL_STATE_DIR", str(state / "missing"))
-    assert [source() for name, source in values.SOURCES.items() if name != "problem_ids"] == [[], [], [], []]
+    assert [source() for name, source in values.SOURCES.items() if name != "problem_ids"] == [[], [], []]
 
 
 def test_the_roster_of_a_daemon_that_is_gone_is_not_offered(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,6 +222,28 @@ def test_the_roster_of_a_daemon_that_is_gone_is_not_offered(state: Path, monkeyp
     [roster] = state.rglob("sandboxes.json")
     roster.write_text(roster.read_text().replace(str(os.getpid()), "4194305"))
     assert [name for name, _ in values.sandbox_ids()] == ["remote-1"]
+
+
+def test_sandboxes_of_the_running_runtime_are_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SANDRL_STATE_DIR", str(tmp_path / "state"))
+    endpoint = daemon.ensure_running(tmp_path / "state")
+    try:
+        place = {"base_url": endpoint.base_url, "data_plane_mode": "gateway"}
+        auth = AuthHeaders(headers={"Authorization": f"Bearer {endpoint.token}"}, strategy="api_key")
+        with Sandbox.run(defaults=SandboxDefaults(auth=auth, **place), tags=["job-0a1b2c3d", "slurm-7"]) as sandbox:
+            until(lambda: values.sandbox_ids() == [(sandbox.sandbox_id, "job-0a1b2c3d")])
+            assert [name for name, _ in values.tags()] == ["job-0a1b2c3d", "slurm-7"]
+        until(lambda: values.sandbox_ids() == [])
+    finally:
+        daemon.stop(tmp_path / "state")
+    assert not list((tmp_path / "state").rglob("sandboxes.json"))
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.05)
 
 
 def test_what_could_harm_a_command_line_is_not_offered() -> None:

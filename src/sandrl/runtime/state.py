@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from sandrl.errors import RuntimeUnavailableError, SandrlError
 from sandrl.settings import private_directory
 
 _STATE, _TOKEN, _ALIVE, _START, _LOG = "daemon.json", "token", "alive.lock", "start.lock", "daemon.log"
+_ROSTER = "sandboxes.json"
 _SOURCES = Path(__file__).resolve().parent
 
 
@@ -105,6 +107,10 @@ class RuntimeDirectory:
         self._replace(_TOKEN, endpoint.token)
         self._replace(_STATE, json.dumps({"schema": 1, "base_url": endpoint.base_url, "pid": endpoint.pid}))
 
+    def write_roster(self, sandboxes: Sequence[tuple[str, list[str]]]) -> None:
+        """Tell who completes command lines which sandboxes live: ids with their tags."""
+        self._replace(_ROSTER, json.dumps({"schema": 1, "pid": os.getpid(), "sandboxes": sandboxes}))
+
     def _replace(self, name: str, text: str) -> None:
         temporary = self.path / f".{name}.new"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -114,7 +120,7 @@ class RuntimeDirectory:
 
     def clear(self) -> None:
         """Take a daemon's address back."""
-        for name in (_STATE, _TOKEN):
+        for name in (_STATE, _TOKEN, _ROSTER):
             (self.path / name).unlink(missing_ok=True)
 
     def find(self) -> Endpoint | None:

@@ -10,7 +10,7 @@ import json
 import re
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from typer.main import get_command
 
@@ -70,7 +70,8 @@ def _said(**fields: Any) -> dict[str, Any]:
 
 def _values(param: Any) -> dict[str, Any]:
     declared = param.type_descriptor
-    kind = declared.annotation
+    # Of an option that can be repeated, what one value is.
+    kind = next(iter(get_args(declared.annotation)), declared.annotation)
     source = declared.parameter_info.autocompletion
     live = source.__name__ if source is not None and source.__name__ in values.SOURCES else ""
     choices: list[tuple[str, str]] = []

@@ -59,14 +59,6 @@ def run_names() -> Values:
     return [(path.name, "") for path in _runs()]
 
 
-def job_ids() -> Values:
-    """Ids of jobs: those registered, those of the ledgers, and those that living local sandboxes are tagged with."""
-    registered = [str(entry.get("job_id", "")) for entry in _jobs()]
-    written = [str(row.get("job_id", "")) for row in _ledger_rows()]
-    tagged = [tag for _, tags in _roster() for tag in tags if tag.startswith("job-")]
-    return [(text, "") for text in dict.fromkeys([*registered, *written, *tagged]) if text]
-
-
 def sandbox_ids() -> Values:
     """Ids of sandboxes that are probably alive, with their jobs."""
     known = {name: next((tag for tag in tags if tag.startswith("job-")), "") for name, tags in _roster()}
@@ -80,7 +72,7 @@ def sandbox_ids() -> Values:
 
 
 def tags() -> Values:
-    """Tags of the sandboxes there are, or recently were."""
+    """Tags of the sandboxes there are, or recently were; the id of a job is one of them."""
     used = [tag for _, tags in _roster() for tag in tags]
     used += [str(tag) for entry in _jobs() for tag in _list(entry.get("tags"))]
     used += [str(tag) for row in _ledger_rows() for tag in _list(row.get("tags"))]
@@ -88,7 +80,7 @@ def tags() -> Values:
 
 
 SOURCES: dict[str, Callable[[], Values]] = {
-    source.__name__: source for source in (problem_ids, run_names, job_ids, sandbox_ids, tags)
+    source.__name__: source for source in (problem_ids, run_names, sandbox_ids, tags)
 }
 """Those asked when a shell asks, by name."""
 

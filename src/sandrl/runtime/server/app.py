@@ -21,6 +21,7 @@ from sandrl.errors import RuntimeUnavailableError
 from sandrl.runtime.host.choice import Choice, choose_launcher
 from sandrl.runtime.host.images import Image, find_images
 from sandrl.runtime.server.discovery import DiscoveryService
+from sandrl.runtime.server.roster import Roster
 from sandrl.runtime.server.sandboxes import SandboxManager
 from sandrl.runtime.server.service import SandboxService
 from sandrl.runtime.state import Endpoint, RuntimeDirectory
@@ -89,6 +90,8 @@ class Daemon:
         self._manager = SandboxManager(
             choice.launcher, images, f"local-{os.uname().nodename}", directory.overlays, max_sandboxes
         )
+        self._roster = Roster(directory, self._manager.registry)
+        self._manager.registry.on_change = self._roster.note_change
         self._started = time.monotonic()
         self._token = secrets.token_urlsafe(32)
         self._guard = Guard(self._token)
@@ -122,6 +125,8 @@ class Daemon:
         try:
             await self._wait_for_end()
         finally:
+            self._manager.registry.on_change = lambda: None
+            self._roster.close()
             self._directory.clear()
             await self._manager.close()
             await server.stop(_STOP_SECONDS)

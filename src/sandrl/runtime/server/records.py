@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from cwsandbox._proto import sandbox_pb2 as pb
@@ -91,9 +91,14 @@ class Record:
 
 
 class Registry:
-    """Finds sandboxes by id, by tags and by the request that created them."""
+    """Finds sandboxes by id, by tags and by the request that created them.
+
+    Attributes:
+        on_change: Called when a sandbox came to be known, and when one ended.
+    """
 
     def __init__(self) -> None:
+        self.on_change: Callable[[], None] = lambda: None
         # In the order of `sequence`, which is what makes pages neither overlap nor leave any out.
         self._records: OrderedDict[str, Record] = OrderedDict()
         self._sequence = itertools.count(1)
@@ -105,6 +110,7 @@ class Registry:
         """Know a sandbox, as the newest."""
         record.sequence = next(self._sequence)
         self._records[record.sandbox_id] = record
+        self.on_change()
 
     def retire(self, record: Record) -> None:
         """A sandbox ended: keep it among the last few thousand ended ones."""
@@ -118,6 +124,7 @@ class Registry:
         while len(self._terminated) > limits.TERMINATED_KEPT:
             oldest, _ = self._terminated.popitem(last=False)
             self._records.pop(oldest, None)
+        self.on_change()
 
     def get(self, sandbox_id: str) -> Record:
         """The sandbox of that id.
