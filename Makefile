@@ -1,13 +1,15 @@
 # `make demo` shows sandrl at work, `make test` tests it; both set up .venv first, and only when the lock has changed.
 PYTHON ?= python3
 VENV   ?= .venv
+# Each trainer has an environment of its own: their pins contradict one another.
+VENV_GRPO ?= .venv-grpo
 BIN    := $(VENV)/bin
 SETUP   = $(PYTHON) tools/setup_venv.py
 # Extra words for the program at hand: make test ARGS='-k judge'.
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check static format lint types imports generated generate venv venv-base lock bench clean
+.PHONY: help demo test check static format lint types imports generated generate venv venv-base venv-grpo test-grpo lock bench clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -23,6 +25,12 @@ demo: venv-base ## Score five completions in five isolated sandboxes
 
 test: venv ## Run the tests
 	@$(BIN)/python -m pytest $(ARGS)
+
+venv-grpo: ## Set up .venv-grpo: development, and what `sandrl grpo` trains with, for the processor alone
+	@$(SETUP) --lock grpo $(VENV_GRPO)
+
+test-grpo: venv-grpo ## Run the tests that train
+	@OMP_NUM_THREADS=1 $(VENV_GRPO)/bin/python -m pytest tests/trainers $(ARGS)
 
 check: static test ## Run everything that CI runs
 
@@ -57,6 +65,8 @@ COMPILE = $(BIN)/uv pip compile --quiet --no-config --universal --python-version
 lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versions)
 	@$(COMPILE) $(ARGS) -o requirements/base.txt
 	@$(COMPILE) $(ARGS) --extra dev -c requirements/base.txt -o requirements/dev.txt
+	@sed -n '/^torch/p' requirements/grpo.torch.txt | $(COMPILE) $(ARGS) --extra dev --extra grpo -c requirements/dev.txt -c - \
+		--excludes requirements/grpo.excludes.txt --no-emit-package torch -o requirements/grpo.txt
 
 clean: ## Remove .venv and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VENV_GRPO) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -17,7 +17,10 @@ import tempfile
 
 MINIMUM = (3, 11)
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-LOCKS = {"base": ["base"], "dev": ["base", "dev"]}
+# Each lock with those it contains.
+LOCKS = {"base": ["base"], "dev": ["base", "dev"], "grpo": ["base", "dev", "grpo"]}
+# Locks without torch, and where its build for the processor alone comes from.
+TORCH = {"grpo": "requirements/grpo.torch.txt"}
 
 
 class SetupError(Exception):
@@ -123,7 +126,8 @@ def create(python: str, venv: str) -> None:
 def fingerprint(venv: str, lock: str) -> str:
     """Returns what the environment was made from; a moved checkout or a changed lock changes it."""
     digest = hashlib.sha256(venv.encode())
-    for name in ["pyproject.toml", *(f"requirements/{each}.txt" for each in LOCKS[lock])]:
+    torch = [TORCH[lock]] if lock in TORCH else []
+    for name in ["pyproject.toml", *torch, *(f"requirements/{each}.txt" for each in LOCKS[lock])]:
         with open(os.path.join(ROOT, name), "rb") as stream:
             digest.update(stream.read())
     return digest.hexdigest()
@@ -150,8 +154,14 @@ def set_up(venv: str, lock: str) -> None:
     if (python_version(interpreter) or (0, 0)) < MINIMUM or not os.path.exists(os.path.join(venv, "bin", "pip")):
         create(python, venv)
     pip = [interpreter, "-m", "pip", "install", "--quiet"]
+    if lock in TORCH:
+        # Its index may be out of reach where another one has the same file; one retry tells.
+        run(
+            [*pip, "--no-deps", "--retries", "1", "-r", TORCH[lock]],
+            f"torch could not be installed from {TORCH[lock]} (above): is a Python package index reachable?",
+        )
     run(
-        [*pip, "--require-hashes", "-r", f"requirements/{lock}.txt"],
+        [*pip, "--no-deps", "--require-hashes", "-r", f"requirements/{lock}.txt"],
         f"the packages of requirements/{lock}.txt could not be installed (above): is a Python package index reachable?",
     )
     run([*pip, "--no-deps", "--no-build-isolation", "-e", "."], "sandrl itself could not be installed (above)")

@@ -17,7 +17,7 @@ from sandrl.trainers.tiny.chat import CHAT_TEMPLATE, RESPONSE_TEMPLATE
 EXTRA = "grpo"
 """The extra that brings what the policy is made with."""
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)

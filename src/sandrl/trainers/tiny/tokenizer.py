@@ -1,7 +1,8 @@
 """The tokenizer of the tiny policy: byte-level BPE, trained on the conversations it will have.
 
-The design decision: bytes, so that any text can be encoded (a file name, an error message), and single digits, so that
-27 and 72 share what they are made of. Everything else is what the conversations are full of.
+The design decision: text is cut as Qwen 2 cuts it, because that is what transformers makes of any tokenizer next to a
+model of Qwen 2, whatever was saved: into bytes in the end, so that any text can be encoded (a file name, an error
+message), and single digits, so that 27 and 72 share what they are made of. The rest is what conversations are full of.
 """
 
 from __future__ import annotations
@@ -37,10 +38,11 @@ def train_tokenizer(recipe: Recipe) -> Any:
     tokenizers = require("tokenizers", extra=EXTRA)
     transformers = require("transformers", extra=EXTRA)
     inner = tokenizers.Tokenizer(tokenizers.models.BPE())
+    inner.normalizer = tokenizers.normalizers.NFC()
     inner.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(
         [
-            tokenizers.pre_tokenizers.Split(tokenizers.Regex(r" ?\d"), behavior="isolated"),
-            tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False),
+            tokenizers.pre_tokenizers.Split(tokenizers.Regex(_cuts()), behavior="isolated"),
+            tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
     inner.decoder = tokenizers.decoders.ByteLevel()
@@ -64,6 +66,11 @@ def train_tokenizer(recipe: Recipe) -> Any:
     tokenizer.chat_template = CHAT_TEMPLATE
     tokenizer.response_template = RESPONSE_TEMPLATE
     return tokenizer
+
+
+def _cuts() -> str:
+    """Where Qwen 2 cuts text, as a regular expression."""
+    return str(require("transformers.models.qwen2.tokenization_qwen2", extra=EXTRA).PRETOKENIZE_REGEX)
 
 
 def _corpus() -> list[str]:
