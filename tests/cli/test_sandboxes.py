@@ -151,11 +151,16 @@ def test_a_service_that_is_not_there_is_an_error_within_seconds(sandrl: Run) -> 
         done = sandrl("sandboxes", *words, **remote)
         assert (done.returncode, done.stdout) == (3, ""), words
         assert "a-key" not in done.stderr
+        assert "hint: is http://127.0.0.1:1 the right address?" in done.stderr
     endpoint = daemon.ensure_running(load_settings().state_dir)
     refused = sandrl("sandboxes", "ls", CWSANDBOX_BASE_URL=endpoint.base_url, CWSANDBOX_API_KEY="wrong")
     assert refused.returncode == 3
     assert "credentials" in refused.stderr
     assert sandrl("sandboxes", "ls", "--runtime", "remote").returncode == 3
+    for nonsense in ("nonsense", "ftp://host", "https://"):
+        done = sandrl("sandboxes", "ls", CWSANDBOX_BASE_URL=nonsense, CWSANDBOX_API_KEY="a-key")
+        assert done.returncode == 2
+        assert "CWSANDBOX_BASE_URL is no address" in done.stderr
 
 
 def test_show_tells_everything_that_is_known(sandrl: Run, lost: Lost) -> None:

@@ -7,6 +7,7 @@ and image only.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from sandrl.settings import RuntimeKind, Settings
 REMOTE_BASE_URL = "https://api.cwsandbox.com"
 REMOTE_IMAGE = "python:3.11"
 REMOTE_CONCURRENCY = 32
+_ADDRESS = re.compile(r"https?://[^/\s]", re.IGNORECASE)
 PACKAGES_ANNOTATION = "sandrl.dev/packages"
 
 
@@ -79,7 +81,7 @@ def connect(
     Raises:
         AuthenticationError: If the remote service was asked for without credentials.
         RuntimeUnavailableError: If the local runtime cannot start or isolate on this machine.
-        UsageError: If packages are asked for that cannot be given.
+        UsageError: If packages are asked for that cannot be given, or the remote service's address is none.
     """
     choice = settings.choose_runtime(runtime)
     if choice.kind is RuntimeKind.LOCAL:
@@ -115,6 +117,7 @@ def find_connection(settings: Settings, *, runtime: RuntimeKind = RuntimeKind.AU
 
     Raises:
         AuthenticationError: If the remote service was asked for without credentials.
+        UsageError: If its address is none.
     """
     choice = settings.choose_runtime(runtime)
     if choice.kind is not RuntimeKind.LOCAL:
@@ -165,6 +168,11 @@ def _connect_remote(settings: Settings, reason: str, image: str | None, packages
         raise UsageError(
             "--packages is for the local runtime; remotely the image decides what is installed",
             hint="use --image with an image that has them, or --runtime local",
+        )
+    if settings.base_url is not None and not _ADDRESS.match(settings.base_url):
+        raise UsageError(
+            f"{settings.base_url_source} is no address: it must begin with https:// or http://, and name a host",
+            hint=f"unset {settings.base_url_source} for the usual address, {REMOTE_BASE_URL}",
         )
     return Connection(
         kind=RuntimeKind.REMOTE,

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from sandrl.errors import NotRunningError, SandrlError, UnknownSandboxError
+from sandrl.errors import InfrastructureError, NotRunningError, SandrlError, UnknownSandboxError
 from sandrl.sandboxes.connection import Connection
+from sandrl.sandboxes.registry import without_credentials
 from sandrl.sandboxes.sdk import SdkSession, credentials, go_round_proxies, load_sdk
 
 if TYPE_CHECKING:
@@ -177,7 +178,15 @@ class Fleet:
             return UnknownSandboxError(sandbox_id)
         if isinstance(error, sdk.SandboxNotRunningError) and not isinstance(error, sdk.SandboxUnavailableError):
             return NotRunningError(sandbox_id)
-        return SdkSession.translate(error)
+        translated = SdkSession.translate(error)
+        if isinstance(translated, InfrastructureError) and translated.hint is None:
+            address = without_credentials(self.connection.base_url)
+            translated.hint = (
+                "sandrl runtime logs may tell why; sandrl runtime stop ends it and its sandboxes"
+                if self.connection.is_local
+                else f"is {address} the right address? --runtime local asks this machine instead"
+            )
+        return translated
 
     @contextmanager
     def _translated(self, sandbox_id: str = "") -> Iterator[None]:
