@@ -72,9 +72,9 @@ class Batch:
         self._delayed: list[tuple[float, int, Attempt]] = []
         self._flying: dict[Launch, Attempt] = {}
         self._canaries: dict[Launch, tuple[Attempt, Execution]] = {}
-        # References on trial, and who waits for what comes of it.
-        self._trials: dict[Launch, tuple[Problem, Execution]] = {}
-        self._doubted: dict[Problem, list[tuple[Attempt, Verdict]]] = {}
+        # References and empty completions on trial, and who waits for what comes of it.
+        self._trials: dict[Launch, tuple[Problem, Review, Execution]] = {}
+        self._doubted: dict[tuple[Problem, Review], list[tuple[Attempt, Verdict]]] = {}
         self._results: dict[int, ScoredCompletion] = {}
         self._total = 0
         self._has_warned = False
@@ -211,20 +211,23 @@ class Batch:
         elif ruling is Review.AGAIN:
             attempt.reruns += 1
             self._waiting.appendleft(attempt)
-        elif attempt.problem in self._doubted:
-            self._doubted[attempt.problem].append((attempt, verdict))
+        elif (attempt.problem, ruling) in self._doubted:
+            self._doubted[attempt.problem, ruling].append((attempt, verdict))
         else:
-            self._doubted[attempt.problem] = [(attempt, verdict)]
+            self._doubted[attempt.problem, ruling] = [(attempt, verdict)]
             attempt.canaries += 1
-            execution = self._judge.prepare_trial(attempt.problem, verdict, self._options.limits)
-            launch = self._job.launch(execution.command, tags=(CANARY_TAG, f"problem-{attempt.problem.task_id}"))
-            self._trials[launch] = (attempt.problem, execution)
+            execution = self._judge.prepare_trial(attempt.problem, ruling, self._options.limits)
+            tags = (CANARY_TAG, problem_tag(attempt.problem.task_id), *self._options.tags)
+            launch = self._job.launch(execution.command, tags=tags)
+            self._trials[launch] = (attempt.problem, ruling, execution)
 
     def _land_trial(self, launch: Launch) -> None:
-        problem, execution = self._trials.pop(launch)
-        doubted = self._doubted.pop(problem)
+        problem, wanted, execution = self._trials.pop(launch)
+        doubted = self._doubted.pop((problem, wanted))
         try:
-            self._judge.hear_trial(problem, self._judge.interpret(execution, self._job.collect(launch)))
+            self._judge.hear_trial(problem, wanted, self._judge.interpret(execution, self._job.collect(launch)))
+        except Withdrawn:
+            return
         except InfrastructureError as error:
             if launch.sandbox_id is None:
                 self._job.reconnect(launch)

@@ -80,7 +80,9 @@ class Review(Enum):
     AGAIN = auto()
     """Prepare and run it once more: the judge now judges the problem another way."""
     TRY_REFERENCE = auto()
-    """Run a program known to be good first: the way of judging, or the problem, may be what failed."""
+    """Run the problem's reference first: the way of judging may be what failed."""
+    TRY_NOTHING = auto()
+    """Run an empty completion first: the problem's own setup is said to fail, and no completion is believed in that."""
 
 
 class Judge(Protocol):
@@ -111,11 +113,11 @@ class Judge(Protocol):
         """The verdict that counts, or what to do before there is one."""
         ...
 
-    def prepare_trial(self, problem: Problem, doubted: Verdict, limits: Limits) -> Execution:
-        """The command that runs a program known to be good, where `review` asks for it about a verdict."""
+    def prepare_trial(self, problem: Problem, wanted: Review, limits: Limits) -> Execution:
+        """The command of the trial that `review` wanted before it gives a verdict."""
         ...
 
-    def hear_trial(self, problem: Problem, verdict: Verdict) -> None:
+    def hear_trial(self, problem: Problem, wanted: Review, verdict: Verdict) -> None:
         """Learns what came of it."""
         ...
 
@@ -140,6 +142,8 @@ class InProcessJudge:
 
     def __init__(self, *, with_site_packages: bool = False) -> None:
         self._flags = ("-I",) if with_site_packages else ("-I", "-S")
+        # Whether the setup of a problem fails by itself, as far as that is known.
+        self._is_broken: dict[Problem, bool] = {}
 
     @property
     def version(self) -> str:
@@ -177,15 +181,23 @@ class InProcessJudge:
         return Execution(command, mode.trust, problem.check_count, key, may_refuse=mode is ISOLATED_TESTS)
 
     def review(self, problem: Problem, verdict: Verdict) -> Verdict | Review:
-        """The verdict: there is nothing below one process."""
-        return verdict
+        """The verdict that counts: a completion had the sandbox before it can say that the problem is broken."""
+        if verdict.status is not Status.INVALID_PROBLEM:
+            return verdict
+        if problem not in self._is_broken:
+            return Review.TRY_NOTHING
+        if self._is_broken[problem]:
+            return verdict
+        detail = "it broke the problem's setup, which works without it"
+        return replace(verdict, status=Status.CRASHED, passed=0, detail=detail)
 
-    def prepare_trial(self, problem: Problem, doubted: Verdict, limits: Limits) -> Execution:
-        """The command that judges the problem's reference."""
-        return self.prepare(problem, problem.reference or "", limits)
+    def prepare_trial(self, problem: Problem, wanted: Review, limits: Limits) -> Execution:
+        """The command that judges an empty completion."""
+        return self.prepare(problem, "", limits)
 
-    def hear_trial(self, problem: Problem, verdict: Verdict) -> None:
-        """Learns nothing from it."""
+    def hear_trial(self, problem: Problem, wanted: Review, verdict: Verdict) -> None:
+        """Learns whether the problem's setup fails by itself, or takes all the time there is."""
+        self._is_broken[problem] = verdict.status in (Status.INVALID_PROBLEM, Status.TIMEOUT)
 
     def interpret(self, execution: Execution, outcome: Outcome) -> Verdict:
         """Reads the judge's line; without one, the completion killed the judge, or the sandbox is of no use."""
@@ -240,7 +252,7 @@ def _guest_status(status: str, execution: Execution) -> Status:
 
 
 # What the guest can say. The child speaks through it, so nothing here may excuse the code, except that a problem's own
-# setup failed, which is said before the code has run.
+# setup failed, which counts only where it fails without the code, too.
 _GUEST_STATUSES = frozenset(
     {
         Status.PASSED,
@@ -262,8 +274,7 @@ class IsolatedJudge(InProcessJudge):
     which runs once, when the first completion fails, unless the checks are plain calls and comparisons: a reference
     that passes in one process and not in two decides for one, and the trust of the verdicts says so. Nothing that a
     completion does decides it; only where a problem has no reference is a completion believed when its checks hand it
-    what cannot cross. That a problem's own setup is broken is found out without a completion, in a fresh sandbox: what
-    a completion leaves running could make it look so.
+    what cannot cross.
 
     Args:
         with_site_packages: Whether completions can import what is installed in the image.
@@ -276,9 +287,6 @@ class IsolatedJudge(InProcessJudge):
         # Whether the checks of a problem can be kept apart from a completion, as far as that is known.
         self._splits: dict[Problem, bool] = {}
         self._fails_apart: set[Problem] = set()
-        # Whether the setup of a problem fails by itself, and of which problems that is on trial.
-        self._broken: dict[Problem, bool] = {}
-        self._setups_on_trial: set[Problem] = set()
 
     @property
     def version(self) -> str:
@@ -294,13 +302,8 @@ class IsolatedJudge(InProcessJudge):
 
     def review(self, problem: Problem, verdict: Verdict) -> Verdict | Review:
         """The verdict that counts, or what to do before there is one."""
-        if verdict.status is Status.INVALID_PROBLEM:
-            if problem not in self._broken:
-                return Review.TRY_REFERENCE
-            excuse = "it says that its problem is broken, which is not true"
-            return verdict if self._broken[problem] else replace(verdict, status=Status.CRASHED, detail=excuse)
         if problem.kind != "tests" or verdict.trust is not Trust.ISOLATED or verdict.status not in _DOUBTFUL:
-            return verdict
+            return super().review(problem, verdict)
         if problem not in self._splits:
             if all(map(is_plain, problem.tests)) and not problem.setup:
                 self._splits[problem] = True
@@ -319,20 +322,17 @@ class IsolatedJudge(InProcessJudge):
         detail = "its checks can only be judged in its own process"
         return verdict if is_refusal else replace(verdict, status=Status.NOT_ISOLATED, detail=detail)
 
-    def prepare_trial(self, problem: Problem, doubted: Verdict, limits: Limits) -> Execution:
-        """The command that judges the problem's reference, apart from its checks or with them, or its setup alone."""
-        if doubted.status is Status.INVALID_PROBLEM:
-            self._setups_on_trial.add(problem)
-            return super().prepare(problem, "", limits)
-        self._setups_on_trial.discard(problem)
+    def prepare_trial(self, problem: Problem, wanted: Review, limits: Limits) -> Execution:
+        """The command that judges the problem's reference: apart from its checks, or with them once it failed so."""
+        if wanted is not Review.TRY_REFERENCE:
+            return super().prepare_trial(problem, wanted, limits)
         mode = TESTS if problem in self._fails_apart else ISOLATED_TESTS
         return self._execution(problem, problem.reference or "", limits, mode)
 
-    def hear_trial(self, problem: Problem, verdict: Verdict) -> None:
-        """Learns whether the problem's setup is broken, or whether its checks can be kept apart from a completion."""
-        if problem in self._setups_on_trial:
-            self._setups_on_trial.remove(problem)
-            self._broken[problem] = verdict.status is Status.INVALID_PROBLEM
+    def hear_trial(self, problem: Problem, wanted: Review, verdict: Verdict) -> None:
+        """Learns from the reference whether the problem's checks can be kept apart from a completion."""
+        if wanted is not Review.TRY_REFERENCE:
+            super().hear_trial(problem, wanted, verdict)
         elif verdict.trust is Trust.IN_PROCESS:
             # One that always fails is no reason to judge in a weaker way.
             self._splits[problem] = not verdict.is_pass

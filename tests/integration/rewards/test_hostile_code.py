@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sandrl.problems import Case, Completion, Problem
@@ -90,3 +92,28 @@ def test_what_one_completion_leaves_behind_the_next_does_not_see(job: Job) -> No
     plant = "open('/tmp/planted', 'w').close(); open('planted', 'w').close()\n" + HONEST
     look = "import os\nassert not os.path.exists('/tmp/planted') and not os.path.exists('planted')\n" + HONEST
     assert [result.reward for result in score_codes(job, [plant, look] * 3)] == [1.0] * 6
+
+
+def test_no_completion_buys_itself_a_null_by_breaking_what_its_problem_needs(job: Job) -> None:
+    problem = Problem(
+        "echo",
+        "",
+        setup="import os\nos.makedirs('/tmp/work', exist_ok=True)",
+        cases=(Case("1\n", "1\n"), Case("2\n", "2\n")),
+    )
+    broken = replace(problem, task_id="broken", setup="import no_such_module")
+    spoiler = "import os\nos.rmdir('/tmp/work')\nopen('/tmp/work', 'w').close()\nprint(input())"
+    completions = [
+        Completion("spoils", "echo", code=spoiler),
+        Completion("spoils too", "echo", code=spoiler + "\n"),
+        Completion("honest", "echo", code="print(input())"),
+        Completion("not its fault", "broken", code="print(input())"),
+    ]
+    results = score(completions, {"echo": problem, "broken": broken}, job=job).results
+    assert [(result.status, result.reward) for result in results] == [
+        (Status.CRASHED, 0.0),
+        (Status.CRASHED, 0.0),
+        (Status.PASSED, 1.0),
+        (Status.INVALID_PROBLEM, None),
+    ]
+    assert sum(result.canaries for result in results) == 2

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sandrl.problems import Problem
-from sandrl.rewards.judge import IsolatedJudge, Limits, Review
+from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, Limits, Review
 from sandrl.rewards.reference import is_plain
 from sandrl.rewards.verdict import Status, Trust, Verdict
 
@@ -24,7 +24,10 @@ def in_process(verdict: Verdict) -> Verdict:
 def trusts(judge: IsolatedJudge) -> list[Trust]:
     """The trust of a completion's verdict and of the reference's, if they ran now."""
     limits = Limits()
-    return [judge.prepare(PROBLEM, "f = 1", limits).trust, judge.prepare_trial(PROBLEM, FAILED, limits).trust]
+    return [
+        judge.prepare(PROBLEM, "f = 1", limits).trust,
+        judge.prepare_trial(PROBLEM, Review.TRY_REFERENCE, limits).trust,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,7 @@ def test_a_pass_needs_no_trial() -> None:
 def test_a_failure_counts_once_the_reference_has_passed_in_the_same_way() -> None:
     judge = IsolatedJudge()
     assert judge.review(PROBLEM, FAILED) is Review.TRY_REFERENCE
-    judge.hear_trial(PROBLEM, PASSED)
+    judge.hear_trial(PROBLEM, Review.TRY_REFERENCE, PASSED)
     assert judge.review(PROBLEM, FAILED) == FAILED
     assert trusts(judge) == [Trust.ISOLATED, Trust.ISOLATED]
 
@@ -75,10 +78,10 @@ def test_a_failure_counts_once_the_reference_has_passed_in_the_same_way() -> Non
 def test_a_reference_that_passes_only_in_one_process_decides_for_one() -> None:
     judge = IsolatedJudge()
     assert judge.review(PROBLEM, FAILED) is Review.TRY_REFERENCE
-    judge.hear_trial(PROBLEM, FAILED)
+    judge.hear_trial(PROBLEM, Review.TRY_REFERENCE, FAILED)
     assert trusts(judge) == [Trust.ISOLATED, Trust.IN_PROCESS]
     assert judge.review(PROBLEM, FAILED) is Review.TRY_REFERENCE
-    judge.hear_trial(PROBLEM, in_process(PASSED))
+    judge.hear_trial(PROBLEM, Review.TRY_REFERENCE, in_process(PASSED))
     assert judge.review(PROBLEM, FAILED) is Review.AGAIN
     assert trusts(judge)[0] is Trust.IN_PROCESS
     assert judge.review(PROBLEM, in_process(FAILED)) == in_process(FAILED)
@@ -86,15 +89,15 @@ def test_a_reference_that_passes_only_in_one_process_decides_for_one() -> None:
 
 def test_a_reference_that_always_fails_lowers_no_guard() -> None:
     judge = IsolatedJudge()
-    judge.hear_trial(PROBLEM, FAILED)
-    judge.hear_trial(PROBLEM, in_process(FAILED))
+    judge.hear_trial(PROBLEM, Review.TRY_REFERENCE, FAILED)
+    judge.hear_trial(PROBLEM, Review.TRY_REFERENCE, in_process(FAILED))
     assert judge.review(PROBLEM, FAILED) == FAILED
     assert trusts(judge)[0] is Trust.ISOLATED
 
 
 def test_a_reference_that_was_too_slow_lowers_no_guard() -> None:
     judge = IsolatedJudge()
-    judge.hear_trial(PROBLEM, replace(FAILED, status=Status.TIMEOUT))
+    judge.hear_trial(PROBLEM, Review.TRY_REFERENCE, replace(FAILED, status=Status.TIMEOUT))
     assert judge.review(PROBLEM, FAILED) == FAILED
 
 
@@ -102,7 +105,7 @@ def test_no_completion_decides_that_a_problem_cannot_be_split() -> None:
     for require_isolated in (False, True):
         judge = IsolatedJudge(require_isolated=require_isolated)
         assert judge.review(PROBLEM, REFUSED) is Review.TRY_REFERENCE
-        judge.hear_trial(PROBLEM, PASSED)
+        judge.hear_trial(PROBLEM, Review.TRY_REFERENCE, PASSED)
         ruling = judge.review(PROBLEM, REFUSED)
         assert isinstance(ruling, Verdict)
         assert ruling.status is Status.FAILED
@@ -110,8 +113,8 @@ def test_no_completion_decides_that_a_problem_cannot_be_split() -> None:
 
 def test_where_isolation_is_required_such_a_problem_has_no_reward() -> None:
     judge = IsolatedJudge(require_isolated=True)
-    judge.hear_trial(PROBLEM, FAILED)
-    judge.hear_trial(PROBLEM, in_process(PASSED))
+    judge.hear_trial(PROBLEM, Review.TRY_REFERENCE, FAILED)
+    judge.hear_trial(PROBLEM, Review.TRY_REFERENCE, in_process(PASSED))
     ruling = judge.review(PROBLEM, FAILED)
     assert isinstance(ruling, Verdict)
     assert ruling.status is Status.NOT_ISOLATED
@@ -119,14 +122,24 @@ def test_where_isolation_is_required_such_a_problem_has_no_reward() -> None:
     assert judge.review(PROBLEM, PASSED) == PASSED
 
 
-def test_that_a_problem_is_broken_is_not_for_a_completion_to_say() -> None:
-    invalid = Verdict(Status.INVALID_PROBLEM, Trust.IN_PROCESS, 0, 1, "a")
-    for found, expected in ((replace(FAILED, detail="no f"), Status.CRASHED), (invalid, Status.INVALID_PROBLEM)):
-        judge = IsolatedJudge()
-        assert judge.review(PROBLEM, invalid) is Review.TRY_REFERENCE
-        judge.prepare_trial(PROBLEM, invalid, Limits())
-        judge.hear_trial(PROBLEM, found)
-        ruling = judge.review(PROBLEM, invalid)
-        assert isinstance(ruling, Verdict)
-        assert (ruling.status, ruling.status.scorable) == (expected, expected is Status.CRASHED)
-        assert judge.review(PROBLEM, FAILED) is Review.TRY_REFERENCE, "nothing was learned about the checks"
+BROKEN = Verdict(Status.INVALID_PROBLEM, Trust.ISOLATED, 0, 1, "the problem's setup fails: no module named 'x'")
+
+
+@pytest.mark.parametrize("trust", [Trust.ISOLATED, Trust.IN_PROCESS])
+@pytest.mark.parametrize("judge", [InProcessJudge(), IsolatedJudge(), IsolatedJudge(require_isolated=True)])
+def test_a_problem_is_broken_where_it_is_for_an_empty_completion(judge: InProcessJudge, trust: Trust) -> None:
+    problem = replace(PROBLEM, task_id=f"{judge.version}-{trust}")
+    verdict = replace(BROKEN, trust=trust)
+    assert judge.review(problem, verdict) is Review.TRY_NOTHING
+    judge.hear_trial(problem, Review.TRY_NOTHING, BROKEN)
+    assert judge.review(problem, verdict) == verdict
+
+
+@pytest.mark.parametrize("status", [Status.FAILED, Status.PASSED, Status.CRASHED])
+def test_a_completion_that_breaks_the_setup_of_its_problem_has_crashed(status: Status) -> None:
+    judge = IsolatedJudge()
+    judge.hear_trial(PROBLEM, Review.TRY_NOTHING, replace(FAILED, status=status))
+    ruling = judge.review(PROBLEM, BROKEN)
+    assert isinstance(ruling, Verdict)
+    assert (ruling.status, ruling.passed) == (Status.CRASHED, 0)
+    assert judge.review(PROBLEM, FAILED) is Review.TRY_REFERENCE, "nothing was learned about the checks"

@@ -15,7 +15,7 @@ if MYPY:
     from sandrl.rewards.guest.descriptors import Libc
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.child import SPEECHLESS, become_child, run_setup
+    from sandrl.rewards.guest.child import SPEECHLESS, become_child
     from sandrl.rewards.guest.clock import too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached, head, read_exactly, scratch_file
 
@@ -182,12 +182,6 @@ def judge_child(ended: Ended, seconds: float) -> "tuple[str, str]":
             return "resource_limit", "it was killed (signal 9), most likely for using too much memory"
         return "crashed", f"it was killed by signal {number}"
     return "crashed", f"it ended with exit status {ended.wait_status >> 8} before its checks were done"
-
-
-def setup_fails(request: "Request", call: "Libc | None") -> bool:
-    """Whether the problem's own code fails where no completion is."""
-    ended = run_child(run_setup, request, posix.open("/dev/null", posix.O_RDONLY), request["timeout_seconds"], call)
-    return judge_child(ended, request["timeout_seconds"])[0] == "invalid_problem"
 
 
 def read_hidden(request: "Request") -> "Request":
