@@ -20,6 +20,8 @@ from sandrl.cli.completion import values
 
 TREE = Path(__file__).with_name("tree.json")
 Node = dict[str, Any]
+# More than anybody reads, and than a shell sorts at once.
+_MOST_VALUES = 1000
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def _fitting(parameter: Node, typed: str) -> Answer:
     if "live" in parameter:
         choices += values.SOURCES[parameter["live"]]()
     fitting = {text: help_ for text, help_ in choices if text.startswith(typed) and values.is_plain(text)}
-    return Answer(list(fitting.items()), parameter.get("paths", "nothing"))
+    return Answer(list(fitting.items())[:_MOST_VALUES], parameter.get("paths", "nothing"))
 
 
 def _whole(words: Sequence[str]) -> list[str]:
