@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -44,6 +45,7 @@ def redteam(
     require_isolated: Annotated[
         bool, typer.Option("--require-isolated", help="Never run checks in the process of a completion.")
     ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line per exploit, not per group.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     concurrency: Annotated[
         int | None, typer.Option("--concurrency", "-c", min=1, help="Sandboxes at once.", rich_help_panel=_SANDBOXES)
@@ -108,7 +110,7 @@ def redteam(
     if json_:
         print_json(_document(finished.report, problems))
     else:
-        _print_report(finished.report)
+        _print_report(finished.report, by_exploit=verbose)
     finished.raise_for_outcome()
 
 
@@ -149,24 +151,58 @@ def _document(report: RedteamReport, source: str) -> dict[str, Any]:
     }
 
 
-def _print_report(report: RedteamReport) -> None:
+def _print_report(report: RedteamReport, *, by_exploit: bool) -> None:
     from sandrl.cli.output import print_rows
     from sandrl.cli.text import visible
 
-    rows = [("exploit", "attempts", "rewarded", "statuses")]
-    for tally in report.tallies():
-        statuses = ", ".join(f"{count} {status}" for status, count in tally.statuses.items())
-        rows.append((tally.exploit.name, str(tally.attempts), str(tally.rewarded), statuses))
-    print_rows(rows)
+    print_rows(_exploit_rows(report) if by_exploit else _group_rows(report))
     for attempt in report.rewarded:
         result = attempt.result
         typer.echo(f"Rewarded: {attempt.exploit.name} on {visible(result.task_id)} (trust: {result.trust})")
     for result in report.disturbed:
         typer.echo(f"Disturbed: {visible(result.task_id)}: {result.status}: {visible(result.detail, 200)}")
-    tried = len(report.tallies())
-    typer.echo(f"Rewarded: {len(report.rewarded)} of {len(report.attempts)} attempts ({tried} exploits)")
+    results = [attempt.result for attempt in report.attempts]
+    typer.echo("Statuses: " + _counted(result.status for result in results))
+    typer.echo("Trust: " + _counted(result.trust or "none" for result in results))
+    typer.echo(
+        f"Rewarded: {len(report.rewarded)} of {len(report.attempts)} attempts ({len(report.tallies())} exploits)"
+    )
     typer.echo(f"Disturbed: {len(report.disturbed)} of {len(report.neighbours)} honest neighbours")
     if report.unscorable:
         typer.echo(f"Unscorable: {len(report.unscorable)} (their sandboxes failed)")
     if report.unfit:
         typer.echo("References that fail by themselves: " + ", ".join(visible(each.task_id) for each in report.unfit))
+    typer.echo(f"Verdict: {_verdict(report)}")
+
+
+def _group_rows(report: RedteamReport) -> list[tuple[str, ...]]:
+    groups: dict[str, list[int]] = {}
+    for tally in report.tallies():
+        groups.setdefault(tally.exploit.group, []).append(tally.rewarded)
+    rows = [(name, str(len(rewarded)), str(sum(rewarded))) for name, rewarded in groups.items()]
+    return [("group", "exploits", "rewarded"), *rows]
+
+
+def _exploit_rows(report: RedteamReport) -> list[tuple[str, ...]]:
+    rows = [
+        (
+            tally.exploit.name,
+            str(tally.attempts),
+            str(tally.rewarded),
+            ", ".join(f"{count} {status}" for status, count in tally.statuses.items()),
+        )
+        for tally in report.tallies()
+    ]
+    return [("exploit", "attempts", "rewarded", "statuses"), *rows]
+
+
+def _counted(words: Iterable[str]) -> str:
+    from collections import Counter
+
+    return ", ".join(f"{count} {word}" for word, count in Counter(words).most_common()) or "none"
+
+
+def _verdict(report: RedteamReport) -> str:
+    if report.rewarded or report.disturbed:
+        return "not held"
+    return "undecided" if report.unscorable or report.unfinished else "held"

@@ -7,6 +7,7 @@ name that it does not define, but imports, is the judge's own; a name that it kn
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import symtable
 from collections.abc import Mapping
@@ -55,12 +56,14 @@ def read_reference(text: str) -> Reference | None:
 
 # What a plain check is made of: calls by name, literals, and what operators make of them.
 _PLAIN = (
-    ast.Module, ast.Assert, ast.Call, ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Compare, ast.BoolOp,
-    ast.BinOp, ast.UnaryOp, ast.Subscript, ast.keyword, ast.expr_context, ast.operator, ast.unaryop, ast.boolop,
-    ast.cmpop,
+    ast.Module, ast.Assert, ast.Call, ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Compare, ast.BoolOp, ast.BinOp,
+    ast.UnaryOp, ast.keyword, ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
 )  # fmt: skip
 _IDENTITY = (ast.Is, ast.IsNot)
-_NOT_PLAIN = frozenset({"eval", "exec", "compile", "__import__", "id", "hash", "vars", "globals", "locals", "iter"})
+_PLAIN_BUILTINS = frozenset(
+    {"abs", "all", "any", "bool", "float", "int", "len", "list", "max", "min", "round", "set", "sorted", "str"}
+    | {"sum", "tuple"}
+)
 
 
 @lru_cache(maxsize=16384)
@@ -75,10 +78,16 @@ def is_plain(test: str) -> bool:
         return False
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     return all(
-        (id(node) in called and node.id not in _NOT_PLAIN if isinstance(node, ast.Name) else isinstance(node, _PLAIN))
+        (id(node) in called and _is_function(node.id) if isinstance(node, ast.Name) else isinstance(node, _PLAIN))
         and not isinstance(node, _IDENTITY)
         for node in nodes
     )
+
+
+def _is_function(name: str) -> bool:
+    """Whether a name is that of a harmless builtin, or may be that of a function of a completion, by its look."""
+    is_class = name[:1].isupper() and name[1:2].islower()
+    return name in _PLAIN_BUILTINS or not (is_class or hasattr(builtins, name))
 
 
 def names_under_test(problem: Problem) -> frozenset[str]:

@@ -33,7 +33,7 @@ def trusts(judge: IsolatedJudge) -> list[Trust]:
 @pytest.mark.parametrize(
     ("test", "expected"),
     [
-        ("assert f([1, (2, 'a')], k={1: None})[0] == {1, -2} and not f(3) >= 1.5", True),
+        ("assert f([1, (2, 'a')], k={1: None}) == {1: -2} and not f(3) >= 1.5", True),
         ("assert sorted(f(1)) == [1] or abs(f(2) - 1.5) < 1e-6, 'wrong'", True),
         ("assert f(f(1)) in (1, 2)", True),
         ("assert f(len, [1]) == 1", False),
@@ -44,6 +44,9 @@ def trusts(judge: IsolatedJudge) -> list[Trust]:
         ("assert [f(n) for n in (1, 2)] == [1, 2]", False),
         ("try:\n    f()\nexcept ValueError:\n    pass", False),
         ("assert eval(f(1)) == 1", False),
+        ("assert f(1)[0] == 1", False),
+        ("assert f({1: 2}) == {1}", False),
+        ("assert Money(5) == 5", False),
         ("assert f(", False),
     ],
 )
