@@ -248,6 +248,21 @@ class CanaryFinished(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ReportingStarted(Event):
+    """Metrics go to Weights & Biases, too.
+
+    Attributes:
+        run_id: The W&B run.
+        place: Its address, or the directory in which it waits to be synced.
+        is_online: Whether it is uploaded as it goes.
+    """
+
+    run_id: str
+    place: str
+    is_online: bool
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequested(Event):
     """The user asked to stop.
 

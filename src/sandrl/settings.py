@@ -28,6 +28,14 @@ class RuntimeKind(StrEnum):
     REMOTE = "remote"
 
 
+class ReportTo(StrEnum):
+    """Where metrics go besides the run directory; `auto` decides by what is active and which key is set."""
+
+    AUTO = "auto"
+    WANDB = "wandb"
+    NONE = "none"
+
+
 @dataclass(frozen=True, slots=True)
 class RuntimeChoice:
     """The runtime that will be used.
@@ -54,6 +62,8 @@ class Settings:
         base_url: Address of the sandbox service, where it is not the usual one.
         base_url_source: The variable it came from.
         wandb_api_key: The key of Weights & Biases.
+        wandb_project: The project its runs go to.
+        wandb_mode: Whether it works `online`, `offline` or is `disabled`; what suits it unless set.
         wandb_entity: The entity it is used with; both together are credentials for the sandbox service, too.
         rank: Which process of a distributed job this is, from 0, as its launcher says.
         world_size: How many processes that job has.
@@ -68,6 +78,8 @@ class Settings:
     base_url_source: str | None = None
     wandb_api_key: str | None = field(default=None, repr=False)
     wandb_entity: str | None = None
+    wandb_project: str | None = None
+    wandb_mode: str | None = None
     rank: int = 0
     world_size: int = 1
 
@@ -87,6 +99,8 @@ class Settings:
             base_url_source=base_url_source,
             wandb_api_key=values.get("WANDB_API_KEY"),
             wandb_entity=values.get("WANDB_ENTITY_NAME"),
+            wandb_project=values.get("WANDB_PROJECT"),
+            wandb_mode=values.get("WANDB_MODE"),
             rank=_number(values, "RANK", 0),
             world_size=_number(values, "WORLD_SIZE", 1),
         )

@@ -68,6 +68,8 @@ def remark(event: events.Event) -> str | None:
             )
         case events.CreationSlowed(reason, delay):
             return f"slowing down: no room for more sandboxes, next try in {delay:.1f} s ({reason})"
+        case events.ReportingStarted(run_id, place, is_online):
+            return f"W&B: run {run_id}, {'online' if is_online else 'offline'}, {place}"
         case events.StopRequested(cancel=False, in_flight=count):
             return f"stopping: finishing {count} in flight, starting no more; Ctrl-C again cancels them"
         case events.StopRequested(cancel=True, in_flight=count):

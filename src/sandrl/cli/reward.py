@@ -12,7 +12,7 @@ from sandrl.cli.options import PROBLEMS_HELP
 from sandrl.events import LogLevel
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.policies import RewardName
-from sandrl.settings import RuntimeKind
+from sandrl.settings import ReportTo, RuntimeKind
 
 _WHAT = "What to score"
 _SANDBOXES = "Sandboxes"
@@ -135,6 +135,10 @@ def reward(
     log_level: Annotated[
         LogLevel, typer.Option(help="How much the run's log file has.", rich_help_panel=_OUTPUT)
     ] = LogLevel.INFO,
+    report_to: Annotated[
+        ReportTo,
+        typer.Option(help="Metrics to W&B, too; `auto`: to an active W&B run.", rich_help_panel=_OUTPUT),
+    ] = ReportTo.AUTO,
     fail_under: Annotated[
         float | None,
         typer.Option(metavar="RATE", min=0, max=1, help="Exit 1 if the pass rate is lower.", rich_help_panel=_OUTPUT),
@@ -171,6 +175,7 @@ def reward(
         runs_dir=runs_dir,
         run_name=run_name,
         log_level=log_level,
+        report_to=report_to,
         fail_under=fail_under,
     )
     interrupt = Interrupt()

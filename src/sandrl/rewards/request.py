@@ -13,7 +13,7 @@ from sandrl.rewards.judge import Limits, check_limits
 from sandrl.rewards.policies import Components, RewardName
 from sandrl.rewards.summary import ScoreReport, Summary
 from sandrl.rewards.verdict import Status
-from sandrl.settings import RuntimeKind
+from sandrl.settings import ReportTo, RuntimeKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ class RewardRequest:
         runs_dir: Where the run directory is made; what the settings say unless given.
         run_name: Its name.
         log_level: How much the run's log has.
+        report_to: Where metrics go besides the run directory.
         fail_under: The pass rate below which the run fails.
     """
 
@@ -68,6 +69,7 @@ class RewardRequest:
     runs_dir: Path | None = None
     run_name: str | None = None
     log_level: LogLevel = LogLevel.INFO
+    report_to: ReportTo = ReportTo.AUTO
     fail_under: float | None = None
 
     def check(self) -> None:

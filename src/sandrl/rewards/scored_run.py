@@ -41,6 +41,7 @@ from sandrl.rewards.request import RewardRequest, RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport, summarise
 from sandrl.runs import MetricsRecorder, Outcome, OwnerRow, RunLog, RunWriter
+from sandrl.runs.wandb import reported, wandb_tags
 from sandrl.sandboxes import Connection, Interrupt, Job, checked_job_id, connect, current_owner, new_job_id
 from sandrl.settings import Settings
 
@@ -90,12 +91,13 @@ def score_run(
         concurrency = request.concurrency or max(connection.suggested_concurrency, least_concurrency)
         resolved = {**(options or {}), **_options(request, connection, concurrency)}
         writer = stack.enter_context(_run_directory(request, settings, command, job_id, resolved, versions or {}))
+        wandb_run = stack.enter_context(reported(writer, request.report_to, settings, is_training=False, emit=emit))
         recorder = stack.enter_context(MetricsRecorder(writer, emit=emit))
         tell = all_of(recorder, RunLog(writer, request.log_level), emit)
         job = Job(
             connection,
             job_id=job_id,
-            tags=request.tags,
+            tags=(*request.tags, *wandb_tags(wandb_run)),
             command=command,
             max_sandboxes=request.max_sandboxes,
             run_dir=writer.path,
@@ -245,5 +247,6 @@ def _options(request: RewardRequest, connection: Connection, concurrency: int) -
         "tags": list(request.tags),
         "out": None if request.out is None else str(request.out),
         "log_level": request.log_level.value,
+        "report_to": request.report_to.value,
         "fail_under": request.fail_under,
     }

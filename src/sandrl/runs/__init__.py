@@ -8,7 +8,7 @@ from sandrl.runs.measures import ExecutionStats, completion_metrics, execution_m
 from sandrl.runs.metrics import METRICS, Metric, Unit, find_metric
 from sandrl.runs.overview import RunOverview, RunState, overview, overviews, state_of, step_rows
 from sandrl.runs.reader import Rows, RunReader, latest_attempts
-from sandrl.runs.recorder import MetricsRecorder, Sink
+from sandrl.runs.recorder import MetricsRecorder
 from sandrl.runs.removal import remove_run
 from sandrl.runs.rows import (
     SCHEMA,
@@ -23,7 +23,7 @@ from sandrl.runs.rows import (
 )
 from sandrl.runs.selection import Selection
 from sandrl.runs.statistics import pass_at_k
-from sandrl.runs.writer import RunLedger, RunWriter
+from sandrl.runs.writer import RunLedger, RunWriter, Sink
 
 __all__ = [
     "CANARY_TAG",

@@ -7,7 +7,7 @@ what no step has written yet, however the job ends: a crash loses no number that
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -17,9 +17,6 @@ from sandrl.runs.measures import ExecutionStats, Values, completion_metrics, exe
 from sandrl.runs.rows import MetricsRow
 from sandrl.runs.writer import RunWriter
 
-Sink = Callable[[int, Mapping[str, float | None]], None]
-"""Told the metrics of a step, after they were written; must not raise."""
-
 
 class MetricsRecorder:
     """Counts events, and writes a row of metrics for each step.
@@ -28,16 +25,12 @@ class MetricsRecorder:
 
     Args:
         writer: The run; None keeps no file.
-        sinks: Who else wants each row.
         attempt: Which try of its steps the job makes; more than 1 in a resumed run.
         emit: Told what happens here.
     """
 
-    def __init__(
-        self, writer: RunWriter | None = None, *, sinks: Sequence[Sink] = (), attempt: int = 1, emit: Emit = ignore
-    ) -> None:
+    def __init__(self, writer: RunWriter | None = None, *, attempt: int = 1, emit: Emit = ignore) -> None:
         self._writer = writer
-        self._sinks = tuple(sinks)
         self._attempt = attempt
         self._emit = emit
         self._lock = threading.Lock()
@@ -94,8 +87,6 @@ class MetricsRecorder:
                 job_id=self._writer.job_id, rank=self._writer.rank, step=step, attempt=self._attempt, metrics=values
             )
             self._writer.write_metrics(row)
-        for sink in self._sinks:
-            sink(step, values)
         return values
 
     def close(self) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeAlias
 
 from pydantic import JsonValue
 
@@ -23,6 +23,9 @@ from sandrl.runs.index import register_run
 from sandrl.runs.rows import LogRow, MetricsRow, OwnerRow, SandboxEvent, SandboxRow, Stored, TrajectoryRow, now
 
 METRICS, TRAJECTORIES, SANDBOXES, LOG = "metrics", "trajectories", "sandboxes", "log"
+
+Sink: TypeAlias = Callable[[int, Mapping[str, float | None]], None]
+"""Told the metrics of a step, after they were written; must not raise."""
 
 # Shorter values occur by chance in honest text.
 _SHORTEST_SECRET = 8
@@ -50,6 +53,7 @@ class RunWriter:
         self.is_indexed = is_indexed
         self._secrets = tuple(_as_in_json(secret) for secret in secrets if len(secret) >= _SHORTEST_SECRET)
         self._mutex = threading.Lock()
+        self._sinks: list[Sink] = []
         self._appenders: dict[str, RowAppender] = {}
         self._lock = lock(path) if rank == 0 else -1
 
@@ -102,12 +106,18 @@ class RunWriter:
         return writer
 
     def write_metrics(self, row: MetricsRow) -> None:
-        """Appends the metrics of a step.
+        """Appends the metrics of a step, and tells those who listen.
 
         Raises:
             ServiceError: If the row could not be written.
         """
         self._append(METRICS, row)
+        for sink in self._sinks:
+            sink(row.step, row.metrics)
+
+    def tell_metrics_to(self, sink: Sink) -> None:
+        """Tells someone the metrics of each step from here on, once they are written."""
+        self._sinks.append(sink)
 
     def write_trajectory(self, row: TrajectoryRow) -> None:
         """Appends a completion.

@@ -152,11 +152,13 @@ def test_the_statistics_of_each_sandbox_are_kept_until_the_step_ends() -> None:
     assert recorder.execution_stats() == {}
 
 
-def test_sinks_are_told_what_is_written() -> None:
+def test_who_listens_to_the_writer_is_told_what_was_written(writer: RunWriter) -> None:
     told: list[tuple[int, float | None]] = []
-    recorder = MetricsRecorder(sinks=[lambda step, values: told.append((step, values["pass_rate"]))])
-    recorder(completion())
-    recorder.log(7)
+    with writer:
+        writer.tell_metrics_to(lambda step, values: told.append((step, values["pass_rate"])))
+        recorder = MetricsRecorder(writer)
+        recorder(completion())
+        recorder.log(7)
     assert told == [(7, 1.0)]
 
 
