@@ -44,6 +44,14 @@ def sandrl(tmp_path: Path) -> Run:
     return run
 
 
+@pytest.fixture
+def own_runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A state directory, and so a runtime, of one test: nothing there is left over from another."""
+    monkeypatch.setenv("SANDRL_STATE_DIR", str(tmp_path / "state"))
+    yield
+    daemon.stop(tmp_path / "state")
+
+
 PROBLEM = '{"task_id": "inc", "prompt": "Add one.", "tests": ["assert f(1) == 2", "assert f(2) == 3"]}\n'
 RIGHT = '{"task_id": "inc", "code": "def f(x):\\n    return x + 1\\n"}\n'
 WRONG = '{"task_id": "inc", "completion": "<answer>def f(x): return x</answer>"}\n'

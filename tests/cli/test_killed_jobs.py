@@ -22,6 +22,8 @@ from tests.cli.conftest import PROBLEM, SANDRL, Run
 from tests.support.lost_job import sleeping_job
 from tests.support.programs import require_program
 
+pytestmark = pytest.mark.usefixtures("own_runtime")
+
 SLEEPER = '{"task_id": "inc", "code": "import time\\ntime.sleep(SECONDS)\\ndef f(x):\\n    return x + 1\\n"}\n'
 ROOT = Path(__file__).parents[2]
 Start = Callable[[str], "subprocess.Popen[bytes]"]
@@ -45,7 +47,7 @@ def start(tmp_path: Path) -> Start:
 
 
 @pytest.fixture
-def living() -> Iterator[Job]:
+def living(own_runtime: None) -> Iterator[Job]:
     """A job of this process with two sandboxes, beside those that are killed."""
     with sleeping_job(2) as job:
         yield job

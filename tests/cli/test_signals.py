@@ -19,6 +19,8 @@ from sandrl.settings import load_settings
 from tests.cli.conftest import PROBLEM, SANDRL
 from tests.support.terminal import CTRL_C, run_on_terminal
 
+pytestmark = pytest.mark.usefixtures("own_runtime")
+
 SLEEPER = '{"task_id": "inc", "code": "import time\\ntime.sleep(SECONDS)\\ndef f(x):\\n    return x + 1\\n"}\n'
 
 

@@ -14,8 +14,8 @@ import pytest
 from sandrl.events import CreationSlowed, Event, SandboxCreated, SandboxStopped
 from sandrl.problems import Completion, Problem
 from sandrl.rewards import ScoreOptions, Status, score
-from sandrl.runtime import daemon
 from sandrl.sandboxes import Command, Connection, Interrupt, Job, Level, Withdrawn, connect, new_job_id
+from sandrl.sandboxes.fleet import Fleet
 from sandrl.settings import RuntimeKind, Settings
 
 INC = {"inc": Problem("inc", "Add one.", tests=("assert f(1) == 2",))}
@@ -92,19 +92,21 @@ def test_a_launch_that_was_withdrawn_says_so(small: Connection) -> None:
         assert first.process is not None
 
 
-def test_a_job_never_holds_more_than_it_may(connection: Connection, settings: Settings) -> None:
+def test_a_job_never_holds_more_than_it_may(connection: Connection) -> None:
+    job_id = new_job_id()
     most: list[int] = []
     over = threading.Event()
 
     def watch() -> None:
+        fleet = Fleet(connection)
         while not over.wait(0.02):
-            most.append(daemon.status(settings.state_dir).sandboxes)
+            most.append(len(fleet.list(tags=[job_id])))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     told: list[Event] = []
     try:
-        with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60, max_sandboxes=2, emit=told.append) as job:
+        with Job(connection, job_id=job_id, max_lifetime_seconds=60, max_sandboxes=2, emit=told.append) as job:
             completions = [Completion(f"c{number}", "inc", code=SLOW) for number in range(8)]
             report = score(completions, INC, job=job, options=ScoreOptions(concurrency=8, caching=False))
     finally:
