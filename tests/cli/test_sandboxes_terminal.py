@@ -30,8 +30,8 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def slow_state(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """Where two hundred sandboxes are that take two seconds to stop."""
-    with faulty_runtime(tmp_path / "state", "--records", "200", "--tag", "job-abc", "--slow", "2"):
+    """Where two hundred sandboxes are that take so long to stop that there is time to type, on a busy machine, too."""
+    with faulty_runtime(tmp_path / "state", "--records", "200", "--tag", "job-abc", "--slow", "6"):
         yield {"SANDRL_STATE_DIR": str(tmp_path / "state")}
 
 
