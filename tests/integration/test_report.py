@@ -246,6 +246,18 @@ def test_ten_thousand_trajectories_stay_usable(browser: Any, tmp_path: Path) -> 
         assert seen.complaints == []
 
 
+def test_completions_that_evaluate_the_policy_are_listed_apart(browser: Any, tmp_path: Path) -> None:
+    rows = [trajectory(0, step=0), failed(1, step=0), failed(2, step=1, held_out=True)]
+    with opened(browser, report_of(write_run(tmp_path / "runs", rows, command="grpo", outcome=None))) as seen:
+        names, values = (seen.page.locator(f".card {part}").all_text_contents() for part in ("span", "b"))
+        cards = dict(zip(names, values, strict=True))
+        assert (cards["completions"], cards["held-out completions"], cards["mean reward"]) == ("2", "1", "0.5")
+        seen.page.select_option("#status", "!held")
+        assert listed(seen.page) == 1
+        assert "held out" in seen.page.locator("#detail").inner_text()
+        assert seen.complaints == []
+
+
 def test_a_run_of_which_nothing_was_written_yet_has_a_report(browser: Any, tmp_path: Path) -> None:
     with RunWriter.create(tmp_path / "runs", command="reward", job_id=JOB) as writer:
         file = report_of(writer.path)

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from sandrl import __version__
-from sandrl.cli import doctor, grpo, metrics, policy, problems, redteam, reward, runs, runtime, sandboxes
+from sandrl.cli import doctor, grpo, metrics, policy, problems, redteam, regrade, reward, runs, runtime, sandboxes
 from sandrl.cli.text import visible
 from sandrl.errors import SandrlError
 
@@ -53,6 +53,7 @@ app.command("grpo")(grpo.grpo)
 app.command("doctor")(doctor.doctor)
 app.add_typer(problems.app)
 app.add_typer(policy.app)
+runs.app.command("regrade")(regrade.regrade)
 app.add_typer(runs.app)
 app.add_typer(runtime.app)
 app.add_typer(sandboxes.app)

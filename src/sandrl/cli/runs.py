@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from sandrl.runs import Rows, RunOverview, RunReader
 
-app = typer.Typer(name="runs", help="Runs on disk: ls, show, report, rm.", no_args_is_help=True)
+app = typer.Typer(name="runs", help="Runs on disk: ls, show, report, regrade, rm.", no_args_is_help=True)
 
 _RUN = "Name, path or job id of the run."
 RunArgument = Annotated[
@@ -66,6 +66,9 @@ def show(
     ] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this problem.")] = None,
     step: Annotated[int | None, typer.Option("--step", metavar="N", min=0, help="Only this step.")] = None,
+    held_out: Annotated[
+        bool | None, typer.Option("--held-out/--training", help="Only those that evaluate the policy, or train it.")
+    ] = None,
     grep: Annotated[
         str | None, typer.Option("--grep", metavar="REGEX", help="Only where this is found, upper or lower case.")
     ] = None,
@@ -81,7 +84,7 @@ def show(
 
     reader, entry = open_run(run, runs_dir)
     read = reader.trajectories()
-    selection = Selection(failed, tuple(status or ()), task, step, grep, limit)
+    selection = Selection(failed, tuple(status or ()), task, step, held_out, grep, limit)
     chosen = list(selection.choose(read.rows))
     tell_damage(read)
     if json_:

@@ -89,6 +89,8 @@ def _print_trajectory(console: Console, row: TrajectoryRow, *, full: bool) -> No
 
 def _facts(row: TrajectoryRow) -> list[str]:
     facts = [] if row.step is None else [f"step {row.step}"]
+    if row.held_out:
+        facts.append("held out")
     facts.append(f"trust {row.trust or '-'}")
     facts.append(f"{row.duration_seconds:.2f} s")
     facts += [f"{visible(part)} {seconds:.2f} s" for part, seconds in row.timing.items()]

@@ -126,6 +126,8 @@ def counted_rows(reader: RunReader) -> tuple[MetricsRow, ...]:
     steps: dict[int, list[int]] = {}
     rows = reader.trajectories().rows
     for position, row in enumerate(rows):
+        if row.held_out:
+            continue
         steps.setdefault(row.step or 0, []).append(position)
     counted = []
     executions = executions_by_step(reader.log().rows)

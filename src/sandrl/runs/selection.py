@@ -19,6 +19,7 @@ class Selection:
         statuses: Only those with one of these statuses; none means any.
         task_id: Only those of this problem.
         step: Only those of this step.
+        held_out: Only those made to evaluate the policy (True), or to train it (False).
         grep: Only those in which this regular expression is found, in any text they have.
         limit: No more than this; None for all.
     """
@@ -27,6 +28,7 @@ class Selection:
     statuses: tuple[str, ...] = ()
     task_id: str | None = None
     step: int | None = None
+    held_out: bool | None = None
     grep: str | None = None
     limit: int | None = None
 
@@ -59,6 +61,7 @@ class Selection:
             and (not self.statuses or row.status in self.statuses)
             and (self.task_id is None or row.task_id == self.task_id)
             and (self.step is None or row.step == self.step)
+            and (self.held_out is None or row.held_out is self.held_out)
         )
 
 

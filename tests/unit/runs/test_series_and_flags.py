@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
+from tests.support.sample_runs import failed, trajectory
 
 from sandrl.errors import UsageError
-from sandrl.runs import MetricsRow
+from sandrl.runs import MetricsRow, RunReader, RunWriter, Selection, step_rows
 from sandrl.runs.flags import flags_of
 from sandrl.runs.series import choose_series, series_of
 
@@ -68,3 +70,15 @@ def test_trouble_that_is_over_raises_no_flag() -> None:
 
 def test_scoring_without_training_has_no_gradient_to_lose() -> None:
     assert flags(reward__groups=[5.0], reward__zero_variance_groups=[5.0]) == []
+
+
+def test_what_evaluates_the_policy_is_in_no_step_s_numbers(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path, command="grpo", job_id="job-1", name="run") as writer:
+        for index, held_out in enumerate((False, False, True)):
+            row = failed(index, step=0) if held_out else trajectory(index, step=0)
+            writer.write_trajectory(row.model_copy(update={"held_out": held_out}))
+    reader = RunReader(writer.path)
+    assert [row.metrics["completions"] for row in step_rows(reader)] == [2]
+    rows = reader.trajectories().rows
+    chosen = {wanted: len(list(Selection(held_out=wanted).choose(rows))) for wanted in (None, True, False)}
+    assert chosen == {None: 3, True: 1, False: 2}

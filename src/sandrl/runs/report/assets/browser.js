@@ -13,6 +13,7 @@ function makeBrowser(report) {
     byId(id).append(element('option', {value: ''}, title), ...values.map((value) => element('option', {value}, value)));
   };
   options('status', 'any', [...new Set(rows.map((row) => row.status))].sort());
+  if (rows.some((row) => row.held_out)) byId('status').append(element('option', {value: '!held'}, 'held out'));
   byId('status').options[0].after(element('option', {value: '!passed'}, 'not passed'));
   const steps = [...new Set(rows.map((row) => row.step).filter((step) => step !== undefined && step !== null))].sort((a, b) => a - b);
   options('step', 'any', steps);
@@ -34,12 +35,17 @@ function makeBrowser(report) {
     slow: (a, b) => rows[b].duration_seconds - rows[a].duration_seconds || a - b,
   };
 
+  function fits(row, status) {
+    if (status === '!passed') return row.status !== 'passed';
+    return status === '!held' ? row.held_out : !status || row.status === status;
+  }
+
   function filter() {
     const words = byId('search').value.toLowerCase().split(/\s+/).filter(Boolean);
     const status = byId('status').value, step = byId('step').value, order = orders[byId('order').value];
     found = [];
     rows.forEach((row, position) => {
-      if (status === '!passed' ? row.status === 'passed' : status && row.status !== status) return;
+      if (!fits(row, status)) return;
       if (step !== '' && row.step !== Number(step)) return;
       if (words.length) { const text = textOf(position); if (!words.every((word) => text.includes(word))) return; }
       found.push(position);
@@ -70,7 +76,7 @@ function makeBrowser(report) {
     element('div', {class: 'line'},
       element('span', {class: 'swatch ' + kindOf(row), 'aria-hidden': 'true'}, letterOf(row)),
       element('b', {}, row.task_id), element('span', {class: 'right'}, rewardText(row))),
-    element('div', {class: 'sub'}, `${row.index} · ${row.status}${row.detail ? ' · ' + row.detail.slice(0, 120) : ''}`));
+    element('div', {class: 'sub'}, `${row.index}${row.held_out ? ' · held out' : ''} · ${row.status}${row.detail ? ' · ' + row.detail.slice(0, 120) : ''}`));
     made.style.top = `${at * ROW_HEIGHT}px`;
     return made;
   }

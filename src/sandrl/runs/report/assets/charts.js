@@ -70,7 +70,7 @@ function lines(names, metrics, tints, options) {
 
 function makeCharts(report) {
   const metrics = report.metrics;
-  const steps = [...new Set(report.trajectories.map((row) => row.step || 0))].sort((a, b) => a - b);
+  const steps = [...new Set(trained(report).map((row) => row.step || 0))].sort((a, b) => a - b);
   const manySteps = Math.max(0, ...Object.values(metrics).map((metric) => metric.steps.length)) > 1;
   if (manySteps) {
     const held = ['held_out/pass_rate', 'held_out/pass@1'].find((name) => metrics[name]);
@@ -78,7 +78,7 @@ function makeCharts(report) {
       ['reward/mean', 'pass_rate', ...(held ? [held] : [])], metrics, ['accent', 'passed', 'timeout'],
       {scales: {y: {suggestedMax: 1}}}));
   }
-  if (steps.length) figure('Statuses', 'chart-status', () => statuses(report.trajectories, steps));
+  if (steps.length) figure('Statuses', 'chart-status', () => statuses(trained(report), steps));
   if (PARTS.some((part) => metrics[`aviato/${part}_seconds_p50`])) figure('Seconds', 'chart-latency', () => latencies(metrics, manySteps));
   if (manySteps) {
     const names = Object.keys(metrics).filter((name) => metrics[name].steps.length > 1);

@@ -2,7 +2,7 @@
 const GROUPS_SHOWN = 40;
 
 function makeGrid(report, choose) {
-  const steps = [...new Set(report.trajectories.map((row) => row.step || 0))].sort((a, b) => a - b);
+  const steps = [...new Set(trained(report).map((row) => row.step || 0))].sort((a, b) => a - b);
   const select = byId('grid-step');
   select.append(...steps.map((step) => element('option', {value: step}, step)));
   select.value = steps[steps.length - 1];
@@ -20,7 +20,7 @@ function makeGrid(report, choose) {
 function drawGrid(report, step, all, choose) {
   const groups = new Map();
   report.trajectories.forEach((row, position) => {
-    if ((row.step || 0) !== step) return;
+    if (row.held_out || (row.step || 0) !== step) return;
     if (!groups.has(row.task_id)) groups.set(row.task_id, []);
     groups.get(row.task_id).push(position);
   });

@@ -6,14 +6,16 @@ async function unpacked() {
 }
 
 function totals(report) {
-  const rows = report.trajectories;
+  const rows = trained(report);
   const scored = rows.filter((row) => row.reward !== null);
   const passed = scored.filter((row) => row.status === 'passed').length;
   const mean = scored.length ? scored.reduce((sum, row) => sum + row.reward, 0) / scored.length : null;
+  const heldOut = report.trajectories.length - rows.length;
   const sum = (name) => rows.reduce((total, row) => total + (row[name] || 0), 0);
   const steps = new Set(rows.map((row) => row.step || 0)).size;
   const cards = [
     [formatted(rows.length), 'completions'],
+    ...(heldOut ? [[formatted(heldOut), 'held-out completions']] : []),
     [scored.length ? formatted(passed / scored.length, 'share') : '–', `passed (${passed.toLocaleString('en')})`],
     [formatted(mean), 'mean reward'],
     [formatted(rows.length - scored.length), 'unscorable'],

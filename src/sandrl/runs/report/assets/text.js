@@ -28,6 +28,8 @@ const LETTERS = {
 // Whatever has no reward is one kind for the eye: nothing was found out about the code.
 function kindOf(row) { return row.reward === null ? 'unscorable' : row.status in LETTERS ? row.status : 'failed'; }
 function letterOf(row) { return row.reward === null ? '?' : LETTERS[row.status] || 'F'; }
+// Completions that evaluate the policy are listed, but belong to no step's numbers.
+function trained(report) { return report.trajectories.filter((row) => !row.held_out); }
 function rewardText(row) { return row.reward === null ? 'no reward' : formatted(row.reward); }
 
 function formatted(value, unit) {

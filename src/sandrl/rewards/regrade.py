@@ -1,0 +1,223 @@
+"""Judging a run's completions again, with the judge there is now: which verdicts would be others today?
+
+The design decision: the run stays as it was. What is compared are the saved verdict and a new one of the same text,
+found with the options the run had; where they differ, either the judge has learned something, the problem has changed,
+or the outcome was chance, and the list says which completions to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sandrl.errors import (
+    CleanupError,
+    GateError,
+    InfrastructureError,
+    InputError,
+    InterruptedRunError,
+    ServiceError,
+)
+from sandrl.events import Emit, JobStarted, Warned, ignore
+from sandrl.problems import Completion, Problem, demo_problems, load_problems
+from sandrl.rewards.extraction import Extraction
+from sandrl.rewards.judge import IsolatedJudge, Limits
+from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.policies import RewardName
+from sandrl.rewards.scoring import lifetime_seconds, score
+from sandrl.rewards.summary import ScoredCompletion
+from sandrl.rewards.verdict import Status
+from sandrl.runs import RunReader, TrajectoryRow
+from sandrl.sandboxes import Interrupt, Job, connect, new_job_id
+from sandrl.settings import RuntimeKind, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class RegradeRequest:
+    """What to judge again, and how.
+
+    Attributes:
+        run: The run directory.
+        problems: The problems; those the run names unless given.
+        concurrency: How many sandboxes at once; what suits the runtime unless given.
+        runtime: What runs the sandboxes.
+        fail_on_flips: Whether a verdict that is another one now is a failure.
+    """
+
+    run: Path
+    problems: str | None = None
+    concurrency: int | None = None
+    runtime: RuntimeKind = RuntimeKind.AUTO
+    fail_on_flips: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A completion whose verdict is another one now.
+
+    Attributes:
+        before: As it was saved.
+        after: As it is judged now.
+    """
+
+    before: TrajectoryRow
+    after: ScoredCompletion
+
+
+@dataclass(frozen=True, slots=True)
+class Regrading:
+    """A finished regrading.
+
+    Attributes:
+        request: What was asked for.
+        compared: How many completions were judged again, and could be.
+        flips: Those whose verdicts differ, in the order of the run.
+        left_out: How many could not be judged again, because their problem or their text is gone.
+        unscorable: How many could not be scored now because their sandboxes failed.
+        unfinished: How many a wish to stop left out.
+        signal_number: The signal that asked to stop; 0 if none did.
+        cleanup_error: Set if sandboxes were left behind.
+    """
+
+    request: RegradeRequest
+    compared: int
+    flips: tuple[Flip, ...]
+    left_out: int = 0
+    unscorable: int = 0
+    unfinished: int = 0
+    signal_number: int = 0
+    cleanup_error: CleanupError | None = None
+
+    def raise_for_outcome(self) -> None:
+        """Raises what the command should end with, the most urgent first.
+
+        Raises:
+            InterruptedRunError: If the user asked to stop.
+            CleanupError: If sandboxes were left behind.
+            InfrastructureError: If completions could not be scored now.
+            GateError: If verdicts flipped, and that was to be a failure.
+        """
+        if self.signal_number:
+            message = f"interrupted: {self.compared} completions were judged again, {self.unfinished} were not"
+            raise InterruptedRunError(message, signal_number=self.signal_number)
+        if self.cleanup_error is not None:
+            raise self.cleanup_error
+        if self.unscorable:
+            message = f"{self.unscorable} completions could not be judged again: their sandboxes failed"
+            raise InfrastructureError(message, hint="sandrl doctor")
+        if self.flips and self.request.fail_on_flips:
+            raise GateError(f"{len(self.flips)} of {self.compared} verdicts flipped")
+
+
+def regrade(
+    request: RegradeRequest, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
+) -> Regrading:
+    """Judges the completions of a run again.
+
+    Args:
+        request: What to judge again.
+        settings: What the environment says.
+        emit: Told what happens.
+        interrupt: The user's wish to stop.
+
+    Raises:
+        UsageError: If the run, or its problems, cannot be used.
+        ServiceError: If the runtime does not do its part.
+    """
+    interrupt = interrupt or Interrupt()
+    reader = RunReader(request.run)
+    options = reader.config.options
+    problems = _problems(request, reader)
+    rows = reader.trajectories().rows
+    known = [row for row in rows if row.task_id in problems and (row.completion is not None or row.code is not None)]
+    if not known:
+        raise InputError("has no completion that can be judged again", path=reader.path)
+    if len(known) < len(rows):
+        emit(Warned(f"{len(rows) - len(known)} completions are left out: their problem or their text is not there"))
+    how = _score_options(options, request)
+    connection = connect(
+        settings, runtime=request.runtime, packages=tuple(map(str, _list(options.get("packages")))), emit=emit
+    )
+    how = replace(how, concurrency=request.concurrency or connection.suggested_concurrency)
+    job = Job(
+        connection,
+        job_id=new_job_id(),
+        command="runs regrade",
+        tags=("runs-regrade",),
+        max_lifetime_seconds=lifetime_seconds(problems, how.limits),
+        emit=emit,
+    )
+    with interrupt.heard(), job:
+        emit(JobStarted(job.id, len(known), min(how.concurrency or 1, len(known))))
+        report = score(
+            [_completion(row) for row in known],
+            problems,
+            job=job,
+            judge=IsolatedJudge(
+                with_site_packages=connection.has_site_packages,
+                require_isolated=bool(options.get("require_isolated")),
+            ),
+            options=how,
+            emit=emit,
+            interrupt=interrupt,
+        )
+    failed = [result for result in report.results if result.status is Status.INFRASTRUCTURE]
+    judged = [result for result in report.results if result.status is not Status.INFRASTRUCTURE]
+    flips = (Flip(known[result.index], result) for result in judged)
+    return Regrading(
+        request,
+        compared=len(judged),
+        flips=tuple(flip for flip in flips if _differs(flip)),
+        left_out=len(rows) - len(known),
+        unscorable=len(failed),
+        unfinished=report.unfinished,
+        signal_number=report.signal_number,
+        cleanup_error=job.cleanup_error(),
+    )
+
+
+def _differs(flip: Flip) -> bool:
+    return (flip.before.status, flip.before.reward) != (flip.after.status.value, flip.after.reward)
+
+
+def _problems(request: RegradeRequest, reader: RunReader) -> Mapping[str, Problem]:
+    options = reader.config.options
+    source = request.problems or options.get("problems")
+    if not isinstance(source, str):
+        raise InputError("does not say where its problems are", path=reader.path, hint="name them with --problems")
+    if request.problems is None and reader.config.command == "reward" and options.get("completions") is None:
+        return demo_problems()
+    try:
+        return load_problems(source).problems
+    except (InputError, ServiceError) as error:
+        if request.problems is not None:
+            raise
+        message = f"its problems cannot be loaded: {error.message}"
+        raise InputError(message, path=reader.path, hint="name them with --problems") from error
+
+
+def _completion(row: TrajectoryRow) -> Completion:
+    if row.completion is None:
+        return Completion(row.id, row.task_id, code=row.code)
+    return Completion(row.id, row.task_id, text=row.completion)
+
+
+def _score_options(options: Mapping[str, Any], request: RegradeRequest) -> ScoreOptions:
+    """The options of the run; what it does not say, or says in another version's words, is the default."""
+    defaults = Limits()
+    seconds = options.get("timeout_seconds")
+    limits = defaults if not isinstance(seconds, int | float) else replace(defaults, timeout_seconds=float(seconds))
+    extraction = options.get("extract")
+    reward = options.get("reward")
+    return ScoreOptions(
+        extraction=Extraction(extraction) if extraction in set(Extraction) else Extraction.AUTO,
+        limits=limits,
+        concurrency=request.concurrency,
+        policy=(RewardName(reward) if reward in set(RewardName) else RewardName.BINARY).policy,
+    )
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else ()
