@@ -9,7 +9,7 @@ SETUP   = $(PYTHON) tools/setup_venv.py
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check static format lint types imports generated generate venv venv-base venv-grpo test-grpo lock bench clean
+.PHONY: help demo test check static format lint types imports generated generate venv venv-base venv-grpo test-grpo lock pictures bench clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -53,6 +53,9 @@ generated: venv
 
 generate: venv ## Write what is made from the code: docs/cli.md, completions/
 	@$(BIN)/python tools/generate.py
+
+pictures: venv ## Make the README's pictures from real runs (ARGS='--run RUN' for one of training)
+	@$(BIN)/python tools/pictures.py $(ARGS)
 
 bench: venv ## Measure reward throughput and what the judge costs
 	@$(BIN)/python -m benchmarks.reward_throughput $(ARGS)

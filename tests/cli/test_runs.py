@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sandrl.runs import MessageRow, Outcome, RunWriter, ToolCallRow
+from sandrl.runs import MessageRow, MetricsRow, Outcome, RunWriter, ToolCallRow
 from sandrl.settings import load_settings
 from tests.cli.conftest import SANDRL, Run
 from tests.support.sample_runs import failed, trajectory, write_run
@@ -53,6 +53,16 @@ def test_a_run_that_cannot_be_read_hides_no_other(sandrl: Run, run: Path, tmp_pa
     (bad / "config.json").write_text("{")
     listed = json.loads(sandrl("runs", "ls", "--json").stdout)["runs"]
     assert {each["run_id"]: each["state"] for each in listed} == {"bad": "damaged", "sample": "finished"}
+
+
+def test_a_last_step_that_only_evaluates_hides_no_reward(sandrl: Run, tmp_path: Path) -> None:
+    rows = [trajectory(0, step=0), trajectory(1, step=1, held_out=True)]
+    path = write_run(tmp_path / "runs", rows, command="grpo", outcome=None)
+    with RunWriter.create(tmp_path / "runs", command="grpo", job_id="job-2", name=path.name, resume=True) as writer:
+        writer.write_metrics(MetricsRow(job_id="job-2", step=0, metrics={"reward/mean": 0.25, "completions": 1}))
+        writer.write_metrics(MetricsRow(job_id="job-2", step=1, metrics={"held_out/pass@1": 0.75}))
+    [listed] = json.loads(sandrl("runs", "ls", "--json").stdout)["runs"]
+    assert (listed["reward_mean"], listed["steps"]) == (0.25, 2)
 
 
 def test_without_runs_the_list_says_how_to_make_one(sandrl: Run) -> None:

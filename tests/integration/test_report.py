@@ -251,7 +251,7 @@ def test_completions_that_evaluate_the_policy_are_listed_apart(browser: Any, tmp
     with opened(browser, report_of(write_run(tmp_path / "runs", rows, command="grpo", outcome=None))) as seen:
         names, values = (seen.page.locator(f".card {part}").all_text_contents() for part in ("span", "b"))
         cards = dict(zip(names, values, strict=True))
-        assert (cards["completions"], cards["held-out completions"], cards["mean reward"]) == ("2", "1", "0.5")
+        assert (cards["completions"], cards["held out"], cards["mean reward"]) == ("2", "1", "0.5")
         seen.page.select_option("#status", "!held")
         assert listed(seen.page) == 1
         assert "held out" in seen.page.locator("#detail").inner_text()

@@ -71,7 +71,7 @@ def metrics(
         from rich.console import Console
 
         console = Console(highlight=False)
-        console.print(_view(reader, rows, patterns, console.width))
+        console.print(view(reader, rows, patterns, console.width))
 
 
 def _rows(reader: RunReader) -> tuple[MetricsRow, ...]:
@@ -88,7 +88,15 @@ def _chosen(rows: tuple[MetricsRow, ...], patterns: list[str]) -> dict[str, Seri
     return choose_series(found, patterns) if found else {}
 
 
-def _view(reader: RunReader, rows: tuple[MetricsRow, ...], patterns: list[str], width: int) -> RenderableType:
+def view(reader: RunReader, rows: tuple[MetricsRow, ...], patterns: list[str], width: int) -> RenderableType:
+    """What the command shows of a run.
+
+    Args:
+        reader: The run.
+        rows: Its metrics.
+        patterns: Which of them; all without patterns.
+        width: Of the terminal, in characters.
+    """
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -147,7 +155,7 @@ def _watch(reader: RunReader, patterns: list[str]) -> None:
             # Before the rows are read: what a job writes last is read once more after it has ended.
             is_running = reader.is_running
             reader = RunReader(reader.path)
-            live.update(_view(reader, step_rows(reader), patterns, console.width), refresh=True)
+            live.update(view(reader, step_rows(reader), patterns, console.width), refresh=True)
             if not is_running:
                 return
             time.sleep(max(_WATCH_SECONDS, (time.monotonic() - began) / _WATCH_SHARE))

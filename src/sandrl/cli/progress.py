@@ -153,7 +153,7 @@ class LiveTable(Remarks):
         self._finished: OrderedDict[int, Row] = OrderedDict()
         self._of = self._scored = self._passed = 0
         self._live = Live(
-            get_renderable=self._render,
+            get_renderable=self.render,
             console=console,
             refresh_per_second=_REFRESHES_PER_SECOND,
             transient=True,
@@ -192,7 +192,8 @@ class LiveTable(Remarks):
 
             self._live.console.print(Text("\n".join(visible(line) for line in text.split("\n"))), style="dim")
 
-    def _render(self) -> RenderableType:
+    def render(self) -> RenderableType:
+        """The table as it is at this moment."""
         from rich.console import Group
         from rich.text import Text
 

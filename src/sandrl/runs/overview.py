@@ -45,8 +45,8 @@ class RunOverview:
         command: The subcommand; empty if that cannot be read.
         started_at: When it was started or resumed last, UTC.
         completions: How many completions have a result.
-        reward_mean: Their mean reward in the last step; None if none was scored.
-        pass_rate: Their pass rate in the last step; None if none was scored.
+        reward_mean: Their mean reward in the last step that has one; None if none was scored.
+        pass_rate: Their pass rate in the last step that has one; None if none was scored.
         steps: How many steps have metrics.
         size_bytes: What its files take on the disk.
     """
@@ -71,7 +71,6 @@ def overview(entry: RunEntry) -> RunOverview:
         rows = step_rows(reader)
     except InputError:
         return RunOverview(entry.run_id, entry.path, RunState.DAMAGED, "", entry.started_at, size_bytes=size)
-    last = rows[-1].metrics if rows else {}
     return RunOverview(
         run_id=entry.run_id,
         path=entry.path,
@@ -79,11 +78,17 @@ def overview(entry: RunEntry) -> RunOverview:
         command=reader.config.command,
         started_at=entry.started_at,
         completions=int(sum(row.metrics.get("completions") or 0 for row in rows)),
-        reward_mean=last.get("reward/mean"),
-        pass_rate=last.get("pass_rate"),
+        reward_mean=_latest(rows, "reward/mean"),
+        pass_rate=_latest(rows, "pass_rate"),
         steps=len(rows),
         size_bytes=size,
     )
+
+
+def _latest(rows: Sequence[MetricsRow], name: str) -> float | None:
+    """The latest value of a metric; steps that only evaluate the policy have no reward."""
+    known = (row.metrics[name] for row in reversed(rows) if row.metrics.get(name) is not None)
+    return next(known, None)
 
 
 def state_of(config: RunConfig, *, is_running: bool) -> RunState:

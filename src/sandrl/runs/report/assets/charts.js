@@ -49,7 +49,7 @@ function tableOf(head, rows) {
 
 function line(label, values, tint, extra = {}) {
   const radius = values.length > 60 ? 0 : 2.5;
-  return {label, data: values, borderColor: tint, backgroundColor: tint, borderWidth: 2, pointRadius: radius, tension: 0.15, spanGaps: true, ...extra};
+  return {label, data: values, borderColor: tint, backgroundColor: tint, borderWidth: 2, pointRadius: radius, tension: 0, spanGaps: true, ...extra};
 }
 
 function valuesAt(metric, steps) {
@@ -62,7 +62,7 @@ function lines(names, metrics, tints, options) {
   const present = names.filter((name) => metrics[name]);
   const columns = present.map((name) => valuesAt(metrics[name], steps));
   return {
-    config: {type: 'line', data: {labels: steps, datasets: present.map((name, index) => line(name, columns[index], colour(tints[index]), index ? {borderDash: [5, 3], order: -index} : {}))}, options},
+    config: {type: 'line', data: {labels: steps, datasets: present.map((name, index) => line(name, columns[index], colour(tints[index]), name === 'pass_rate' ? {borderDash: [5, 3], order: -1} : {}))}, options},
     head: ['step', ...present],
     rows: steps.map((step, row) => [step, ...columns.map((column, index) => formatted(column[row], metrics[present[index]].unit))]),
   };

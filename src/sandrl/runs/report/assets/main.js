@@ -15,7 +15,7 @@ function totals(report) {
   const steps = new Set(rows.map((row) => row.step || 0)).size;
   const cards = [
     [formatted(rows.length), 'completions'],
-    ...(heldOut ? [[formatted(heldOut), 'held-out completions']] : []),
+    ...(heldOut ? [[formatted(heldOut), 'held out']] : []),
     [scored.length ? formatted(passed / scored.length, 'share') : '–', `passed (${passed.toLocaleString('en')})`],
     [formatted(mean), 'mean reward'],
     [formatted(rows.length - scored.length), 'unscorable'],

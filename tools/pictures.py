@@ -1,0 +1,106 @@
+"""Makes the README's pictures from real runs: nothing in them is drawn by hand.
+
+The table is what a terminal shows at one moment of a real scoring run (Rich's own SVG export); the report is the page
+of a run in a headless browser. A picture of training needs a training run, which needs an extra: name it with `--run`.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+
+from sandrl.cli.metrics import view
+from sandrl.cli.progress import LiveTable
+from sandrl.events import CompletionFinished, Event, all_of
+from sandrl.rewards import RewardRequest, run_reward
+from sandrl.runs import RunReader, find_run, step_rows
+from sandrl.runs.report import write_report
+from sandrl.settings import load_settings
+
+PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
+COLUMNS = 84
+FINISHED_IN_PICTURE = 3
+KEY_METRICS = [
+    "reward/mean",
+    "pass_rate",
+    "held_out/*",
+    "loss",
+    "unscorable_share",
+    "aviato/*_p95",
+    "aviato/executions",
+]
+
+
+def score_demo(runs_dir: Path, picture: Path) -> Path:
+    """Scores the demo, and takes a picture of its table on the way; returns the run's directory."""
+    with Path("/dev/null").open("w") as nowhere:
+        console = Console(record=True, width=COLUMNS, height=24, force_terminal=True, file=nowhere, highlight=False)
+        table = LiveTable(console)
+
+        def look(event: Event) -> None:
+            if isinstance(event, CompletionFinished) and event.finished == FINISHED_IN_PICTURE:
+                console.print(table.render())
+                console.save_svg(str(picture), title="sandrl reward")
+
+        request = RewardRequest(runs_dir=runs_dir)
+        return run_reward(request, load_settings(), emit=all_of(table, look)).run_dir
+
+
+def picture_metrics(run: Path, picture: Path) -> None:
+    """Takes a picture of what `sandrl metrics` shows."""
+    reader = RunReader(run)
+    rows = step_rows(reader)
+    patterns = [name for name in KEY_METRICS if _is_measured(name, {name for row in rows for name in row.metrics})]
+    with Path("/dev/null").open("w") as nowhere:
+        console = Console(record=True, width=COLUMNS, force_terminal=True, file=nowhere, highlight=False)
+        console.print(view(reader, rows, patterns, COLUMNS))
+        console.save_svg(str(picture), title="sandrl metrics")
+
+
+def picture_report(run: Path, folder: Path) -> None:
+    """Takes a picture of a run's report, light and dark."""
+    from playwright.sync_api import sync_playwright
+
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        raise SystemExit("pictures: needs the Debian package chromium")
+    with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
+        page_file = write_report(RunReader(run), Path(place, "report.html"))
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for scheme in ("light", "dark"):
+            size = {"width": 1180, "height": 1000}
+            page = browser.new_page(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
+            page.goto(page_file.as_uri())
+            page.wait_for_selector("html[data-ready]")
+            page.screenshot(path=str(folder / f"report-{scheme}.png"))
+        browser.close()
+
+
+def _is_measured(pattern: str, names: set[str]) -> bool:
+    import fnmatch
+
+    return any(fnmatch.fnmatchcase(name, pattern) for name in names)
+
+
+def main() -> int:
+    """Makes the pictures; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--run", help="a training run for the pictures of metrics and report; default: the demo's")
+    name = parser.parse_args().run
+    settings = load_settings()
+    PICTURES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as runs_dir:
+        demo = score_demo(Path(runs_dir), PICTURES / "reward.svg")
+        run = demo if name is None else find_run(name, settings.state_dir, settings.runs_dir)
+        picture_metrics(run, PICTURES / "metrics.svg")
+        picture_report(run, PICTURES)
+    for picture in sorted(PICTURES.iterdir()):
+        print(f"pictures: {picture.relative_to(PICTURES.parents[1])}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
