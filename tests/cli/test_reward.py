@@ -225,6 +225,15 @@ def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
     assert "Traceback" not in (tmp_path / "err").read_text()
 
 
+@pytest.mark.parametrize("words", [("reward",), ("problems", "ls", "--json")])
+def test_a_full_disk_is_told_in_words(words: tuple[str, ...], tmp_path: Path) -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run([*SANDRL, *words], stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    assert done.returncode == 3
+    assert "error: the output could not be written: No space left on device\n  hint: make room" in done.stderr
+    assert "Exception" not in done.stderr
+
+
 def test_samples_of_a_problem_give_pass_at_k(sandrl: Run, problems: Path) -> None:
     done = sandrl("reward", "-", "--problems", problems, stdin=(RIGHT + WRONG * 4))
     assert "pass@1: 20.0%  pass@5: 100.0%" in done.stdout
@@ -254,12 +263,22 @@ def test_a_signal_finishes_what_is_in_flight_and_keeps_it(
     assert f"Pass rate: {len(kept)}/{len(kept)} (100%)" in stdout
 
 
+def _wait_until_caught(pid: int, number: int) -> None:
+    """Returns once the process has a handler for a signal that Python has none for by itself."""
+    while True:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+        caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+        if int(caught.split()[1], 16) >> (number - 1) & 1:
+            return
+        time.sleep(0.05)
+
+
 def test_a_signal_before_there_is_work_ends_at_once(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     process = subprocess.Popen(
         [*SANDRL, "reward", "-"], stdin=reading, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
     )
-    time.sleep(1.5)
+    _wait_until_caught(process.pid, signal.SIGTERM)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=20)
     os.close(reading)

@@ -7,6 +7,7 @@ fast, nothing is imported here but the command files, and they import what they 
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -19,7 +20,7 @@ from typer.core import TyperGroup
 from sandrl import __version__
 from sandrl.cli import doctor, grpo, metrics, policy, problems, redteam, regrade, reward, runs, runtime, sandboxes
 from sandrl.cli.text import visible
-from sandrl.errors import SandrlError
+from sandrl.errors import SandrlError, ServiceError
 
 
 class _ReaderGone(Exception):
@@ -141,10 +142,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         typer.echo("sandrl: interrupted", err=True)
         return 130
     except (_ReaderGone, BrokenPipeError):
-        return _end_quietly()
+        _give_up_output()
+        return 128 + signal.SIGPIPE  # what a shell makes of it
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            return _complain_of_bug(error)
+        place = error.filename or "the output"
+        _complain(error, f"{place} could not be written: {error.strerror}", "make room, or write somewhere else")
+        _give_up_output()
+        return ServiceError.exit_code
     except Exception as error:  # noqa: BLE001 - the last resort: a bug is reported in words, not as a traceback
-        _complain(error, f"internal error: {type(error).__name__}: {error}", "sandrl --debug … shows where")
-        return 70
+        return _complain_of_bug(error)
 
 
 def _complain(error: Exception, message: str, hint: str | None) -> None:
@@ -167,7 +175,11 @@ def _complain_of_usage(error: Exception) -> int:
     return int(getattr(error, "exit_code", 2))
 
 
-def _end_quietly() -> int:
-    """Keeps the interpreter from complaining about the closed pipe when it ends; returns what a shell calls SIGPIPE."""
+def _complain_of_bug(error: Exception) -> int:
+    _complain(error, f"internal error: {type(error).__name__}: {error}", "sandrl --debug … shows where")
+    return 70
+
+
+def _give_up_output() -> None:
+    """Keeps the interpreter from trying once more, and complaining, when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 128 + signal.SIGPIPE

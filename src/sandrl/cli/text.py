@@ -44,7 +44,7 @@ def visible_block(text: str, *, most_lines: int | None = None, longest_line: int
         most_lines: Most lines to keep; a last one says how many are missing.
         longest_line: Most characters of a line to keep; what is longer says so, too.
     """
-    lines = text.expandtabs(4).split("\n")
+    lines = text.replace("\r\n", "\n").expandtabs(4).split("\n")
     missing = 0 if most_lines is None else max(len(lines) - most_lines, 0)
     kept = lines[: len(lines) - missing]
     if longest_line is not None:

@@ -91,6 +91,8 @@ def test_a_sandbox_ends_at_its_maximum_lifetime(defaults: SandboxDefaults) -> No
     with pytest.raises(SandboxError):
         sandbox.exec(["sleep", "30"]).result()
     again = Sandbox.from_id(sandbox.sandbox_id).result()
+    while again.status is SandboxStatus.TERMINATING:
+        again = Sandbox.from_id(sandbox.sandbox_id).result()
     assert again.status is SandboxStatus.TERMINATED
     assert "max_lifetime_seconds" in (again.status_reason or "")
 

@@ -32,6 +32,9 @@ logger = logging.getLogger(__name__)
 _MAX_MESSAGE_BYTES = 100 << 20
 _LOG_KEPT_BYTES = 5 << 20
 _STOP_SECONDS = 3.0
+# How long another daemon may take to start or to end, and how often that is looked at.
+_PATIENCE_SECONDS = 15.0
+_PAUSE_SECONDS = 0.05
 
 Announce = Callable[[Endpoint], None]
 Handler = Any  # grpc.RpcMethodHandler, which cannot be subscripted at run time
@@ -179,13 +182,16 @@ def run(
     Raises:
         RuntimeUnavailableError: If code cannot be isolated here.
     """
-    alive = directory.hold_alive()
-    if alive is None:
+    patience = time.monotonic() + _PATIENCE_SECONDS
+    # Whoever looks for a daemon holds the same lock for a moment, and one that starts or ends for a while.
+    while (alive := directory.hold_alive()) is None:
         running = directory.find()
-        if running is None:
+        if running is not None:
+            announce(running)
+            return
+        if time.monotonic() > patience:
             raise RuntimeUnavailableError("another local runtime is starting or stopping", hint="try again")
-        announce(running)
-        return
+        time.sleep(_PAUSE_SECONDS)
     try:
         _log_to(directory.log)
         _raise_descriptor_limit()
