@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sandrl.cli.completion import values
+from sandrl.rewards.verdict import Status
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,9 +62,7 @@ def list_runs(
 def show(
     run: RunArgument = LATEST,
     failed: Annotated[bool, typer.Option("--failed", help="Only what did not pass.")] = False,
-    status: Annotated[
-        list[str] | None, typer.Option("--status", "-s", help="Only this status, such as `timeout`; repeatable.")
-    ] = None,
+    status: Annotated[list[Status] | None, typer.Option("--status", "-s", help="Only this status; repeatable.")] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this problem.")] = None,
     step: Annotated[int | None, typer.Option("--step", metavar="N", min=0, help="Only this step.")] = None,
     held_out: Annotated[

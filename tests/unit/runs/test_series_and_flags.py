@@ -1,14 +1,26 @@
 from __future__ import annotations
 
 import math
+import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.support.sample_runs import failed, trajectory
+from tests.support.sample_runs import event_of, failed, trajectory
 
 from sandrl.errors import UsageError
-from sandrl.runs import MetricsRow, RunReader, RunWriter, Selection, step_rows
+from sandrl.runs import (
+    MetricsRecorder,
+    MetricsRow,
+    RunEntry,
+    RunReader,
+    RunWriter,
+    Selection,
+    overview,
+    step_rows,
+)
 from sandrl.runs.flags import flags_of
+from sandrl.runs.report import report_document
 from sandrl.runs.series import choose_series, series_of
 
 
@@ -82,3 +94,30 @@ def test_what_evaluates_the_policy_is_in_no_step_s_numbers(tmp_path: Path) -> No
     rows = reader.trajectories().rows
     chosen = {wanted: len(list(Selection(held_out=wanted).choose(rows))) for wanted in (None, True, False)}
     assert chosen == {None: 3, True: 1, False: 2}
+
+
+def test_every_view_of_a_run_can_be_taken_while_its_job_writes(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path, command="grpo", job_id="job-1", name="run") as writer:
+        recorder = MetricsRecorder(writer)
+        is_done = threading.Event()
+
+        def work() -> None:
+            for index in range(300):
+                row = trajectory(index, step=index // 10, stdout="x" * 3_000)
+                writer.write_trajectory(row)
+                recorder(event_of(row))
+                if index % 10 == 9:
+                    recorder.log(index // 10)
+            is_done.set()
+
+        job = threading.Thread(target=work)
+        job.start()
+        views = 0
+        while not is_done.is_set() or not views:
+            document = report_document(RunReader(writer.path))
+            assert document["run"]["state"] == "running"
+            seen = overview(RunEntry("run", writer.path, datetime.now(UTC)))
+            assert seen.completions <= 300
+            views += 1
+        job.join()
+        assert len(report_document(RunReader(writer.path))["trajectories"]) == 300
