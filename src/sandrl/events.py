@@ -457,3 +457,18 @@ class TrainingStopping(Event):
     """
 
     cancel: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyAsked(Event):
+    """A policy is about to be asked.
+
+    Attributes:
+        name: Its name.
+        problems: How many problems it is shown.
+        answers: How many answers it gives to each.
+    """
+
+    name: str
+    problems: int
+    answers: int

@@ -61,6 +61,7 @@ class Settings:
         api_key_source: The variable it came from.
         base_url: Address of the sandbox service, where it is not the usual one.
         base_url_source: The variable it came from.
+        openai_api_key: The key of OpenAI-compatible endpoints.
         wandb_api_key: The key of Weights & Biases.
         wandb_project: The project its runs go to.
         wandb_mode: Whether it works `online`, `offline` or is `disabled`; what suits it unless set.
@@ -77,6 +78,7 @@ class Settings:
     base_url: str | None = None
     base_url_source: str | None = None
     wandb_api_key: str | None = field(default=None, repr=False)
+    openai_api_key: str | None = field(default=None, repr=False)
     wandb_entity: str | None = None
     wandb_project: str | None = None
     wandb_mode: str | None = None
@@ -98,6 +100,7 @@ class Settings:
             base_url=values[base_url_source] if base_url_source else None,
             base_url_source=base_url_source,
             wandb_api_key=values.get("WANDB_API_KEY"),
+            openai_api_key=values.get("OPENAI_API_KEY"),
             wandb_entity=values.get("WANDB_ENTITY_NAME"),
             wandb_project=values.get("WANDB_PROJECT"),
             wandb_mode=values.get("WANDB_MODE"),
@@ -108,7 +111,7 @@ class Settings:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The values that must never be written or shown."""
-        return tuple(secret for secret in (self.api_key, self.wandb_api_key) if secret)
+        return tuple(secret for secret in (self.api_key, self.wandb_api_key, self.openai_api_key) if secret)
 
     @property
     def credentials(self) -> str | None:

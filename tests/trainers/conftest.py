@@ -27,3 +27,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _runtime_ends_with_the_session() -> Iterator[None]:
     yield
     daemon.stop(load_settings().state_dir)
+
+
+@pytest.fixture(scope="session")
+def tiny_directory() -> Path:
+    """Where the tiny policy with seed 0 lies; commands that the tests start find the same one."""
+    from sandrl.trainers.tiny import tiny_policy
+
+    return tiny_policy(load_settings().cache_dir)

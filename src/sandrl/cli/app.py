@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 from sandrl import __version__
 from sandrl.cli import doctor, grpo, metrics, policy, problems, redteam, regrade, reward, runs, runtime, sandboxes
+from sandrl.cli import eval as evaluation
 from sandrl.cli.text import visible
 from sandrl.errors import SandrlError, ServiceError
 
@@ -51,6 +52,7 @@ app.command("reward")(reward.reward)
 app.command("metrics")(metrics.metrics)
 app.command("redteam")(redteam.redteam)
 app.command("grpo")(grpo.grpo)
+app.command("eval")(evaluation.evaluate)
 app.command("doctor")(doctor.doctor)
 app.add_typer(problems.app)
 app.add_typer(policy.app)

@@ -77,6 +77,8 @@ def remark(event: events.Event) -> str | None:
         case events.PolicyBuilding(name, stage, step, right):
             measured = "" if right is None else f", {right:.0%} right"
             return f"Policy: {name}, learning from {stage}, step {step}{measured}"
+        case events.PolicyAsked(name, problems, answers):
+            return f"Model: {name}, {problems} problems, {answers} answers to each"
         case events.PolicyReady(name, path, seconds, cached=False):
             return f"Policy: {name}, made in {seconds:.0f} s, kept in {path}"
         case events.Warned(message, hint):

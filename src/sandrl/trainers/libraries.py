@@ -55,8 +55,11 @@ def kept_quiet() -> Iterator[None]:
     """Keeps the libraries from the terminal for the length of a `with` block."""
     loggers = [logging.getLogger(name) for name in ("transformers", "trl", "accelerate", "datasets", "torch", "peft")]
     levels = [logger.level for logger in loggers]
+    bars = load("transformers.utils.logging")
+    has_bars = bars.is_progress_bar_enabled()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        bars.disable_progress_bar()
         for logger in loggers:
             logger.setLevel(logging.CRITICAL)
         try:
@@ -64,6 +67,8 @@ def kept_quiet() -> Iterator[None]:
         finally:
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
+            if has_bars:
+                bars.enable_progress_bar()
 
 
 def versions() -> dict[str, str]:

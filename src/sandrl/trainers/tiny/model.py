@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sandrl.extras import require
-from sandrl.trainers.tiny.recipe import EXTRA, Recipe
+from sandrl.trainers import libraries
+from sandrl.trainers.tiny.recipe import Recipe
 
 
 def make_model(recipe: Recipe, tokenizer: Any) -> Any:
@@ -14,7 +14,7 @@ def make_model(recipe: Recipe, tokenizer: Any) -> Any:
     Returns:
         A `Qwen2ForCausalLM` that samples at temperature 1.0, cutting nothing off, when it is told nothing else.
     """
-    transformers = require("transformers", extra=EXTRA)
+    transformers = libraries.load("transformers")
     config = transformers.Qwen2Config(
         vocab_size=len(tokenizer),
         hidden_size=recipe.hidden,

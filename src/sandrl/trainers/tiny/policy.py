@@ -16,15 +16,15 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from sandrl.errors import InputError, SandrlError
 from sandrl.events import Emit, PolicyBuilding, PolicyReady, ignore
-from sandrl.extras import require
 from sandrl.settings import private_directory
+from sandrl.trainers import libraries
 from sandrl.trainers.tiny.model import make_model
-from sandrl.trainers.tiny.recipe import EXTRA, Recipe
+from sandrl.trainers.tiny.recipe import Recipe
 from sandrl.trainers.tiny.tokenizer import train_tokenizer
 from sandrl.trainers.tiny.warmup import warm_up
 
@@ -35,12 +35,13 @@ MANIFEST = "tiny_policy.json"
 """The file with the recipe and the digests of all others."""
 
 
-def tiny_policy(cache_dir: Path, *, seed: int = 0, emit: Emit = ignore) -> Path:
+def tiny_policy(cache_dir: Path, *, seed: int = 0, recipe: Recipe | None = None, emit: Emit = ignore) -> Path:
     """Finds the tiny policy in the cache, or makes it there, which takes about half a minute.
 
     Args:
         cache_dir: The user's cache directory.
         seed: Decides everything about it.
+        recipe: Another recipe than the usual one; its seed does not count.
         emit: Told what happens.
 
     Returns:
@@ -51,7 +52,7 @@ def tiny_policy(cache_dir: Path, *, seed: int = 0, emit: Emit = ignore) -> Path:
         SandrlError: If the cache cannot be written.
     """
     began = time.monotonic()
-    recipe = Recipe(seed=seed)
+    recipe = replace(recipe or Recipe(), seed=seed)
     folder = _folder(cache_dir)
     directory = folder / f"{NAME}-{seed}-{recipe.digest}"
     is_cached = is_whole(directory)
@@ -145,29 +146,25 @@ def _replace(directory: Path, recipe: Recipe, emit: Emit) -> None:
 
 def _make(directory: Path, recipe: Recipe, emit: Emit) -> None:
     """Makes the policy in a directory, without a trace in the state of the libraries."""
-    torch = require("torch", extra=EXTRA)
-    logging = require("transformers.utils.logging", extra=EXTRA)
+    torch = libraries.load("torch")
 
     def tell(stage: str, step: int, right: float | None) -> None:
         emit(PolicyBuilding(NAME, stage, step, right))
 
     threads = torch.get_num_threads()
-    has_bars = logging.is_progress_bar_enabled()
     # More threads are no faster for a model this small, and would change its last digits with the machine.
     torch.set_num_threads(1)
-    logging.disable_progress_bar()
     try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(recipe.seed)
-            tokenizer = train_tokenizer(recipe)
-            model = make_model(recipe, tokenizer)
-            warm_up(model, tokenizer, recipe, tell)
-        model.save_pretrained(directory)
-        tokenizer.save_pretrained(directory)
+        with libraries.kept_quiet():
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(recipe.seed)
+                tokenizer = train_tokenizer(recipe)
+                model = make_model(recipe, tokenizer)
+                warm_up(model, tokenizer, recipe, tell)
+            model.save_pretrained(directory)
+            tokenizer.save_pretrained(directory)
     finally:
         torch.set_num_threads(threads)
-        if has_bars:
-            logging.enable_progress_bar()
 
 
 def _digest(path: Path) -> str:

@@ -14,9 +14,6 @@ from sandrl.problems.prompts import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION
 from sandrl.problems.tiny import tasks
 from sandrl.trainers.tiny.chat import CHAT_TEMPLATE, RESPONSE_TEMPLATE
 
-EXTRA = "grpo"
-"""The extra that brings what the policy is made with."""
-
 _FORMAT = 2
 
 

@@ -11,12 +11,12 @@ import random
 import re
 from typing import Any
 
-from sandrl.extras import require
 from sandrl.problems.prompts import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION
 from sandrl.problems.tiny import tasks
+from sandrl.trainers import libraries
 from sandrl.trainers.tiny.chat import CHAT_TEMPLATE, END, PADDING, RESPONSE_TEMPLATE, START
 from sandrl.trainers.tiny.demonstrations import answer_in_text, answer_with_tool
-from sandrl.trainers.tiny.recipe import EXTRA, Recipe
+from sandrl.trainers.tiny.recipe import Recipe
 
 PHRASES = (
     *("system\n", "user\n", "assistant\n", "tool\n"),
@@ -35,8 +35,8 @@ def train_tokenizer(recipe: Recipe) -> Any:
     Returns:
         A `transformers` tokenizer with chat template and response template, ready to be saved.
     """
-    tokenizers = require("tokenizers", extra=EXTRA)
-    transformers = require("transformers", extra=EXTRA)
+    tokenizers = libraries.load("tokenizers")
+    transformers = libraries.load("transformers")
     inner = tokenizers.Tokenizer(tokenizers.models.BPE())
     inner.normalizer = tokenizers.normalizers.NFC()
     inner.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(
@@ -70,7 +70,7 @@ def train_tokenizer(recipe: Recipe) -> Any:
 
 def _cuts() -> str:
     """Where Qwen 2 cuts text, as a regular expression."""
-    return str(require("transformers.models.qwen2.tokenization_qwen2", extra=EXTRA).PRETOKENIZE_REGEX)
+    return str(libraries.load("transformers.models.qwen2.tokenization_qwen2").PRETOKENIZE_REGEX)
 
 
 def _corpus() -> list[str]:

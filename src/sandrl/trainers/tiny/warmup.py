@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from sandrl.extras import require
 from sandrl.problems.tiny import Task, tasks
+from sandrl.trainers import libraries
 from sandrl.trainers.tiny.demonstrations import (
     Demonstration,
     MuddledTeacher,
@@ -20,7 +20,7 @@ from sandrl.trainers.tiny.demonstrations import (
     answer_text,
     answer_with_tool,
 )
-from sandrl.trainers.tiny.recipe import EXTRA, Recipe
+from sandrl.trainers.tiny.recipe import Recipe
 
 IGNORED = -100
 """The label of a token that the policy does not learn."""
@@ -52,7 +52,7 @@ def warm_up(model: Any, tokenizer: Any, recipe: Recipe, tell: Tell) -> None:
         recipe: How.
         tell: Told the stage, the step in it and, where it was measured, the share of right answers.
     """
-    torch = require("torch", extra=EXTRA)
+    torch = libraries.load("torch")
     choice = random.Random(recipe.seed)
     schoolbook = _Schoolbook(tokenizer, recipe, choice)
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.clean_rate, weight_decay=0.0)
@@ -75,7 +75,7 @@ def warm_up(model: Any, tokenizer: Any, recipe: Recipe, tell: Tell) -> None:
 
 def share_right(model: Any, tokenizer: Any, problems: Sequence[Task]) -> float:
     """The share of sampled answers that are the right one to the letter."""
-    torch = require("torch", extra=EXTRA)
+    torch = libraries.load("torch")
     prompts = [_rendered(tokenizer, answer_in_text(task).messages[:-1], None, to_answer=True) for task in problems]
     inputs = tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=False)
     model.eval()
@@ -143,7 +143,7 @@ class _Schoolbook:
 
 def _learn(model: Any, optimizer: Any, batch: Sequence[Example], padding: int) -> None:
     """One step on B examples, padded at the end to the longest."""
-    torch = require("torch", extra=EXTRA)
+    torch = libraries.load("torch")
     longest = max(len(example.tokens) for example in batch)
     tokens_BT = torch.tensor([each.tokens + [padding] * (longest - len(each.tokens)) for each in batch])  # noqa: N806
     labels_BT = torch.tensor([each.labels + [IGNORED] * (longest - len(each.labels)) for each in batch])  # noqa: N806

@@ -1,0 +1,201 @@
+"""`sandrl eval`: ask a model, score its answers, print pass@k."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sandrl.cli.completion import values
+from sandrl.cli.options import PROBLEMS_HELP
+from sandrl.events import LogLevel
+from sandrl.rewards.extraction import Extraction
+from sandrl.settings import RuntimeKind
+
+if TYPE_CHECKING:
+    from sandrl.trainers.evaluation import EvalRun
+
+_WHAT = "What to evaluate"
+_GENERATION = "Generation"
+_SANDBOXES = "Sandboxes"
+_OUTPUT = "Output"
+
+
+def evaluate(
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="`tiny` (the default), a directory with a model (a checkpoint), a model of the hub (owner/name), or"
+            " what the endpoint calls it.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Ask an OpenAI-compatible endpoint instead, with the key in OPENAI_API_KEY, if any.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    problems: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SET|FILE",
+            help=f"{PROBLEMS_HELP} Default: `tiny:test` for `tiny`, else `bundled`.",
+            rich_help_panel=_WHAT,
+            autocompletion=values.problem_sets,
+        ),
+    ] = None,
+    num_problems: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Only the first N problems.", rich_help_panel=_WHAT)
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K", min=1, help="Answers to each problem. Default: 4, greedy 1.", rich_help_panel=_GENERATION
+        ),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(metavar="T", help="Of sampling. Default: 1.", rich_help_panel=_GENERATION)
+    ] = None,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="Take the likeliest token always.", rich_help_panel=_GENERATION)
+    ] = False,
+    max_tokens: Annotated[
+        int, typer.Option(metavar="N", help="The longest answer.", rich_help_panel=_GENERATION)
+    ] = 512,
+    show_tests: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Checks a prompt shows.", rich_help_panel=_GENERATION)
+    ] = 1,
+    batch_size: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Answers at once.", rich_help_panel=_GENERATION)
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Decides what is sampled.", rich_help_panel=_GENERATION)
+    ] = 0,
+    extract: Annotated[
+        Extraction, typer.Option(help="Where in an answer its code is.", rich_help_panel=_WHAT)
+    ] = Extraction.AUTO,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Time for one answer with its checks.", rich_help_panel=_WHAT)
+    ] = 10.0,
+    concurrency: Annotated[
+        int | None,
+        typer.Option("--concurrency", "-c", min=1, help="Sandboxes at once.", rich_help_panel=_SANDBOXES),
+    ] = None,
+    retries: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, help="Further tries when a sandbox fails.", rich_help_panel=_SANDBOXES),
+    ] = 2,
+    runtime: Annotated[
+        RuntimeKind, typer.Option(help="What runs the sandboxes.", rich_help_panel=_SANDBOXES)
+    ] = RuntimeKind.AUTO,
+    image: Annotated[
+        str | None, typer.Option(help="Container image of the sandboxes.", rich_help_panel=_SANDBOXES)
+    ] = None,
+    packages: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,…", help="Installed packages the code may import (local runtime).", rich_help_panel=_SANDBOXES
+        ),
+    ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option("--tag", "-t", help="Tag of every sandbox; repeatable.", rich_help_panel=_SANDBOXES),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.", rich_help_panel=_OUTPUT)] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Append each result to a JSONL file as it arrives.", rich_help_panel=_OUTPUT),
+    ] = None,
+    runs_dir: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where the run directory is made.", rich_help_panel=_OUTPUT),
+    ] = None,
+    run_name: Annotated[str | None, typer.Option(help="Name of the run directory.", rich_help_panel=_OUTPUT)] = None,
+    log_level: Annotated[
+        LogLevel, typer.Option(help="How much the run's log file has.", rich_help_panel=_OUTPUT)
+    ] = LogLevel.INFO,
+    fail_under: Annotated[
+        float | None,
+        typer.Option(metavar="RATE", min=0, max=1, help="Exit 1 if the pass rate is lower.", rich_help_panel=_OUTPUT),
+    ] = None,
+) -> None:
+    """Ask a model for solutions, score them in sandboxes, and print pass@k."""
+    from sandrl.cli import progress, signals
+    from sandrl.cli.output import print_json
+    from sandrl.errors import UsageError
+    from sandrl.rewards import Limits, RewardRequest
+    from sandrl.rollouts import Sampling
+    from sandrl.sandboxes import Interrupt
+    from sandrl.settings import load_settings
+    from sandrl.trainers.evaluation import EvalRequest, run_eval
+
+    if greedy and temperature is not None:
+        raise UsageError("--greedy and --temperature contradict each other")
+    request = EvalRequest(
+        scoring=RewardRequest(
+            problems=problems or ("tiny:test" if model in (None, "tiny") and base_url is None else "bundled"),
+            extraction=extract,
+            limits=Limits(timeout_seconds=timeout),
+            concurrency=concurrency,
+            retries=retries,
+            runtime=runtime,
+            image=image,
+            packages=tuple(name.strip() for name in (packages or "").split(",") if name.strip()),
+            tags=tuple(tag or ()),
+            out=out,
+            runs_dir=runs_dir,
+            run_name=run_name,
+            log_level=log_level,
+            fail_under=fail_under,
+        ),
+        model=model,
+        base_url=base_url,
+        num_problems=num_problems,
+        samples=samples,
+        sampling=Sampling(0.0 if greedy else 1.0 if temperature is None else temperature, max_tokens),
+        show_tests=show_tests,
+        batch_size=batch_size,
+        seed=seed,
+    )
+    interrupt = Interrupt()
+    with progress.choose(json_output=True) as tell, signals.passed_to(interrupt):
+        finished = run_eval(request, load_settings(), emit=tell, interrupt=interrupt)
+    if json_:
+        print_json(_document(finished, request.scoring.problems))
+    else:
+        _print_summary(finished, request.scoring.problems)
+    typer.echo(f"Run: {finished.run.run_dir}", err=True)
+    finished.run.raise_for_outcome()
+
+
+def _document(finished: EvalRun, source: str) -> dict[str, Any]:
+    from sandrl.rewards import report_document
+
+    return {
+        "model": finished.model,
+        "source": source,
+        "problems": finished.problems,
+        "samples": finished.answers,
+        "temperature": finished.sampling.temperature,
+        "max_tokens": finished.sampling.max_tokens,
+        **report_document(finished.run.report),
+    }
+
+
+def _print_summary(finished: EvalRun, source: str) -> None:
+    from sandrl.cli.scores import total_lines
+    from sandrl.cli.text import visible
+
+    how = "greedy" if finished.sampling.is_greedy else f"sampled at temperature {finished.sampling.temperature:g}"
+    typer.echo(f"Model: {visible(finished.model)}, {how}")
+    typer.echo(f"Problems: {finished.problems} of {visible(source)}, {finished.answers} answers to each")
+    summary = finished.run.report.summary
+    for line in total_lines(summary):
+        typer.echo(line)
+    if list(summary.pass_at_k) == [1]:
+        typer.echo(f"pass@1: {summary.pass_at_k[1]:.1%}")

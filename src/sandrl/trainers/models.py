@@ -1,0 +1,74 @@
+"""What the word given to `--model` stands for: a directory with a model, or a model of the hub.
+
+The design decision: where no hub answers its client retries for half a minute, so that is found out first, by a short
+probe; the client then looks in its cache alone.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandrl.errors import InputError, SandrlError, ServiceError
+from sandrl.problems.hub import hub_answers
+from sandrl.trainers import libraries
+
+_REPOSITORY = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
+_CONFIG, _ADAPTER = "config.json", "adapter_config.json"
+_WHAT_WORKS = "use `tiny`, a directory with a model, or a model of the hub (owner/name)"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPlace:
+    """Where a model is.
+
+    Attributes:
+        name: The directory, or the id on the hub.
+        is_directory: Whether it is a directory.
+        is_offline: Whether the hub is not to be asked, because nothing of it is needed or it does not answer.
+    """
+
+    name: str
+    is_directory: bool
+    is_offline: bool
+
+    def explain(self, error: BaseException) -> SandrlError:
+        """What it means that the model could not be loaded."""
+        reason = libraries.first_line(error)
+        if self.is_directory:
+            return InputError(f"the model cannot be loaded: {reason}", path=self.name)
+        constants = libraries.load("huggingface_hub.constants")
+        if self.is_offline:
+            place = "HF_HUB_OFFLINE is set" if constants.HF_HUB_OFFLINE else f"{constants.ENDPOINT} does not answer"
+            message = f"{place}, and {self.name} is not in {constants.HF_HUB_CACHE}"
+            return ServiceError(message, hint="give a directory with a model, or set HF_HOME to a cache that has it")
+        missing = libraries.load("huggingface_hub.errors").RepositoryNotFoundError
+        if isinstance(error.__cause__, missing):
+            return InputError(f"the hub has no model {self.name!r}, or none for these credentials", hint=_WHAT_WORKS)
+        return ServiceError(f"{self.name} could not be loaded from {constants.ENDPOINT}: {reason}")
+
+
+def find_model(name: str) -> ModelPlace:
+    """Finds out where a model is.
+
+    Raises:
+        InputError: If it is nowhere.
+        MissingExtraError: If the libraries are not installed.
+    """
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if not (path / _CONFIG).is_file() and not (path / _ADAPTER).is_file():
+            raise InputError(f"holds no model: it has neither {_CONFIG} nor {_ADAPTER}", path=name)
+        # An adapter names its base, which may be on the hub.
+        return ModelPlace(str(path), is_directory=True, is_offline=(path / _CONFIG).is_file() or not _hub_answers())
+    if path.exists():
+        raise InputError("is no directory with a model", path=name, hint=_WHAT_WORKS)
+    if not _REPOSITORY.fullmatch(name):
+        raise InputError(f"there is no model {name!r}", hint=_WHAT_WORKS)
+    return ModelPlace(name, is_directory=False, is_offline=not _hub_answers())
+
+
+def _hub_answers() -> bool:
+    constants = libraries.load("huggingface_hub.constants")
+    return not constants.HF_HUB_OFFLINE and hub_answers(constants.ENDPOINT)
