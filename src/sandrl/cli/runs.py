@@ -14,7 +14,7 @@ from sandrl.rewards.verdict import Status
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sandrl.runs import Rows, RunOverview, RunReader
+    from sandrl.runs import Rows, RunEntry, RunOverview, RunReader
 
 app = typer.Typer(name="runs", help="Runs on disk: ls, show, report, regrade, rm.", no_args_is_help=True)
 
@@ -148,7 +148,7 @@ def remove(
         typer.echo(f"Removed {run.path}")
 
 
-def open_run(name: str, runs_dir: str | None) -> tuple[RunReader, Any]:
+def open_run(name: str, runs_dir: str | None) -> tuple[RunReader, RunEntry]:
     """Finds a run and opens it.
 
     Returns:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from sandrl.doctor.report import Check, State
 from sandrl.errors import SandrlError
+from sandrl.extras import install_command
 from sandrl.problems.hub import PROBE_SECONDS, hub_answers
 from sandrl.settings import RuntimeKind, Settings
 
@@ -74,7 +75,7 @@ def wandb_check(environment: Mapping[str, str]) -> Check:
     try:
         installed = metadata.version("wandb")
     except metadata.PackageNotFoundError:
-        return Check("Weights & Biases", State.ABSENT, "wandb is not installed", "pip install wandb")
+        return Check("Weights & Biases", State.ABSENT, "wandb is not installed", install_command("wandb"))
     key = _wandb_key(environment)
     if key is None:
         return Check(

@@ -112,7 +112,7 @@ def state_of(config: RunConfig, *, is_running: bool) -> RunState:
 
 
 def step_rows(reader: RunReader) -> tuple[MetricsRow, ...]:
-    """The metrics of each step, in order; of completions that no row has yet, counted from the completions.
+    """The metrics of each step, in order; where no step has any, they are counted from the completions.
 
     Of several ranks the first one speaks: trainers gather there what the others measured.
     """
