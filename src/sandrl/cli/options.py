@@ -1,8 +1,54 @@
-"""Words that options of several commands share."""
+"""Options that several commands share: the same name, the same words, the same meaning."""
 
 from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sandrl.settings import RuntimeKind
+
+SANDBOXES_PANEL = "Sandboxes"
 
 PROBLEMS_HELP = (
     "`bundled`, `toy`, `tiny[:SPLIT]`, `mbpp[:SPLIT]`, `humaneval`, a dataset of the hub (owner/name[:SPLIT]), or a"
     " file."
 )
+
+
+Concurrency = Annotated[
+    int | None,
+    typer.Option("--concurrency", "-c", min=1, help="Sandboxes at once.", rich_help_panel=SANDBOXES_PANEL),
+]
+MaxSandboxes = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Never hold more sandboxes, those being created or stopped included.",
+        rich_help_panel=SANDBOXES_PANEL,
+    ),
+]
+Retries = Annotated[
+    int,
+    typer.Option(metavar="N", min=0, help="Further tries when a sandbox fails.", rich_help_panel=SANDBOXES_PANEL),
+]
+Runtime = Annotated[RuntimeKind, typer.Option(help="What runs the sandboxes.", rich_help_panel=SANDBOXES_PANEL)]
+Image = Annotated[str | None, typer.Option(help="Container image of the sandboxes.", rich_help_panel=SANDBOXES_PANEL)]
+Packages = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME,…",
+        help="Installed packages the code may import (local runtime).",
+        rich_help_panel=SANDBOXES_PANEL,
+    ),
+]
+SandboxTags = Annotated[
+    list[str] | None,
+    typer.Option("--tag", "-t", help="Tag of every sandbox; repeatable.", rich_help_panel=SANDBOXES_PANEL),
+]
+
+
+def package_names(packages: str | None) -> tuple[str, ...]:
+    """The names that `--packages` gives, separated by commas."""
+    return tuple(name for name in map(str.strip, (packages or "").split(",")) if name)

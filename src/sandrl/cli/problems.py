@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sandrl.cli.completion import values
-from sandrl.cli.options import PROBLEMS_HELP
+from sandrl.cli.options import (
+    PROBLEMS_HELP,
+    Concurrency,
+    Image,
+    MaxSandboxes,
+    Packages,
+    Runtime,
+    SandboxTags,
+    package_names,
+)
 from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:
@@ -19,7 +28,6 @@ app = typer.Typer(name="problems", help="Sets of problems: ls, show, validate.",
 
 _SourceOption = Annotated[str, typer.Option(metavar="SET|FILE", help=PROBLEMS_HELP, autocompletion=values.problem_sets)]
 _JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-_SANDBOXES = "Sandboxes"
 
 
 @app.command("ls")
@@ -84,34 +92,12 @@ def validate(
     require_isolated: Annotated[
         bool, typer.Option("--require-isolated", help="Refuse checks that need the process of the solution.")
     ] = False,
-    concurrency: Annotated[
-        int | None, typer.Option("--concurrency", "-c", min=1, help="Sandboxes at once.", rich_help_panel=_SANDBOXES)
-    ] = None,
-    max_sandboxes: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Never hold more sandboxes, those being created or stopped included.",
-            rich_help_panel=_SANDBOXES,
-        ),
-    ] = None,
-    runtime: Annotated[
-        RuntimeKind, typer.Option(help="What runs the sandboxes.", rich_help_panel=_SANDBOXES)
-    ] = RuntimeKind.AUTO,
-    image: Annotated[
-        str | None, typer.Option(help="Container image of the sandboxes.", rich_help_panel=_SANDBOXES)
-    ] = None,
-    packages: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,…", help="Installed packages the code may import (local runtime).", rich_help_panel=_SANDBOXES
-        ),
-    ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option("--tag", "-t", help="Tag of every sandbox; repeatable.", rich_help_panel=_SANDBOXES),
-    ] = None,
+    concurrency: Concurrency = None,
+    max_sandboxes: MaxSandboxes = None,
+    runtime: Runtime = RuntimeKind.AUTO,
+    image: Image = None,
+    packages: Packages = None,
+    tag: SandboxTags = None,
     json_: _JsonOption = False,
 ) -> None:
     """Run every reference solution through the judge and print those that fail; exit 1 if any does."""
@@ -131,7 +117,7 @@ def validate(
         require_isolated=require_isolated,
         runtime=runtime,
         image=image,
-        packages=tuple(name.strip() for name in (packages or "").split(",") if name.strip()),
+        packages=package_names(packages),
         tags=tuple(tag or ()),
     )
     interrupt = Interrupt()

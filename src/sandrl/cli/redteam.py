@@ -8,13 +8,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sandrl.cli.completion import values
-from sandrl.cli.options import PROBLEMS_HELP
+from sandrl.cli.options import (
+    PROBLEMS_HELP,
+    Concurrency,
+    Image,
+    MaxSandboxes,
+    Packages,
+    Retries,
+    Runtime,
+    SandboxTags,
+    package_names,
+)
 from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:
     from sandrl.rewards.redteam import RedteamReport
-
-_SANDBOXES = "Sandboxes"
 
 
 def redteam(
@@ -42,42 +50,21 @@ def redteam(
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the exploits instead.")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Time for one exploit with its checks.")] = 5.0,
+    check_timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Time for each check; none of its own by default.")
+    ] = None,
     require_isolated: Annotated[
         bool, typer.Option("--require-isolated", help="Never run checks in the process of a completion.")
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line per exploit, not per group.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-    concurrency: Annotated[
-        int | None, typer.Option("--concurrency", "-c", min=1, help="Sandboxes at once.", rich_help_panel=_SANDBOXES)
-    ] = None,
-    max_sandboxes: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Never hold more sandboxes, those being created or stopped included.",
-            rich_help_panel=_SANDBOXES,
-        ),
-    ] = None,
-    retries: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Further tries when a sandbox fails.", rich_help_panel=_SANDBOXES)
-    ] = 2,
-    runtime: Annotated[
-        RuntimeKind, typer.Option(help="What runs the sandboxes.", rich_help_panel=_SANDBOXES)
-    ] = RuntimeKind.AUTO,
-    image: Annotated[
-        str | None, typer.Option(help="Container image of the sandboxes.", rich_help_panel=_SANDBOXES)
-    ] = None,
-    packages: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,…", help="Installed packages the code may import (local runtime).", rich_help_panel=_SANDBOXES
-        ),
-    ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option("--tag", "-t", help="Tag of every sandbox; repeatable.", rich_help_panel=_SANDBOXES),
-    ] = None,
+    concurrency: Concurrency = None,
+    max_sandboxes: MaxSandboxes = None,
+    retries: Retries = 2,
+    runtime: Runtime = RuntimeKind.AUTO,
+    image: Image = None,
+    packages: Packages = None,
+    tag: SandboxTags = None,
 ) -> None:
     """Try to be rewarded without solving anything; exit 1 if an exploit is, or an honest neighbour suffers."""
     from sandrl.cli import progress, signals
@@ -94,14 +81,14 @@ def redteam(
         problems=problems,
         limit=limit or None,
         exploits=tuple(exploit or ()),
-        limits=Limits(timeout_seconds=timeout),
+        limits=Limits(timeout_seconds=timeout, check_timeout_seconds=check_timeout),
         concurrency=concurrency,
         max_sandboxes=max_sandboxes,
         retries=retries,
         require_isolated=require_isolated,
         runtime=runtime,
         image=image,
-        packages=tuple(name.strip() for name in (packages or "").split(",") if name.strip()),
+        packages=package_names(packages),
         tags=tuple(tag or ()),
     )
     interrupt = Interrupt()

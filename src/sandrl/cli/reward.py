@@ -8,14 +8,24 @@ from typing import Annotated
 import typer
 
 from sandrl.cli.completion import values
-from sandrl.cli.options import PROBLEMS_HELP
+from sandrl.cli.options import (
+    PROBLEMS_HELP,
+    SANDBOXES_PANEL,
+    Concurrency,
+    Image,
+    MaxSandboxes,
+    Packages,
+    Retries,
+    Runtime,
+    SandboxTags,
+    package_names,
+)
 from sandrl.events import LogLevel
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.policies import RewardName
 from sandrl.settings import ReportTo, RuntimeKind
 
 _WHAT = "What to score"
-_SANDBOXES = "Sandboxes"
 _OUTPUT = "Output"
 _REWARD = "Reward"
 
@@ -86,41 +96,16 @@ def reward(
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Run identical completions each for itself.", rich_help_panel=_WHAT)
     ] = False,
-    concurrency: Annotated[
-        int | None,
-        typer.Option("--concurrency", "-c", min=1, help="Sandboxes at once.", rich_help_panel=_SANDBOXES),
-    ] = None,
-    max_sandboxes: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="Never hold more sandboxes, those being created or stopped included.",
-            rich_help_panel=_SANDBOXES,
-        ),
-    ] = None,
-    retries: Annotated[
-        int,
-        typer.Option(metavar="N", min=0, help="Further tries when a sandbox fails.", rich_help_panel=_SANDBOXES),
-    ] = 2,
-    runtime: Annotated[
-        RuntimeKind, typer.Option(help="What runs the sandboxes.", rich_help_panel=_SANDBOXES)
-    ] = RuntimeKind.AUTO,
-    image: Annotated[
-        str | None, typer.Option(help="Container image of the sandboxes.", rich_help_panel=_SANDBOXES)
-    ] = None,
-    packages: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,…", help="Installed packages the code may import (local runtime).", rich_help_panel=_SANDBOXES
-        ),
-    ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option("--tag", "-t", help="Tag of every sandbox; repeatable.", rich_help_panel=_SANDBOXES),
-    ] = None,
+    concurrency: Concurrency = None,
+    max_sandboxes: MaxSandboxes = None,
+    retries: Retries = 2,
+    runtime: Runtime = RuntimeKind.AUTO,
+    image: Image = None,
+    packages: Packages = None,
+    tag: SandboxTags = None,
     job_id: Annotated[
-        str | None, typer.Option("--job-id", help="Id of this job instead of a random one.", rich_help_panel=_SANDBOXES)
+        str | None,
+        typer.Option("--job-id", help="Id of this job instead of a random one.", rich_help_panel=SANDBOXES_PANEL),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.", rich_help_panel=_OUTPUT)] = False,
     out: Annotated[
@@ -168,7 +153,7 @@ def reward(
         require_isolated=require_isolated,
         runtime=runtime,
         image=image,
-        packages=tuple(name.strip() for name in (packages or "").split(",") if name.strip()),
+        packages=package_names(packages),
         tags=tuple(tag or ()),
         job_id=job_id,
         out=out,

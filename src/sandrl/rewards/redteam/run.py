@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, InterruptedRunError, UsageError
 from sandrl.events import Emit, ignore
 from sandrl.problems import Problem, load_problems
-from sandrl.rewards.judge import IsolatedJudge, Limits
+from sandrl.rewards.judge import IsolatedJudge, Limits, check_limits
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.redteam.campaign import RedteamReport, attack
 from sandrl.rewards.redteam.corpus import EXPLOITS
@@ -78,7 +78,7 @@ class RedteamRun:
         """
         report = self.report
         if report.signal_number:
-            message = f"interrupted: {len(report.attempts)} exploits were tried, {report.unfinished} runs were left"
+            message = f"interrupted: {len(report.attempts)} attempts were judged, {report.unfinished} runs were left"
             hint = None if self.cleanup_error is None else self.cleanup_error.hint
             raise InterruptedRunError(message, signal_number=report.signal_number, hint=hint)
         if self.cleanup_error is not None:
@@ -115,8 +115,7 @@ def run_redteam(
         ServiceError: If the runtime does not do its part.
     """
     interrupt = interrupt or Interrupt()
-    if request.limits.timeout_seconds <= 0:
-        raise UsageError(f"--timeout must be more than 0 seconds, not {request.limits.timeout_seconds:g}")
+    check_limits(request.limits)
     exploits = find_exploits(request.exploits)
     problems = first_of_each_kind(load_problems(request.problems).problems.values(), request.limit)
     if not problems:
