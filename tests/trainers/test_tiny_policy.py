@@ -202,3 +202,15 @@ def test_a_process_killed_while_it_makes_it_leaves_nothing_that_counts(tmp_path:
     assert [path.name.startswith("tiny-") for path in folder.iterdir() if path.is_dir() and path.name[0] != "."] == [
         True
     ]
+
+
+def test_the_command_puts_it_into_a_new_directory_and_never_over_anything(tmp_path: Path, tiny_directory: Path) -> None:
+    argv = [sys.executable, "-m", "sandrl", "policy", "build", "tiny", str(tmp_path / "new" / "policy")]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, f"{tmp_path}/new/policy\n"), done.stderr
+    names = {path.name: path.read_bytes() for path in (tmp_path / "new" / "policy").iterdir()}
+    assert names == {path.name: path.read_bytes() for path in tiny_directory.iterdir()}
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["policy"]
+    again = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert again.returncode == 2
+    assert "exists already and is not empty" in again.stderr
