@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +19,9 @@ from sandrl.runtime import daemon
 from sandrl.settings import load_settings
 
 MISSING = [name for name in ("torch", "trl", "transformers", "datasets", "peft") if not importlib.util.find_spec(name)]
+
+# Two problems × four completions: a step takes about a second.
+SMALL = ("--batch-size", "8", "--num-generations", "4", "--eval-problems", "0", "--runtime", "local")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -21,6 +31,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if Path(__file__).parent in item.path.parents:
                 item.add_marker(pytest.mark.skip(reason=reason))
+    for item in items:
+        # Each begins with ten seconds of imports, and the first makes the policy.
+        item.add_marker(pytest.mark.timeout(900))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,3 +48,64 @@ def tiny_directory() -> Path:
     from sandrl.trainers.tiny import tiny_policy
 
     return tiny_policy(load_settings().cache_dir)
+
+
+@dataclass
+class Trained:
+    """A `sandrl grpo` that has ended, or is being killed."""
+
+    code: int
+    stdout: str
+    stderr: str
+    run: Path
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The rows of metrics as they were written."""
+        return [json.loads(line) for line in (self.run / "metrics.jsonl").read_text().splitlines()]
+
+
+Train = Callable[..., Trained]
+
+
+@pytest.fixture
+def train(tmp_path: Path, tiny_directory: Path) -> Train:
+    """Runs `sandrl grpo` in a directory of its own."""
+
+    def run(
+        *words: str | Path,
+        name: str = "run",
+        until: Callable[[str], bool] | None = None,
+        signals: tuple[int, ...] = (signal.SIGKILL,),
+        launcher: tuple[str, ...] = (),
+    ) -> Trained:
+        """Args:
+        words: The options.
+        name: The run's name.
+        until: Once it holds for a line of the output, the signals are sent, one after the other.
+        signals: Which.
+        launcher: What starts the processes, instead of this interpreter.
+        """
+        naming = () if "--resume" in words else ("--run-name", name)
+        argv = [*(launcher or (sys.executable,)), "-m", "sandrl", "grpo", *map(str, words), *naming]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "SANDRL_RUNS_DIR": str(tmp_path / "runs")}
+        process = subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
+        )
+        shown = ""
+        if until is not None:
+            assert process.stdout is not None
+            for line in process.stdout:
+                shown += line
+                if until(line):
+                    for number in signals:
+                        process.send_signal(number)
+                    break
+        try:
+            stdout, stderr = process.communicate(timeout=600)
+        except BaseException:
+            process.kill()
+            process.communicate()
+            raise
+        return Trained(process.returncode, shown + stdout, stderr, tmp_path / "runs" / name)
+
+    return run

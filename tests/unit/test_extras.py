@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sandrl.errors import MissingExtraError
-from sandrl.extras import require
+from sandrl.extras import check, require
 
 
 def test_an_installed_module_is_returned() -> None:
@@ -25,3 +25,12 @@ def test_a_package_whose_own_dependency_is_missing_says_which(tmp_path: Path, mo
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(MissingExtraError, match="'half_installed' cannot be imported: 'its_dependency' is not"):
         require("half_installed", extra="grpo")
+
+
+def test_checking_loads_nothing_and_names_the_first_that_is_missing() -> None:
+    sys.modules.pop("turtledemo", None)
+    check(["json", "turtledemo"], extra="grpo")
+    assert "turtledemo" not in sys.modules
+    with pytest.raises(MissingExtraError, match="'no_such_package' is not installed") as caught:
+        check(["json", "no_such_package", "no_other_package"], extra="grpo")
+    assert caught.value.hint == "pip install 'sandrl[grpo]'"

@@ -92,3 +92,12 @@ def test_a_directory_that_others_prepared_is_refused(tmp_path: Path) -> None:
         with pytest.raises(SandrlError, match=name) as caught:
             private_directory(tmp_path / name)
         assert "SANDRL_STATE_DIR" in str(caught.value.hint)
+
+
+def test_a_launcher_says_which_of_how_many_processes_this_is() -> None:
+    one = Settings.from_environment({})
+    assert (one.rank, one.world_size) == (0, 1)
+    third = Settings.from_environment({"RANK": "2", "WORLD_SIZE": "4"})
+    assert (third.rank, third.world_size) == (2, 4)
+    odd = Settings.from_environment({"RANK": "", "WORLD_SIZE": "many"})
+    assert (odd.rank, odd.world_size) == (0, 1)

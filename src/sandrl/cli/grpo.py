@@ -10,7 +10,7 @@ import typer
 
 from sandrl.cli.completion import values
 from sandrl.rewards.extraction import Extraction
-from sandrl.settings import RuntimeKind
+from sandrl.settings import ReportTo, RuntimeKind
 
 _WHAT = "What to train"
 _HOW = "How to train"
@@ -82,7 +82,7 @@ def grpo(
         ),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(metavar="N", help="Optimizer steps. Default: 60 (tiny), 200.", rich_help_panel=_HOW)
+        int | None, typer.Option(metavar="N", help="Optimizer steps. Default: 80 (tiny), 200.", rich_help_panel=_HOW)
     ] = None,
     num_generations: Annotated[
         int | None,
@@ -97,7 +97,7 @@ def grpo(
         ),
     ] = None,
     learning_rate: Annotated[
-        float | None, typer.Option(metavar="RATE", help="Default: 5e-4 (tiny), 1e-6.", rich_help_panel=_HOW)
+        float | None, typer.Option(metavar="RATE", help="Default: 4e-4 (tiny), 1e-6.", rich_help_panel=_HOW)
     ] = None,
     lr_schedule: Annotated[
         str | None,
@@ -174,6 +174,12 @@ def grpo(
             rich_help_panel=_SANDBOXES,
         ),
     ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Keep verdicts there, and use those of earlier runs.", rich_help_panel=_SANDBOXES
+        ),
+    ] = None,
     runtime: Annotated[
         RuntimeKind | None, typer.Option(help="What runs the sandboxes.", rich_help_panel=_SANDBOXES)
     ] = None,
@@ -216,12 +222,13 @@ def grpo(
             autocompletion=values.run_names,
         ),
     ] = None,
-    project: Annotated[
-        str | None, typer.Option(help="The W&B project, with --report-to wandb.", rich_help_panel=_OUTPUT)
-    ] = None,
+    project: Annotated[str | None, typer.Option(help="The W&B project.", rich_help_panel=_OUTPUT)] = None,
     report_to: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A tracker TRL reports to, such as wandb.", rich_help_panel=_OUTPUT),
+        ReportTo | None,
+        typer.Option(
+            help="Metrics to W&B, too; `auto`: to an active W&B run, or to one of its own where a key is set.",
+            rich_help_panel=_OUTPUT,
+        ),
     ] = None,
     config: Annotated[
         Path | None,
@@ -270,6 +277,7 @@ def grpo(
         "timeout_seconds": timeout,
         "concurrency": concurrency,
         "retries": retries,
+        "cache": None if cache is None else str(cache),
         "require_isolated": require_isolated,
         "runtime": runtime,
         "image": image,

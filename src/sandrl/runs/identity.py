@@ -17,6 +17,9 @@ from sandrl.runs.rows import MetricsRow, SandboxEvent, SandboxRow, TrajectoryRow
 CANARY_TAG = "canary"
 """Tag of the sandboxes of known-good programs, which are no executions."""
 
+ROLLOUT_TAG = "rollout"
+"""Tag of the sandboxes in which policies work; what they submit is executed in others."""
+
 _COUNTS = ("completions", "scored", "unscorable", "no_code", "cache_hits", "executed", "executions", "retries",
            "reruns", "canaries", "reward/total")  # fmt: skip
 
@@ -52,7 +55,7 @@ def _of_completions(rows: Sequence[TrajectoryRow]) -> list[str]:
 
 
 def _with_ledger(rows: Sequence[TrajectoryRow], ledger: Sequence[SandboxRow], *, is_complete: bool) -> list[str]:
-    intents = sum(row.event is SandboxEvent.INTENT and CANARY_TAG not in row.tags for row in ledger)
+    intents = sum(row.event is SandboxEvent.INTENT and not {CANARY_TAG, ROLLOUT_TAG} & {*row.tags} for row in ledger)
     executions = sum(row.sandboxes for row in rows)
     if is_complete:
         return _unequal(("sandboxes in the ledger", intents), ("executions", executions))

@@ -32,7 +32,7 @@ from sandrl.sandboxes.owner import Owner, current_owner
 from sandrl.sandboxes.pace import Pace, delay_seconds
 from sandrl.sandboxes.registry import JobEntry, Registration, without_credentials
 from sandrl.sandboxes.sdk import Launch, SdkSession, Stop
-from sandrl.sandboxes.tags import encode_tag, job_tag, job_tags
+from sandrl.sandboxes.tags import encode_tag, job_tag, job_tags, owner_tag
 
 CLEANUP_TIMEOUT_SECONDS = 25.0
 """How long the end of a job waits for its sandboxes; a second Ctrl-C promises 30 s in all."""
@@ -128,6 +128,8 @@ class Job:
         self.connection = connection
         self.owner: Owner = current_owner()
         self.tags = job_tags(job_id, self.owner.hash, tags)
+        # Ranks of a distributed job share its id, and none stops the sandboxes of another.
+        self._own_tags = [job_tag(job_id), owner_tag(self.owner.hash)]
         self.max_sandboxes = max_sandboxes
         self.unstopped: tuple[str, ...] = ()
         self._pace = Pace(max_sandboxes)
@@ -366,10 +368,10 @@ class Job:
             self._tell(Warned(f"{cleanup_error.message}: {reason}", hint=cleanup_error.hint))
 
     def _stop_by_tag(self, ends_at: float) -> None:
-        """Stops whatever has the job's tag; tried again, because this is the last that is done about it."""
+        """Stops whatever this process has made for the job; tried again, because this is the last done about it."""
         for attempt in itertools.count(1):
             try:
-                self._session.stop_tagged([job_tag(self.id)], max(ends_at - time.monotonic(), _LEAST_SECONDS))
+                self._session.stop_tagged(self._own_tags, max(ends_at - time.monotonic(), _LEAST_SECONDS))
             except InfrastructureError:
                 pause = delay_seconds(attempt, _FIRST_PAUSE_SECONDS)
                 if attempt == _MOST_ATTEMPTS or time.monotonic() + pause >= ends_at:

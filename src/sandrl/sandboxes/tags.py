@@ -42,6 +42,11 @@ def job_tag(job_id: str) -> str:
     return encode_tag(job_id)
 
 
+def owner_tag(owner_hash: str) -> str:
+    """The tag of all sandboxes that a process owns (see `sandrl.sandboxes.owner`)."""
+    return f"owner-{owner_hash}"
+
+
 def problem_tag(task_id: str) -> str:
     """The tag of all sandboxes that judge completions of a problem."""
     return encode_tag(f"problem-{task_id}")
@@ -65,5 +70,5 @@ def job_tags(
     """
     environment = os.environ if environment is None else environment
     found = [prefix + environment[name] for name, prefix in _ENVIRONMENT.items() if environment.get(name)]
-    texts = [TRAINING_TAG, job_id, f"owner-{owner_hash}", *found, *extra]
+    texts = [TRAINING_TAG, job_id, owner_tag(owner_hash), *found, *extra]
     return tuple(dict.fromkeys(encode_tag(text) for text in texts))

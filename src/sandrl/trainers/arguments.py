@@ -57,7 +57,8 @@ def trl_arguments(config: GrpoConfig, *, world_size: int) -> Any:
         # A loss that is no number must be seen.
         "logging_nan_inf_filter": False,
         "disable_tqdm": True,
-        "report_to": list(config.report_to) or "none",
+        # Metrics are sandrl's own, and so is who is told them.
+        "report_to": "none",
         "eval_strategy": "no",
         "use_cpu": not on_gpu,
         "bf16": on_gpu,

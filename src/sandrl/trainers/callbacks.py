@@ -39,7 +39,8 @@ def training_callback(recorder: Recorder, interrupt: TrainingInterrupt, processe
         def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             recorder.record_evaluation(state.global_step)
 
-        def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            recorder.record_checkpoint(state.global_step)
+        def on_save(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+            is_sound = all(bool(weights.isfinite().all()) for weights in model.parameters())
+            recorder.record_checkpoint(state.global_step, is_sound=is_sound)
 
     return TrainingCallback()

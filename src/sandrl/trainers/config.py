@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 
 from sandrl.errors import InputError, UsageError
 from sandrl.rewards.extraction import Extraction
-from sandrl.settings import RuntimeKind
+from sandrl.settings import ReportTo, RuntimeKind
 
 TINY = "tiny"
 """The model that is built on the spot, and the problems it can learn."""
@@ -58,11 +58,12 @@ class GrpoConfig(BaseModel):
         keep_checkpoints: How many of them stay, the newest.
         seed: Decides what is sampled, in which order, and how the tiny policy begins.
         project: The W&B project, where W&B is reported to.
-        report_to: Trackers that TRL reports to.
+        report_to: Where metrics go besides the run directory.
         output_dir: Where checkpoints are kept; in the run directory unless given.
         timeout_seconds: Wall time for one completion with its checks.
         concurrency: Sandboxes at once; what suits the runtime unless given.
         retries: How often a completion is tried again when its sandbox failed.
+        cache: Directory of verdicts of earlier runs; None keeps them within the run.
         require_isolated: No reward where the checks cannot be kept out of the completion's process.
         runtime: What runs the sandboxes.
         image: Their image; the runtime's own default unless given.
@@ -90,7 +91,7 @@ class GrpoConfig(BaseModel):
     beta: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     temperature: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     max_completion_length: int = Field(default=512, ge=1)
-    loss_type: str = "dapo"
+    loss_type: Literal["grpo", "dapo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo", "vespo"] = "dapo"
     lora: bool = False
     lora_rank: int = Field(default=16, ge=1)
     use_vllm: Literal["colocate", "server"] | None = None
@@ -99,11 +100,12 @@ class GrpoConfig(BaseModel):
     keep_checkpoints: int = Field(default=3, ge=1)
     seed: int = Field(default=0, ge=0, lt=2**32)
     project: str | None = None
-    report_to: tuple[str, ...] = ()
+    report_to: ReportTo = ReportTo.AUTO
     output_dir: str | None = None
     timeout_seconds: float = Field(default=10.0, gt=0, allow_inf_nan=False)
     concurrency: int | None = Field(default=None, ge=1)
     retries: int = Field(default=2, ge=0)
+    cache: str | None = None
     require_isolated: bool = False
     runtime: RuntimeKind = RuntimeKind.AUTO
     image: str | None = None
@@ -141,15 +143,20 @@ class GrpoConfig(BaseModel):
 TINY_DEFAULTS: Mapping[str, Option] = {
     "problems": TINY,
     "extract": Extraction.EXACT.value,
-    "steps": 60,
+    "steps": 80,
     "batch_size": 128,
-    "learning_rate": 5e-4,
+    # Faster, or at full speed from the start, some kinds of task are given up before a right answer was sampled.
+    "learning_rate": 4e-4,
+    "lr_schedule": "constant_with_warmup",
     "max_completion_length": 48,
     "save_steps": 10,
     # Gradients of rewards are noisy; a shorter memory of their size follows the policy's fast changes.
-    "set": {"adam_beta2": 0.99},
+    "set": {"adam_beta2": 0.99, "entropy_coef": 0.005, "warmup_steps": 8},
 }
 """What the tiny policy is trained with where nothing else is said."""
+
+TINY_EPISODE_TOKENS = 160
+"""How long an episode of the tiny policy may be, tool calls and observations included."""
 
 REAL_DEFAULTS: Mapping[str, Option] = {
     "problems": "mbpp",
@@ -176,6 +183,8 @@ def resolve(
     model = given.get("model", default_model)
     defaults = TINY_DEFAULTS if model == TINY else REAL_DEFAULTS
     merged: dict[str, Option] = {"model": model, **defaults, **given}
+    if model == TINY and merged.get("rollout") == "tools" and "max_completion_length" not in given:
+        merged["max_completion_length"] = TINY_EPISODE_TOKENS
     merged["set"] = {
         name: value
         for layer in (defaults, file or {}, command_line)

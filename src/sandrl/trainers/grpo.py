@@ -14,13 +14,16 @@ from typing import Any
 
 from sandrl.errors import CleanupError, InputError, InterruptedRunError, TrainingError, UsageError
 from sandrl.events import Emit, RewardCallFinished, TrainingStarted, all_of, ignore
-from sandrl.problems import Problem, chat_prompt
+from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem, chat_prompt
 from sandrl.rewards import Limits, ScoreOptions
 from sandrl.rewards.function import FunctionOptions
 from sandrl.rewards.scoring import lifetime_seconds
+from sandrl.rollouts.tools import tools_factory
+from sandrl.rollouts.workbench import Workshop
 from sandrl.runs import Outcome, OwnerRow, RunLog, RunReader, RunWriter
+from sandrl.runs.wandb import reported, wandb_tags
 from sandrl.sandboxes import Connection, Job, connect, current_owner
-from sandrl.settings import Settings
+from sandrl.settings import ReportTo, Settings
 from sandrl.trainers import libraries
 from sandrl.trainers.arguments import lora_config, trl_arguments
 from sandrl.trainers.callbacks import training_callback
@@ -140,8 +143,17 @@ def run_grpo(
                 name=request.run_name,
                 resume=request.resume,
             ) as writer,
+            reported(
+                writer,
+                config.report_to if processes.is_first else ReportTo.NONE,
+                settings,
+                is_training=True,
+                project=config.project,
+                emit=context.emit,
+            ) as wandb_run,
         ):
-            return _train(context, arguments, model, connection, writer)
+            tags = (WORKFLOW_TAG, f"model:{config.model}", *wandb_tags(processes.from_first(wandb_run)), *config.tags)
+            return _train(context, arguments, model, connection, writer, tags)
 
 
 def _policy(context: Context) -> str:
@@ -154,7 +166,9 @@ def _policy(context: Context) -> str:
     return str(tiny_policy(context.settings.cache_dir, seed=config.seed, emit=context.emit))
 
 
-def _train(context: Context, arguments: Any, model: str, connection: Connection, writer: RunWriter) -> GrpoRun:
+def _train(
+    context: Context, arguments: Any, model: str, connection: Connection, writer: RunWriter, tags: tuple[str, ...]
+) -> GrpoRun:
     config, processes = context.config, context.processes
     attempt = len(RunReader(writer.path).config.jobs)
     checkpoints = checkpoint_directory(config, writer.path)
@@ -164,11 +178,12 @@ def _train(context: Context, arguments: Any, model: str, connection: Connection,
         raise InputError("holds the checkpoints of another run", path=checkpoints, hint="choose another --output-dir")
     tally, log = Tally(processes), RunLog(writer)
     told = replace(context, emit=all_of(tally, log, _without_parts(context)))
-    job = _job(told, connection, writer)
+    job = _job(told, connection, writer, tags)
     reward = _reward(told, job, writer, attempt)
     recorder = Recorder(context, tally, writer, log, checkpoints, begin=begin, attempt=attempt)
     with job:
-        trainer = _trainer(context, arguments, model if begin is None else str(begin.path), reward)
+        workshop = Workshop(job, timeout_seconds=config.timeout_seconds, emit=told.emit)
+        trainer = _trainer(context, arguments, model, reward, workshop)
         trainer.add_callback(training_callback(recorder, context.interrupt, processes))
         context.emit(
             TrainingStarted(
@@ -189,6 +204,12 @@ def _train(context: Context, arguments: Any, model: str, connection: Connection,
         except libraries.load("torch").OutOfMemoryError as error:
             hint = "a smaller --batch-size, or --set gradient_accumulation_steps=N with a larger N"
             raise TrainingError("the GPU's memory is too small for this", hint=hint) from error
+        except RuntimeError as error:
+            # What torch says of weights that overflow, when it is to sample from them.
+            if "probability tensor contains" not in str(error):
+                raise
+            step = recorder.steps_done
+            raise recorder.collapsed(f"step {step} cannot be sampled: the policy gives no probabilities") from error
     recorder.check_that_something_was_trained()
     if processes.is_first:
         writer.finish(Outcome.INTERRUPTED if context.interrupt.level else Outcome.FINISHED)
@@ -213,12 +234,12 @@ def _without_parts(context: Context) -> Emit:
     return lambda event: None if isinstance(event, RewardCallFinished) else context.emit(event)
 
 
-def _job(context: Context, connection: Connection, writer: RunWriter) -> Job:
+def _job(context: Context, connection: Connection, writer: RunWriter, tags: tuple[str, ...]) -> Job:
     config = context.config
     return Job(
         connection,
         job_id=writer.job_id,
-        tags=(WORKFLOW_TAG, f"model:{config.model}", *config.tags),
+        tags=tags,
         command=COMMAND,
         run_dir=writer.path,
         ledger=writer.ledger(OwnerRow.model_validate(current_owner())),
@@ -247,8 +268,8 @@ def _reward(context: Context, job: Job, writer: RunWriter, attempt: int) -> Trai
     )
 
 
-def _trainer(context: Context, arguments: Any, model: str, reward: TrainingReward) -> Any:
-    """TRL's trainer, with our data and our reward."""
+def _trainer(context: Context, arguments: Any, model: str, reward: TrainingReward, workshop: Workshop) -> Any:
+    """TRL's trainer, with our data, our reward and, where they are asked for, our tools."""
     config, sets = context.config, context.sets
     trl, transformers = libraries.load("trl"), libraries.load("transformers")
     try:
@@ -259,6 +280,7 @@ def _trainer(context: Context, arguments: Any, model: str, reward: TrainingRewar
             train_dataset=_dataset(sets.train, config, is_evaluation=False),
             eval_dataset=_dataset(sets.evaluation, config, is_evaluation=True) if sets.evaluation else None,
             peft_config=lora_config(config) if config.lora else None,
+            environment_factory=tools_factory(config.tools, workshop) if config.rollout == "tools" else None,
         )
     except OSError as error:
         # What transformers raises for a model that is not where it looks.
@@ -271,9 +293,10 @@ def _trainer(context: Context, arguments: Any, model: str, reward: TrainingRewar
 
 
 def _dataset(problems: Mapping[str, Problem], config: GrpoConfig, *, is_evaluation: bool) -> Any:
+    instruction = SUBMIT_INSTRUCTION if config.rollout == "tools" else ANSWER_INSTRUCTION
     rows = [
         {
-            "prompt": chat_prompt(problem, show_tests=config.show_tests),
+            "prompt": chat_prompt(problem, show_tests=config.show_tests, instruction=instruction),
             "task_id": problem.task_id,
             EVALUATION_COLUMN: is_evaluation,
         }
@@ -291,6 +314,9 @@ def _run_trainer(trainer: Any, context: Context, recorder: Recorder, begin: Chec
             trainer.args.eval_on_start = True
             recorder.begin_evaluation(0)
         trainer.train(resume_from_checkpoint=None if begin is None else str(begin.path))
+    else:
+        # Killed after its last step. The trainer has no public way to load a checkpoint without training.
+        trainer._load_from_checkpoint(str(begin.path))
     if has_evaluation and recorder.steps_done == steps and steps not in recorder.evaluations:
         trainer.state.global_step = steps
         recorder.begin_evaluation(steps)

@@ -110,7 +110,7 @@ class Recorder:
         for name, title in (("loss", "loss"), ("grad_norm", "norm of the gradient")):
             value = logs.get(name)
             if value is not None and not math.isfinite(value):
-                raise self._collapsed(step, title)
+                raise self.collapsed(f"the {title} of step {step} is not a number, so the policy is lost")
 
     def check_that_something_was_trained(self) -> None:
         """Makes sure that rewards have moved the policy.
@@ -140,8 +140,18 @@ class Recorder:
             self._write(done, {HELD_OUT: measured["pass_rate"]})
         self._emit(EvaluationFinished(done, measured["pass_rate"], int(measured["scored"] or 0)))
 
-    def record_checkpoint(self, done: int) -> None:
-        """The trainer has saved a checkpoint, this process's part of it at least."""
+    def record_checkpoint(self, done: int, *, is_sound: bool) -> None:
+        """The trainer has saved a checkpoint, this process's part of it at least.
+
+        Args:
+            done: How many steps the policy in it has had.
+            is_sound: Whether all of its weights are numbers.
+
+        Raises:
+            TrainingError: If they are not; the checkpoint does not count then.
+        """
+        if not all(self._processes.gather([is_sound])):
+            raise self.collapsed(f"step {done - 1} left weights that are not numbers, so the policy is lost")
         self._processes.wait()
         if self._processes.is_first:
             self.checkpoint = mark_whole(self._checkpoints, done)
@@ -152,8 +162,8 @@ class Recorder:
             row = MetricsRow(job_id=self._writer.job_id, step=step, attempt=self._attempt, metrics=dict(metrics))
             self._writer.write_metrics(row)
 
-    def _collapsed(self, step: int, title: str) -> TrainingError:
-        message = f"the {title} of step {step} is not a number, so the policy is lost"
+    def collapsed(self, message: str) -> TrainingError:
+        """What a run ends with whose policy is lost: how that shows, and the last good checkpoint."""
         if self.checkpoint is None:
             return TrainingError(f"{message}; no checkpoint was saved before", hint="try a smaller --learning-rate")
         path = self.checkpoint.path

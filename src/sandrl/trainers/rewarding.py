@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from sandrl.events import RewardCallFinished
 from sandrl.problems import Completion
-from sandrl.rewards import RewardFunction, ScoredCompletion
+from sandrl.rewards import RewardFunction, ScoredCompletion, VerdictCache
 from sandrl.rewards.function import FunctionOptions, Text
 from sandrl.rewards.records import trajectory_row
 from sandrl.rewards.summary import Summary
@@ -45,6 +46,7 @@ class TrainingReward:
             context.sets.all,
             options,
             job=job,
+            cache=VerdictCache(None if context.config.cache is None else Path(context.config.cache)),
             emit=context.emit,
             interrupt=context.interrupt.scoring,
             on_result=self._keep,
@@ -62,6 +64,9 @@ class TrainingReward:
         """Scores a batch in a thread of its own, so that other reward functions run beside it."""
         self._is_evaluation = any(columns[EVALUATION_COLUMN])
         self._step = columns["trainer_state"].global_step
+        for environment in columns.get("environments") or ():
+            # The episodes are over; their submissions are judged in sandboxes that no policy has touched.
+            environment.workbench.close()
         began = time.monotonic()
         rewards = await asyncio.to_thread(self._function, prompts, completions, **columns)
         report = self._function.last_report

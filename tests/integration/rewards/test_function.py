@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 
 import sandrl
-from sandrl.errors import InfrastructureError, InputError
+from sandrl.errors import InfrastructureError, InputError, InterruptedRunError
 from sandrl.problems import Problem
 from sandrl.rewards import Components, IsolatedJudge
+from sandrl.rewards.function import RewardFunction
 from sandrl.rewards.judge import Execution
 from sandrl.rewards.verdict import Verdict
-from sandrl.sandboxes import Connection, Job, Outcome, new_job_id
+from sandrl.sandboxes import Connection, Interrupt, Job, Outcome, new_job_id
 from sandrl.sandboxes.job import NoLedger
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
@@ -118,3 +119,19 @@ def test_a_job_of_its_own_ends_with_the_process_and_leaves_no_sandbox() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, "[1.0]\n1\n"), done.stderr
     assert done.stderr == ""
+
+
+def test_a_wish_to_cancel_ends_the_batch_and_each_result_is_told_as_it_comes(job: Job) -> None:
+    interrupt, told = Interrupt(), []
+    function = RewardFunction(
+        {"inc": INC},
+        job=job,
+        interrupt=interrupt,
+        on_result=lambda result, completion: told.append((result.reward, completion.text)),
+    )
+    assert function(["Add one."], [RIGHT]) == [1.0]
+    assert told == [(1.0, RIGHT)]
+    interrupt.request(signal.SIGINT)
+    interrupt.request(signal.SIGINT)
+    with pytest.raises(InterruptedRunError, match="2 of 2 completions of the batch were not scored"):
+        function(["Add one."] * 2, [HALF, HALF + " "])

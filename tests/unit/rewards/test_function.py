@@ -76,3 +76,16 @@ def test_trainers_can_name_both_variants_and_tell_them_apart() -> None:
     assert function.__name__ == function.as_async().__name__ == "sandrl_reward"  # type: ignore[attr-defined]
     assert inspect.iscoroutinefunction(function.as_async())
     assert not inspect.iscoroutinefunction(function)
+
+
+class Episode:
+    def __init__(self, submission: str) -> None:
+        self.submission = submission
+
+
+def test_what_an_episode_submitted_is_judged_instead_of_what_was_said() -> None:
+    function = RewardFunction({"inc": INC})
+    rows = function._rows(["", ""], ["said", "said"], ["inc", "inc"], [Episode("code"), Episode("")])
+    assert [(row.text, row.code) for row in rows] == [("said", "code"), ("said", "")]
+    rows = function._rows([""], ["said"], ["inc"], [object()])
+    assert [(row.text, row.code) for row in rows] == [("said", None)]

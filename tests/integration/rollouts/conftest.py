@@ -1,0 +1,31 @@
+"""One local runtime for these tests, in the state directory of the test session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from sandrl.events import Event
+from sandrl.rollouts.workbench import Workshop
+from sandrl.runtime import daemon
+from sandrl.sandboxes import Job, connect, new_job_id
+from sandrl.settings import RuntimeKind, load_settings
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _runtime_ends_with_the_session() -> Iterator[None]:
+    yield
+    daemon.stop(load_settings().state_dir)
+
+
+@pytest.fixture
+def told() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+def workshop(told: list[Event]) -> Iterator[Workshop]:
+    connection = connect(load_settings(), runtime=RuntimeKind.LOCAL)
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=120) as job:
+        yield Workshop(job, timeout_seconds=2.0, emit=told.append)

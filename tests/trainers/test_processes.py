@@ -1,0 +1,34 @@
+"""Two processes that train together over gloo, as `accelerate launch` starts them."""
+
+from __future__ import annotations
+
+import sys
+
+from sandrl.runs import RunReader, disagreements
+from tests.trainers.conftest import Train
+
+LAUNCHER = (
+    *(sys.executable, "-m", "accelerate.commands.launch"),
+    *("--cpu", "--num_processes", "2", "--num_machines", "1", "--main_process_port", "0"),
+    *("--mixed_precision", "no", "--dynamo_backend", "no"),
+)
+
+
+def test_two_processes_show_one_display_and_share_the_work(train: Train) -> None:
+    # Groups of four over two processes of four completions; five problems that do not divide evenly.
+    options = ("--batch-size", "8", "--num-generations", "4", "--eval-problems", "5", "--steps", "2")
+    done = train(*options, "--runtime", "local", launcher=LAUNCHER)
+    assert done.code == 0, done.stderr
+    assert done.stdout.count("Step 1/2") == 1
+    assert done.stdout.count("Step 2/2") == 1
+    assert "in 2 processes" in done.stderr
+    reader = RunReader(done.run)
+    rows = reader.metrics().rows
+    assert [row.step for row in rows] == [0, 1, 2]
+    assert [row.metrics.get("completions") for row in rows] == [8, 8, None]
+    assert [row.metrics.get("reward/groups") for row in rows] == [2, 2, None]
+    assert {row.rank for row in reader.trajectories().rows} == {0, 1}
+    assert len(reader.config.jobs) == 1
+    assert disagreements(reader, is_complete=True) == ()
+    created = [row.sandbox_id for row in reader.sandboxes().rows if row.event == "created"]
+    assert len(created) == len(set(created))
