@@ -7,9 +7,10 @@ import sys
 from sandrl.runs import RunReader, disagreements
 from tests.trainers.conftest import Train
 
+# `--multi_gpu` is what makes it start several processes at all; where there is no GPU they meet over gloo.
 LAUNCHER = (
     *(sys.executable, "-m", "accelerate.commands.launch"),
-    *("--cpu", "--num_processes", "2", "--num_machines", "1", "--main_process_port", "0"),
+    *("--multi_gpu", "--num_processes", "2", "--num_machines", "1", "--main_process_port", "0"),
     *("--mixed_precision", "no", "--dynamo_backend", "no"),
 )
 
@@ -22,6 +23,8 @@ def test_two_processes_show_one_display_and_share_the_work(train: Train) -> None
     assert done.stdout.count("Step 1/2") == 1
     assert done.stdout.count("Step 2/2") == 1
     assert "in 2 processes" in done.stderr
+    assert "find_unused_parameters" not in done.stderr
+    assert done.stdout.count("[Aviato] Reward call ") == 4
     reader = RunReader(done.run)
     rows = reader.metrics().rows
     assert [row.step for row in rows] == [0, 1, 2]

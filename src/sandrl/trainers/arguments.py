@@ -64,6 +64,8 @@ def trl_arguments(config: GrpoConfig, *, world_size: int) -> Any:
         "bf16": on_gpu,
         "gradient_checkpointing": on_gpu,
         "dataloader_pin_memory": on_gpu,
+        # A language model uses all of its parameters in every pass; looking for others costs time and a warning.
+        "ddp_find_unused_parameters": False,
     }
     if config.use_vllm:
         arguments |= {"use_vllm": True, "vllm_mode": config.use_vllm, "vllm_server_base_url": config.vllm_server_url}

@@ -25,6 +25,7 @@ _QUIET = {
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
     "TRL_EXPERIMENTAL_SILENCE": "1",
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
     # Tokenizers would start threads, and complain in every process forked after that.
     "TOKENIZERS_PARALLELISM": "false",
 }

@@ -17,7 +17,7 @@ from sandrl.events import CheckpointSaved, EvaluationFinished, EvaluationStarted
 from sandrl.runs import MetricsRow, RunLog, RunReader, RunWriter, completion_metrics
 from sandrl.trainers.checkpoints import Checkpoint, mark_whole
 from sandrl.trainers.context import Context
-from sandrl.trainers.tally import Tally
+from sandrl.trainers.tally import Counted, Tally
 
 HELD_OUT = "held_out/pass@1"
 
@@ -86,7 +86,7 @@ class Recorder:
         Raises:
             TrainingError: If the loss or its gradient is no number.
         """
-        counted = self._tally.take()
+        counted = self._take()
         step = done - 1
         self.steps_done = done
         metrics: dict[str, float | None] = {
@@ -98,9 +98,6 @@ class Recorder:
         if step in self.evaluations:
             metrics[HELD_OUT] = self.evaluations[step]
         self._write(step, metrics)
-        if self._processes.count > 1:
-            for call in counted.calls:
-                self._emit(call)
         self._emit(StepFinished(step, self._config.steps, metrics))
         self._steps_here += 1
         # Without completions it was a further pass over those of an earlier step.
@@ -132,7 +129,7 @@ class Recorder:
     def record_evaluation(self, done: int) -> None:
         """An evaluation is over."""
         # Processes share a set that does not divide evenly by doing some problems twice: the first counts.
-        answers = {each.task_id: each for each in reversed(self._tally.take().completions)}
+        answers = {each.task_id: each for each in reversed(self._take().completions)}
         measured = completion_metrics(list(answers.values()))
         self.evaluations[done] = measured["pass_rate"]
         if done == self._config.steps:
@@ -156,6 +153,14 @@ class Recorder:
         if self._processes.is_first:
             self.checkpoint = mark_whole(self._checkpoints, done)
             self._emit(CheckpointSaved(done, str(self.checkpoint.path)))
+
+    def _take(self) -> Counted:
+        counted = self._tally.take()
+        if self._processes.count > 1:
+            # Until now nobody knew the whole of them.
+            for call in counted.calls:
+                self._emit(call)
+        return counted
 
     def _write(self, step: int, metrics: Mapping[str, float | None]) -> None:
         if self._processes.is_first:
