@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _REFRESHES_PER_SECOND = 4
 _MOST_ROWS = 200
 _HEADERS = ("step", "reward", "passed", "unscorable", "flat groups", "sandboxes", "loss", "time")
+# What a narrow terminal has room for.
+_ESSENTIAL = ("step", "reward", "passed", "loss")
+_WIDTH_OF_ALL = 78
 _NONE = "–"
 
 
@@ -186,10 +189,11 @@ class TrainingTable(Remarks):
             below = [line for line in (self._last_call, self._status) if line]
         elapsed = f"{time.monotonic() - self._began:.0f} s"
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for header in _HEADERS:
-            table.add_column(header, justify="right", overflow="ellipsis")
+        shown = _HEADERS if self._console.width >= _WIDTH_OF_ALL else _ESSENTIAL
+        for header in shown:
+            table.add_column(header, justify="right", no_wrap=True, overflow="ellipsis")
         for row in rows:
-            table.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in row))
+            table.add_row(*(Text(row[_HEADERS.index(header)]) for header in shown))
         lines = [Text(visible(line), style="dim", no_wrap=True, overflow="ellipsis") for line in below]
         return Group(*([table] if rows else []), *lines, *([Text(elapsed, style="dim")] if below else []))
 

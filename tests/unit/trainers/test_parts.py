@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
+from io import StringIO
 from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
+from rich.console import Console
 
 from sandrl import events
-from sandrl.cli.training import reward_call_line, step_line
+from sandrl.cli.training import TrainingTable, reward_call_line, step_line
 from sandrl.errors import InputError, InterruptedRunError
 from sandrl.sandboxes import Level
 from sandrl.trainers.checkpoints import Checkpoint, last_checkpoint, mark_whole
@@ -37,6 +40,22 @@ def test_a_step_without_a_reward_has_a_line_too() -> None:
     assert step_line(events.StepFinished(0, 3, metrics)) == (
         "Step 1/3: reward – ±–, passed –, unscorable 100%, flat groups –/–, sandboxes –, loss 0.0000, 2.5 s"
     )
+
+
+@pytest.mark.parametrize(("width", "headers"), [(80, 8), (40, 4)])
+def test_a_narrow_terminal_shows_what_matters_and_cuts_no_number(width: int, headers: int) -> None:
+    metrics: dict[str, float | None] = {"reward/mean": 0.41, "reward/std": 0.49, "pass_rate": 0.41, "loss": -0.0123}
+    console = Console(width=width, height=20, force_terminal=True, file=StringIO())
+    with TrainingTable(console) as table:
+        table(events.StepFinished(6, 80, metrics))
+        table(events.Warned("an \x1b[31modd one"))
+    assert isinstance(console.file, StringIO)
+    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).rstrip() for line in console.file.getvalue().splitlines()]
+    assert "warning: an \\x1b[31modd one" in lines
+    [head] = {line for line in lines if line.startswith("step")}
+    assert len(re.split(r"\s{2,}", head)) == headers
+    [row] = {line for line in lines if line.startswith("7/80")}
+    assert {"0.41 ±0.49", "41%", "-0.0123"} <= set(re.split(r"\s{2,}", row))
 
 
 def test_the_parts_of_one_call_are_put_together_by_their_number() -> None:
