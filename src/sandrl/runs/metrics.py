@@ -110,6 +110,7 @@ TRAINER_METRICS = (
     Metric("epoch", Unit.NUMBER, "passes over the problems since the start"),
     Metric("completions/{statistic}", Unit.TOKENS, "lengths of the completions, as TRL logs them: `mean_length`, …"),
     Metric("clip_ratio/{statistic}", Unit.SHARE, "share of clipped tokens, as TRL logs it"),
+    Metric("tools/{statistic}", Unit.NUMBER, "tool calls per episode, and the share that failed, as TRL logs them"),
     Metric("step_seconds", Unit.SECONDS, "wall time of the step"),
     Metric("reward_seconds", Unit.SECONDS, "of that, time spent waiting for rewards"),
     Metric("held_out/pass_rate", Unit.SHARE, "pass rate on held-out problems"),
