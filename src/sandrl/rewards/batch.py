@@ -169,9 +169,8 @@ class Batch:
         # Prepared anew for every sandbox: an execution's key is used once.
         attempt.execution = self._judge.prepare(problem, code, self._options.limits)
         self._emit(CompletionStarted(attempt.index, completion.id, completion.task_id, attempt.executions))
-        launch = self._job.launch(
-            attempt.execution.command, tags=(problem_tag(completion.task_id), *self._options.tags)
-        )
+        tags = (problem_tag(completion.task_id), *self._options.tags)
+        launch = self._job.launch(attempt.execution.command, tags=tags, may_be_warm=True)
         self._flying[launch] = attempt
 
     def _land(self, launch: Launch) -> None:
@@ -273,7 +272,8 @@ class Batch:
         """Runs the canary in the sandbox that failed, or in a fresh one where that has been tried or never was."""
         attempt.canaries += 1
         execution = prepare_canary(self._judge)
-        launch = self._job.launch(execution.command, tags=(CANARY_TAG, *self._options.tags), within=attempt.suspect)
+        tags = (CANARY_TAG, *self._options.tags)
+        launch = self._job.launch(execution.command, tags=tags, within=attempt.suspect)
         self._canaries[launch] = (attempt, execution)
 
     def _land_canary(self, launch: Launch) -> None:

@@ -25,7 +25,7 @@ from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.judge import IsolatedJudge, Limits, check_limits
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import Components, RewardName, RewardPolicy
-from sandrl.rewards.scoring import lifetime_seconds, score
+from sandrl.rewards.scoring import lifetime_seconds, longest_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport
 from sandrl.rewards.verdict import Status
 from sandrl.sandboxes import Interrupt, Job, connect, new_job_id, step_tag
@@ -65,6 +65,8 @@ class FunctionOptions:
         fallback_reward: What `ZERO` gives it.
         require_isolated: Never judge in the completion's process.
         max_sandboxes: How many sandboxes to hold at once, those included that are being stopped; None for no bound.
+        warm_sandboxes: How many to create ahead of the next batch at most, while the trainer makes its completions; no
+            more than the last batch ran.
         runtime: What runs the sandboxes.
         image: Their image; the runtime's own default unless given.
         packages: Installed packages the code may import (local runtime).
@@ -76,6 +78,7 @@ class FunctionOptions:
     fallback_reward: float = 0.0
     require_isolated: bool = False
     max_sandboxes: int | None = None
+    warm_sandboxes: int = 0
     runtime: RuntimeKind = RuntimeKind.AUTO
     image: str | None = None
     packages: tuple[str, ...] = ()
@@ -150,6 +153,7 @@ class RewardFunction:
         with self._lock:
             report = self._score(rows, _step_tags(columns.get("trainer_state")))
             self.last_report = report
+            self._warm_up(report)
         if report.unfinished:
             message = f"interrupted: {report.unfinished} of {len(rows)} completions of the batch were not scored"
             raise InterruptedRunError(message, signal_number=report.signal_number)
@@ -200,6 +204,13 @@ class RewardFunction:
             interrupt=self._interrupt,
             on_result=None if told is None else lambda result: told(result, rows[result.index]),
         )
+
+    def _warm_up(self, report: ScoreReport) -> None:
+        """Begins to create the sandboxes of the next batch: its completions will take a while to be written."""
+        count = min(report.summary.executions, self._options.warm_sandboxes)
+        if count and self._job is not None and not self._interrupt.level:
+            options = self._options.score
+            self._job.warm_up(count, tags=options.tags, timeout_seconds=longest_seconds(self._problems, options.limits))
 
     def _open_job(self) -> Job:
         options = self._options
@@ -269,6 +280,7 @@ def reward_function(
     limits: Limits | None = None,
     concurrency: int | None = None,
     max_sandboxes: int | None = None,
+    warm_sandboxes: int = 0,
     retries: int = 2,
     require_isolated: bool = False,
     on_infrastructure_error: OnInfrastructureError | str = OnInfrastructureError.MASK,
@@ -292,6 +304,7 @@ def reward_function(
         limits: What a completion may use.
         concurrency: How many sandboxes at once; what suits the runtime unless given.
         max_sandboxes: How many sandboxes to hold at once, those included that are being stopped; None for no bound.
+        warm_sandboxes: How many to create ahead of the next batch at most, while the trainer makes its completions.
         retries: How often a completion is tried again when its sandbox failed.
         require_isolated: Give no reward where the checks cannot be kept out of the completion's process.
         on_infrastructure_error: `mask` (None), `zero` (the fallback reward) or `raise`, where there is no reward.
@@ -328,6 +341,7 @@ def reward_function(
             fallback_reward=fallback_reward,
             require_isolated=require_isolated,
             max_sandboxes=max_sandboxes,
+            warm_sandboxes=warm_sandboxes,
             runtime=_word(RuntimeKind, runtime, "runtime"),
             image=image,
             packages=tuple(packages),

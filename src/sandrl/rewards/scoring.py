@@ -24,8 +24,12 @@ _LIFETIME_MARGIN_SECONDS = 300.0
 
 def lifetime_seconds(problems: Mapping[str, Problem], limits: Limits) -> float:
     """After how long the service should end a sandbox by itself, whatever happened to the job."""
-    longest = max((time_limit(problem, limits) for problem in problems.values()), default=limits.timeout_seconds)
-    return longest + _LIFETIME_MARGIN_SECONDS
+    return longest_seconds(problems, limits) + _LIFETIME_MARGIN_SECONDS
+
+
+def longest_seconds(problems: Mapping[str, Problem], limits: Limits) -> float:
+    """How long a completion of any of these problems may take."""
+    return max((time_limit(problem, limits) for problem in problems.values()), default=limits.timeout_seconds)
 
 
 def score(

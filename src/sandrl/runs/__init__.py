@@ -1,7 +1,7 @@
 """What a job leaves on disk: the run directory, written by one writer, read by one reader, found through one index."""
 
 from sandrl.runs.config import JobRecord, Outcome, RunConfig
-from sandrl.runs.identity import CANARY_TAG, ROLLOUT_TAG, disagreements
+from sandrl.runs.identity import CANARY_TAG, ROLLOUT_TAG, WARM_TAG, disagreements
 from sandrl.runs.index import LATEST, RunEntry, find_run, list_runs
 from sandrl.runs.log import RunLog, logged_executions
 from sandrl.runs.measures import ExecutionStats, completion_metrics, execution_metrics, execution_stats
@@ -31,6 +31,7 @@ __all__ = [
     "METRICS",
     "ROLLOUT_TAG",
     "SCHEMA",
+    "WARM_TAG",
     "ExecutionStats",
     "JobRecord",
     "LogRow",

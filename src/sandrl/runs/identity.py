@@ -20,6 +20,11 @@ CANARY_TAG = "canary"
 ROLLOUT_TAG = "rollout"
 """Tag of the sandboxes in which policies work; what they submit is executed in others."""
 
+WARM_TAG = "warm"
+"""Tag of the sandboxes that were created before they were needed; one that was never used is no execution."""
+
+_NO_EXECUTIONS = {CANARY_TAG, ROLLOUT_TAG}
+
 _COUNTS = ("completions", "scored", "unscorable", "no_code", "cache_hits", "executed", "executions", "retries",
            "reruns", "canaries", "reward/total")  # fmt: skip
 
@@ -55,7 +60,12 @@ def _of_completions(rows: Sequence[TrajectoryRow]) -> list[str]:
 
 
 def _with_ledger(rows: Sequence[TrajectoryRow], ledger: Sequence[SandboxRow], *, is_complete: bool) -> list[str]:
-    intents = sum(row.event is SandboxEvent.INTENT and not {CANARY_TAG, ROLLOUT_TAG} & {*row.tags} for row in ledger)
+    used = {(row.job_id, row.key) for row in ledger if row.event is SandboxEvent.TAKEN}
+    intents = sum(
+        not _NO_EXECUTIONS & {*row.tags} and (WARM_TAG not in row.tags or (row.job_id, row.key) in used)
+        for row in ledger
+        if row.event is SandboxEvent.INTENT
+    )
     executions = sum(row.sandboxes for row in rows)
     if is_complete:
         return _unequal(("sandboxes in the ledger", intents), ("executions", executions))

@@ -198,9 +198,10 @@ class LogRow(StepRow):
 
 
 class SandboxEvent(StrEnum):
-    """The three lines a sandbox leaves in the ledger."""
+    """The lines a sandbox leaves in the ledger: three, and `taken` if it stood ready before it was needed."""
 
     INTENT = "intent"
+    TAKEN = "taken"
     CREATED = "created"
     STOPPED = "stopped"
 
@@ -232,7 +233,7 @@ class SandboxRow(JobRow):
         event: What happened, or is about to.
         key: Names the sandbox within its job, also before it has an id.
         sandbox_id: Its id; None in the line written before it is created.
-        tags: Its tags as they are sent; in the intent only.
+        tags: Its tags as they are sent, in the intent; in `taken`, those it would have got, had it not stood ready.
         owner: Who owns it; in the intent only.
     """
 

@@ -215,6 +215,10 @@ class RunLedger:
         """Says that a sandbox is about to be created."""
         self._write(SandboxEvent.INTENT, key, tags=tuple(tags), owner=self._owner)
 
+    def taken(self, key: str, tags: Sequence[str]) -> None:
+        """Says what a sandbox that stood ready is used for."""
+        self._write(SandboxEvent.TAKEN, key, tags=tuple(tags))
+
     def created(self, key: str, sandbox_id: str) -> None:
         """Says that the sandbox exists and has this id."""
         self._write(SandboxEvent.CREATED, key, sandbox_id)

@@ -24,12 +24,14 @@ from typing import Protocol, Self
 
 from sandrl.errors import CleanupError, InfrastructureError, SandrlError, UsageError
 from sandrl.events import CleaningUp, CreationSlowed, Emit, Event, SandboxCreated, SandboxStopped, Warned, ignore
+from sandrl.runs import WARM_TAG
 from sandrl.runs.rows import OwnerRow
 from sandrl.sandboxes.commands import Command, Outcome
 from sandrl.sandboxes.connection import Connection
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.owner import Owner, current_owner
 from sandrl.sandboxes.pace import Pace, delay_seconds
+from sandrl.sandboxes.pool import Pool
 from sandrl.sandboxes.registry import JobEntry, Registration, without_credentials
 from sandrl.sandboxes.sdk import Launch, SdkSession, Stop
 from sandrl.sandboxes.tags import encode_tag, job_tag, job_tags, owner_tag
@@ -45,6 +47,8 @@ _SHARE_OF_STOPS = 0.7
 _LEAST_SECONDS = 1.0
 _MOST_ATTEMPTS = 3
 _FIRST_PAUSE_SECONDS = 0.25
+# What a sandbox runs that nobody has a command for yet.
+_NOTHING = Command(())
 
 
 class Ledger(Protocol):
@@ -52,6 +56,9 @@ class Ledger(Protocol):
 
     def intend(self, key: str, tags: Sequence[str]) -> None:
         """A sandbox is about to be created."""
+
+    def taken(self, key: str, tags: Sequence[str]) -> None:
+        """A sandbox that stood ready is about to be used, for what these tags say."""
 
     def created(self, key: str, sandbox_id: str) -> None:
         """The sandbox exists and has this id."""
@@ -68,6 +75,9 @@ class NoLedger:
     """The ledger of a job that leaves no run directory: its tags, which are in the registry, find its sandboxes."""
 
     def intend(self, key: str, tags: Sequence[str]) -> None:
+        """Writes nothing."""
+
+    def taken(self, key: str, tags: Sequence[str]) -> None:
         """Writes nothing."""
 
     def created(self, key: str, sandbox_id: str) -> None:
@@ -143,6 +153,7 @@ class Job:
         self._stops: list[Stop] = []
         self._failed_stops: list[Stop] = []
         self._lost_track = False
+        self._pool = Pool(max_lifetime_seconds)
         self._registration = Registration(
             JobEntry(
                 job_id=job_id,
@@ -173,20 +184,50 @@ class Job:
         """How many commands are on their way."""
         return len(self._in_flight)
 
-    def launch(self, command: Command, *, tags: Sequence[str] = (), within: Launch | None = None) -> Launch:
+    def warm_up(self, count: int, *, tags: Sequence[str] = (), timeout_seconds: float = 0.0) -> None:
+        """Begins to create fresh sandboxes for launches to come, until there are so many or no room is left.
+
+        Args:
+            count: How many to have ready. A launch takes one that is, with its tags instead of its own.
+            tags: Tags of these sandboxes beyond the job's, as text.
+            timeout_seconds: The longest a command to come may take; those with too little life left for it are stopped.
+        """
+        unfit = self._pool.drop_unfit(timeout_seconds, self.connection.base_url)
+        self._give_up(unfit)
+        # Where the service has just refused some, the launches to come will find out when it has room again.
+        if any(spare.has_failed_to_start for spare in unfit) or self._pace.seconds_left(time.monotonic()):
+            return
+        encoded = tuple(encode_tag(tag) for tag in (WARM_TAG, *tags))
+        while len(self._pool) < count and self._pace.has_room(self._held):
+            spare = Launch(f"{next(self._keys):06d}", _NOTHING, encoded)
+            self._registration.renew()
+            self._ledger.intend(spare.key, (*self.tags, *spare.tags))
+            self._session.prepare(spare)
+            self._pool.add(spare)
+
+    def _give_up(self, spares: Sequence[Launch]) -> None:
+        """Begins to stop sandboxes that nobody used."""
+        for spare in spares:
+            self._lost_track = self._lost_track or spare.sandbox_id is None
+            self._stops.append(self._session.stop(spare))
+
+    def launch(
+        self, command: Command, *, tags: Sequence[str] = (), within: Launch | None = None, may_be_warm: bool = False
+    ) -> Launch:
         """Runs a command in a fresh sandbox, without waiting.
 
         Args:
             command: What to run.
             tags: Tags of this sandbox beyond the job's, as text.
             within: A launch that was collected and kept, in whose sandbox to run the command instead.
+            may_be_warm: Whether a sandbox from `warm_up` will do; it is as fresh, but has other tags.
         """
         if within is not None:
             launch = Launch(within.key, command)
             self._in_flight[launch.key] = launch
             self._session.send(launch, within)
             return launch
-        launch = Launch(f"{next(self._keys):06d}", command, tuple(encode_tag(tag) for tag in tags))
+        launch = Launch(f"{next(self._keys):06d}", command, tuple(encode_tag(tag) for tag in tags), may_be_warm)
         self._in_flight[launch.key] = launch
         self._unsent.append(launch)
         self._send_more()
@@ -198,20 +239,37 @@ class Job:
             return
         if not self._pace.has_room(self._held):
             self._settle([stop for stop in self._stops if stop.has_ended])
-        while self._unsent and not self._pace.seconds_left(time.monotonic()) and self._pace.has_room(self._held):
+        while self._unsent:
             launch = self._unsent[0]
-            if not launch.base_url:
-                self._registration.renew()
-                self._ledger.intend(launch.key, (*self.tags, *launch.tags))
+            if not self._take_spare(launch):
+                if self._pace.seconds_left(time.monotonic()) or not self._pace.has_room(self._held):
+                    break
+                if not launch.base_url:
+                    self._registration.renew()
+                    self._ledger.intend(launch.key, (*self.tags, *launch.tags))
             self._session.send(launch)
             self._unsent.popleft()
         if self._unsent:
             self._session.watch(self._stops)
 
+    def _take_spare(self, launch: Launch) -> bool:
+        """Whether a launch that was never sent found a sandbox that stands ready."""
+        if launch.base_url or not launch.may_be_warm:
+            return False
+        spare = self._pool.take(launch.command.timeout_seconds, self.connection.base_url)
+        if spare is None:
+            return False
+        self._ledger.taken(spare.key, launch.tags)
+        del self._in_flight[launch.key]
+        launch.key, launch.base_url, launch.sandbox = spare.key, spare.base_url, spare.sandbox
+        self._in_flight[launch.key] = launch
+        return True
+
     @property
     def _held(self) -> int:
         """How many sandboxes there are, or may be, because they are being created or stopped."""
-        return len(self._kept.keys() | self._in_flight.keys()) - len(self._unsent) + len(self._stops)
+        in_use = len(self._kept.keys() | self._in_flight.keys()) - len(self._unsent)
+        return in_use + len(self._pool) + len(self._stops)
 
     def wait_any(
         self, interrupt: Interrupt | None = None, seen: Level = Level.NONE, timeout_seconds: float | None = None
@@ -342,6 +400,7 @@ class Job:
             if launch.process is not None:
                 self._lost_track = self._lost_track or launch.sandbox_id is None
                 self._stops.append(self._session.stop(launch))
+        self._give_up(self._pool.clear())
         self._kept.clear()
         self._in_flight.clear()
         if self._stops:

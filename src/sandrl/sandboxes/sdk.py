@@ -66,6 +66,7 @@ class Launch:
         key: Names the launch in the ledger.
         command: What to run.
         tags: Tags of its sandbox beyond those of the session, encoded.
+        may_be_warm: Whether it may take a sandbox that stands ready.
         base_url: The runtime it was sent to; empty before that.
         sandbox_id: Known once the sandbox exists and the launch was looked at.
     """
@@ -73,9 +74,11 @@ class Launch:
     key: str
     command: Command
     tags: tuple[str, ...] = ()
+    may_be_warm: bool = False
     base_url: str = ""
     sandbox: Sandbox | None = field(default=None, repr=False)
     process: Process | None = field(default=None, repr=False)
+    start: OperationRef[None] | None = field(default=None, repr=False)
     launched_at: float = 0.0
     launched_time: datetime | None = None
 
@@ -94,6 +97,13 @@ class Launch:
     def sandbox_id(self) -> str | None:
         """The sandbox's id, once it exists."""
         return None if self.sandbox is None else self.sandbox.sandbox_id
+
+    @property
+    def has_failed_to_start(self) -> bool:
+        """Whether the sandbox was asked for ahead of its command, and refused."""
+        if self.start is None or not self.start._future.done():
+            return False
+        return self.start._future.cancelled() or self.start._future.exception() is not None
 
     def cancel(self) -> None:
         """Cancels the command, if it was sent."""
@@ -186,6 +196,12 @@ class SdkSession:
         process.stdin.close()
         launch.process = process
         process._future.add_done_callback(lambda _: self._note_end(launch))
+
+    def prepare(self, launch: Launch) -> None:
+        """Begins to create a launch's sandbox ahead of its command."""
+        launch.base_url, launch.sandbox = self._base_url, self._fresh_sandbox(launch.tags)
+        launch.launched_at = time.monotonic()
+        launch.start = launch.sandbox.start()
 
     def _fresh_sandbox(self, tags: Sequence[str]) -> Sandbox:
         with _addressed_to(self._base_url):

@@ -1,0 +1,65 @@
+"""Sandboxes that stand ready before anybody needs them.
+
+The design decision: a spare sandbox is a launch without a command. It is in the ledger and counts as held from the
+moment it is asked for; the launch that takes it goes by its name from then on. Nothing
+waits for a spare, and one that failed, lives elsewhere or has too little of its life left is never handed out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+from sandrl.sandboxes.sdk import Launch
+
+# What a launch may need beyond its command's own time: the way there and back.
+_MARGIN_SECONDS = 30.0
+
+
+class Pool:
+    """The spare sandboxes of a job, oldest first.
+
+    Args:
+        max_lifetime_seconds: After this the service ends a sandbox, whatever it is used for.
+    """
+
+    def __init__(self, max_lifetime_seconds: float) -> None:
+        self._max_lifetime_seconds = max_lifetime_seconds
+        self._spares: deque[Launch] = deque()
+
+    def __len__(self) -> int:
+        return len(self._spares)
+
+    def add(self, spare: Launch) -> None:
+        """Keeps a sandbox that is on its way."""
+        self._spares.append(spare)
+
+    def take(self, timeout_seconds: float, base_url: str) -> Launch | None:
+        """Hands out the oldest spare that suits a command, if there is one.
+
+        Args:
+            timeout_seconds: How long the command may take.
+            base_url: The runtime it is to run on.
+        """
+        found = next((spare for spare in self._spares if self._suits(spare, timeout_seconds, base_url)), None)
+        if found is not None:
+            self._spares.remove(found)
+        return found
+
+    def drop_unfit(self, timeout_seconds: float, base_url: str) -> list[Launch]:
+        """Gives up the spares that do not suit a command of this length any more, and returns them."""
+        unfit = [spare for spare in self._spares if not self._suits(spare, timeout_seconds, base_url)]
+        for spare in unfit:
+            self._spares.remove(spare)
+        return unfit
+
+    def clear(self) -> list[Launch]:
+        """Gives up all spares, and returns them."""
+        spares = list(self._spares)
+        self._spares.clear()
+        return spares
+
+    def _suits(self, spare: Launch, timeout_seconds: float, base_url: str) -> bool:
+        age_seconds = time.monotonic() - spare.launched_at
+        lives_on = age_seconds + timeout_seconds + _MARGIN_SECONDS < self._max_lifetime_seconds
+        return lives_on and spare.base_url == base_url and not spare.has_failed_to_start

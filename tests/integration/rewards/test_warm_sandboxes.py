@@ -1,0 +1,166 @@
+"""Sandboxes created ahead of what will run in them: as fresh, as well accounted for, and never left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+
+import pytest
+
+import sandrl
+from sandrl.problems import Problem
+from sandrl.runs import WARM_TAG
+from sandrl.runtime import daemon
+from sandrl.sandboxes import Command, Connection, Interrupt, Job, Launch, connect, new_job_id
+from sandrl.sandboxes.fleet import Fleet, SandboxInfo
+from sandrl.sandboxes.job import NoLedger
+from sandrl.settings import RuntimeKind, Settings
+
+INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
+RIGHT = "<answer>def f(x):\n    return x + {0} - {0} + 1</answer>"
+# Says how much it found, and leaves something behind.
+MARK = Command(("python", "-c", "import os; print(len(os.listdir('/tmp'))); open('/tmp/mark', 'w').close()"))
+
+
+class Lines(NoLedger):
+    """A ledger in memory: events with their tags, by sandbox."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, list[str]] = {}
+        self.tags: dict[str, list[tuple[str, ...]]] = {}
+
+    def intend(self, key: str, tags: Sequence[str]) -> None:
+        self.events[key] = ["intent"]
+        self.tags[key] = [tuple(tags)]
+
+    def taken(self, key: str, tags: Sequence[str]) -> None:
+        self.events[key].append("taken")
+        self.tags[key].append(tuple(tags))
+
+    def created(self, key: str, sandbox_id: str) -> None:
+        self.events[key].append("created")
+
+    def stopped(self, key: str, sandbox_id: str) -> None:
+        self.events[key].append("stopped")
+
+
+def a_job(
+    connection: Connection, ledger: Lines, *, max_sandboxes: int | None = None, max_lifetime_seconds: float = 120
+) -> Job:
+    return Job(
+        connection,
+        job_id=new_job_id(),
+        max_lifetime_seconds=max_lifetime_seconds,
+        ledger=ledger,
+        max_sandboxes=max_sandboxes,
+    )
+
+
+def run(job: Job, *launches: Launch) -> list[bytes]:
+    waiting, printed = set(launches), {}
+    while waiting:
+        for launch in job.wait_any(Interrupt()):
+            waiting.discard(launch)
+            printed[launch] = job.collect(launch).stdout
+    return [printed[launch] for launch in launches]
+
+
+def living(job: Job) -> list[SandboxInfo]:
+    return Fleet(job.connection).list(tags=[job.id])
+
+
+def wait_until_there_are(count: int, job: Job) -> None:
+    while len(living(job)) != count:
+        time.sleep(0.05)
+
+
+def test_a_launch_takes_a_sandbox_that_stands_ready_and_none_is_used_twice(connection: Connection) -> None:
+    ledger = Lines()
+    with a_job(connection, ledger) as job:
+        job.warm_up(2, tags=["step-3"])
+        wait_until_there_are(2, job)
+        ready = {sandbox.id for sandbox in living(job)}
+        launches = [job.launch(MARK, tags=[f"problem-{number}"], may_be_warm=True) for number in range(3)]
+        assert run(job, *launches) == [b"0\n"] * 3
+    assert len({launch.sandbox_id for launch in launches}) == 3
+    assert {launch.sandbox_id for launch in launches[:2]} == ready
+    assert [ledger.events[launch.key] for launch in launches] == [
+        ["intent", "taken", "created", "stopped"],
+        ["intent", "taken", "created", "stopped"],
+        ["intent", "created", "stopped"],
+    ]
+    assert ledger.tags[launches[0].key] == [(*job.tags, WARM_TAG, "step-3"), ("problem-0",)]
+
+
+def test_what_nobody_used_is_gone_with_its_job(connection: Connection) -> None:
+    ledger = Lines()
+    with a_job(connection, ledger) as job:
+        job.warm_up(3)
+        run(job, job.launch(MARK, may_be_warm=True))
+    assert living(job) == []
+    assert sorted(map(tuple, ledger.events.values())) == [
+        ("intent", "stopped"),
+        ("intent", "stopped"),
+        ("intent", "taken", "created", "stopped"),
+    ]
+
+
+def test_a_known_good_program_gets_a_sandbox_made_for_it(connection: Connection) -> None:
+    ledger = Lines()
+    with a_job(connection, ledger) as job:
+        job.warm_up(1)
+        launch = job.launch(MARK)
+        run(job, launch)
+    assert ledger.events[launch.key] == ["intent", "created", "stopped"]
+
+
+def test_what_stands_ready_counts_as_held(connection: Connection) -> None:
+    ledger = Lines()
+    with a_job(connection, ledger, max_sandboxes=2) as job:
+        job.warm_up(5)
+        wait_until_there_are(2, job)
+        assert run(job, *(job.launch(MARK, may_be_warm=True) for _ in range(4))) == [b"0\n"] * 4
+    assert len(ledger.events) == 4
+
+
+def test_one_with_too_little_life_left_is_replaced(connection: Connection) -> None:
+    ledger = Lines()
+    with a_job(connection, ledger, max_lifetime_seconds=31.5) as job:
+        job.warm_up(1, timeout_seconds=1.0)
+        time.sleep(0.6)
+        long, short = (Command(MARK.argv, timeout_seconds=seconds) for seconds in (20.0, 0.5))
+        launch = job.launch(long, may_be_warm=True)
+        run(job, launch)
+        assert ledger.events[launch.key][:2] == ["intent", "created"], "it would not have lived long enough"
+        job.warm_up(1, timeout_seconds=1.0)
+        launch = job.launch(short, may_be_warm=True)
+        assert run(job, launch) == [b"0\n"]
+    assert ledger.events["000001"] == ["intent", "stopped"]
+    assert ledger.events[launch.key] == ["intent", "taken", "created", "stopped"]
+
+
+@pytest.mark.slow
+def test_a_runtime_that_dies_with_them_costs_no_result(settings: Settings) -> None:
+    connection = connect(settings, runtime=RuntimeKind.LOCAL)
+    with a_job(connection, Lines()) as job:
+        job.warm_up(4)
+        wait_until_there_are(4, job)
+        endpoint = daemon.find(settings.state_dir)
+        assert endpoint is not None
+        os.kill(endpoint.pid, signal.SIGKILL)
+        function = sandrl.reward_function([INC], job=job)
+        assert function(["Add one."] * 6, [RIGHT.format(number) for number in range(6)]) == [1.0] * 6
+
+
+def test_a_reward_function_has_as_many_ready_as_the_last_batch_ran(connection: Connection) -> None:
+    ledger = Lines()
+    with a_job(connection, ledger) as job:
+        function = sandrl.reward_function([INC], job=job, warm_sandboxes=3)
+        for first, ready in ((0, 2), (2, 3), (7, 3)):
+            texts = [RIGHT.format(first + number) for number in range(2 if not first else 5)]
+            assert function(["Add one."] * len(texts), texts) == [1.0] * len(texts)
+            assert sum(events == ["intent"] for events in ledger.events.values()) == ready
+    taken = [events for events in ledger.events.values() if "taken" in events]
+    assert len(taken) == 2 + 3
