@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
+from urllib.parse import urlsplit
 
 from sandrl.errors import AuthenticationError, InputError, SandrlError, ServiceError
 from sandrl.extras import require
@@ -56,6 +57,9 @@ class EndpointPolicy:
     ) -> None:
         if not base_url.startswith(("http://", "https://")):
             raise InputError(f"--base-url must begin with http:// or https://, not {base_url!r}")
+        if "@" in urlsplit(base_url).netloc:
+            # It would be in the run directory, in messages, in the list of processes.
+            raise InputError("--base-url has a user or password in it", hint="give the key in OPENAI_API_KEY")
         self._openai = require("openai", extra=EXTRA)
         self._base_url = base_url
         self._client = self._openai.OpenAI(

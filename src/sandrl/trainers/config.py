@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
@@ -122,6 +123,8 @@ class GrpoConfig(BaseModel):
             )
         if self.vllm_server_url is not None and self.use_vllm != "server":
             raise ValueError("vllm_server_url: is only used with use_vllm = server")
+        if "@" in urlsplit(self.vllm_server_url or "").netloc:
+            raise ValueError("vllm_server_url: has a user or password in it, which would be kept with the run")
         return self
 
     @property

@@ -102,6 +102,12 @@ def test_an_address_that_is_none_is_refused_at_once() -> None:
         EndpointPolicy("localhost:8000")
 
 
+def test_an_address_with_a_password_is_refused_and_not_repeated() -> None:
+    with pytest.raises(InputError, match="has a user or password in it") as caught:
+        EndpointPolicy("http://me:hunter2@localhost:8000/v1")
+    assert "hunter2" not in str(caught.value)
+
+
 def test_a_stop_is_heard_while_requests_hang() -> None:
     may_end, asked = threading.Event(), threading.Event()
 

@@ -72,6 +72,12 @@ def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
         read_config_file(tmp_path / "none.toml")
 
 
+def test_an_address_with_a_password_is_refused_and_not_repeated() -> None:
+    with pytest.raises(UsageError, match="vllm_server_url: has a user or password in it") as caught:
+        resolve({"use_vllm": "server", "vllm_server_url": "http://me:hunter2@localhost:8000"})
+    assert "hunter2" not in str(caught.value)
+
+
 def test_a_configuration_survives_the_run_directory() -> None:
     config = resolve({"set": {"top_p": 0.9}})
     assert GrpoConfig.model_validate_json(config.model_dump_json()) == config
