@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sandrl.cli.completion import values
-from sandrl.cli.options import PROBLEMS_HELP
+from sandrl.cli.options import (
+    PROBLEMS_HELP,
+    Concurrency,
+    FailUnder,
+    Image,
+    Json,
+    LogDetail,
+    MaxSandboxes,
+    Out,
+    Packages,
+    Retries,
+    RunName,
+    RunsDir,
+    Runtime,
+    SandboxTags,
+    package_names,
+)
 from sandrl.events import LogLevel
 from sandrl.rewards.extraction import Extraction
 from sandrl.settings import RuntimeKind
@@ -18,8 +33,6 @@ if TYPE_CHECKING:
 
 _WHAT = "What to evaluate"
 _GENERATION = "Generation"
-_SANDBOXES = "Sandboxes"
-_OUTPUT = "Output"
 
 
 def evaluate(
@@ -82,47 +95,19 @@ def evaluate(
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", help="Time for one answer with its checks.", rich_help_panel=_WHAT)
     ] = 10.0,
-    concurrency: Annotated[
-        int | None,
-        typer.Option("--concurrency", "-c", min=1, help="Sandboxes at once.", rich_help_panel=_SANDBOXES),
-    ] = None,
-    retries: Annotated[
-        int,
-        typer.Option(metavar="N", min=0, help="Further tries when a sandbox fails.", rich_help_panel=_SANDBOXES),
-    ] = 2,
-    runtime: Annotated[
-        RuntimeKind, typer.Option(help="What runs the sandboxes.", rich_help_panel=_SANDBOXES)
-    ] = RuntimeKind.AUTO,
-    image: Annotated[
-        str | None, typer.Option(help="Container image of the sandboxes.", rich_help_panel=_SANDBOXES)
-    ] = None,
-    packages: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,…", help="Installed packages the code may import (local runtime).", rich_help_panel=_SANDBOXES
-        ),
-    ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option("--tag", "-t", help="Tag of every sandbox; repeatable.", rich_help_panel=_SANDBOXES),
-    ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.", rich_help_panel=_OUTPUT)] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Append each result to a JSONL file as it arrives.", rich_help_panel=_OUTPUT),
-    ] = None,
-    runs_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where the run directory is made.", rich_help_panel=_OUTPUT),
-    ] = None,
-    run_name: Annotated[str | None, typer.Option(help="Name of the run directory.", rich_help_panel=_OUTPUT)] = None,
-    log_level: Annotated[
-        LogLevel, typer.Option(help="How much the run's log file has.", rich_help_panel=_OUTPUT)
-    ] = LogLevel.INFO,
-    fail_under: Annotated[
-        float | None,
-        typer.Option(metavar="RATE", min=0, max=1, help="Exit 1 if the pass rate is lower.", rich_help_panel=_OUTPUT),
-    ] = None,
+    concurrency: Concurrency = None,
+    max_sandboxes: MaxSandboxes = None,
+    retries: Retries = 2,
+    runtime: Runtime = RuntimeKind.AUTO,
+    image: Image = None,
+    packages: Packages = None,
+    tag: SandboxTags = None,
+    json_: Json = False,
+    out: Out = None,
+    runs_dir: RunsDir = None,
+    run_name: RunName = None,
+    log_level: LogDetail = LogLevel.INFO,
+    fail_under: FailUnder = None,
 ) -> None:
     """Ask a model for solutions, score them in sandboxes, and print pass@k."""
     from sandrl.cli import progress, signals
@@ -142,10 +127,11 @@ def evaluate(
             extraction=extract,
             limits=Limits(timeout_seconds=timeout),
             concurrency=concurrency,
+            max_sandboxes=max_sandboxes,
             retries=retries,
             runtime=runtime,
             image=image,
-            packages=tuple(name.strip() for name in (packages or "").split(",") if name.strip()),
+            packages=package_names(packages),
             tags=tuple(tag or ()),
             out=out,
             runs_dir=runs_dir,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from sandrl.events import LogLevel
 from sandrl.settings import RuntimeKind
 
 SANDBOXES_PANEL = "Sandboxes"
+OUTPUT_PANEL = "Output"
 
 PROBLEMS_HELP = (
     "`bundled`, `toy`, `tiny[:SPLIT]`, `mbpp[:SPLIT]`, `humaneval`, a dataset of the hub (owner/name[:SPLIT]), or a"
@@ -46,6 +49,24 @@ Packages = Annotated[
 SandboxTags = Annotated[
     list[str] | None,
     typer.Option("--tag", "-t", help="Tag of every sandbox; repeatable.", rich_help_panel=SANDBOXES_PANEL),
+]
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.", rich_help_panel=OUTPUT_PANEL)]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Append each result to a JSONL file as it arrives.", rich_help_panel=OUTPUT_PANEL
+    ),
+]
+RunsDir = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Where the run directory is made.", rich_help_panel=OUTPUT_PANEL),
+]
+RunName = Annotated[str | None, typer.Option(help="Name of the run directory.", rich_help_panel=OUTPUT_PANEL)]
+LogDetail = Annotated[LogLevel, typer.Option(help="How much the run's log file has.", rich_help_panel=OUTPUT_PANEL)]
+FailUnder = Annotated[
+    float | None,
+    typer.Option(metavar="RATE", min=0, max=1, help="Exit 1 if the pass rate is lower.", rich_help_panel=OUTPUT_PANEL),
 ]
 
 

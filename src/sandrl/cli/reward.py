@@ -9,13 +9,20 @@ import typer
 
 from sandrl.cli.completion import values
 from sandrl.cli.options import (
+    OUTPUT_PANEL,
     PROBLEMS_HELP,
     SANDBOXES_PANEL,
     Concurrency,
+    FailUnder,
     Image,
+    Json,
+    LogDetail,
     MaxSandboxes,
+    Out,
     Packages,
     Retries,
+    RunName,
+    RunsDir,
     Runtime,
     SandboxTags,
     package_names,
@@ -26,7 +33,6 @@ from sandrl.rewards.policies import RewardName
 from sandrl.settings import ReportTo, RuntimeKind
 
 _WHAT = "What to score"
-_OUTPUT = "Output"
 _REWARD = "Reward"
 
 
@@ -107,27 +113,16 @@ def reward(
         str | None,
         typer.Option("--job-id", help="Id of this job instead of a random one.", rich_help_panel=SANDBOXES_PANEL),
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.", rich_help_panel=_OUTPUT)] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Append each result to a JSONL file as it arrives.", rich_help_panel=_OUTPUT),
-    ] = None,
-    runs_dir: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where the run directory is made.", rich_help_panel=_OUTPUT),
-    ] = None,
-    run_name: Annotated[str | None, typer.Option(help="Name of the run directory.", rich_help_panel=_OUTPUT)] = None,
-    log_level: Annotated[
-        LogLevel, typer.Option(help="How much the run's log file has.", rich_help_panel=_OUTPUT)
-    ] = LogLevel.INFO,
+    json_: Json = False,
+    out: Out = None,
+    runs_dir: RunsDir = None,
+    run_name: RunName = None,
+    log_level: LogDetail = LogLevel.INFO,
     report_to: Annotated[
         ReportTo,
-        typer.Option(help="Metrics to W&B, too; `auto`: to an active W&B run.", rich_help_panel=_OUTPUT),
+        typer.Option(help="Metrics to W&B, too; `auto`: to an active W&B run.", rich_help_panel=OUTPUT_PANEL),
     ] = ReportTo.AUTO,
-    fail_under: Annotated[
-        float | None,
-        typer.Option(metavar="RATE", min=0, max=1, help="Exit 1 if the pass rate is lower.", rich_help_panel=_OUTPUT),
-    ] = None,
+    fail_under: FailUnder = None,
 ) -> None:
     """Execute completions in isolated sandboxes, each in a fresh one, and print their rewards."""
     from sandrl.cli import progress, signals
