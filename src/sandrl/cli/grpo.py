@@ -9,13 +9,13 @@ from typing import Annotated, Any
 import typer
 
 from sandrl.cli.completion import values
+from sandrl.cli.options import SANDBOXES_PANEL, Concurrency, Image, MaxSandboxes, Packages, SandboxTags, package_names
 from sandrl.rewards.extraction import Extraction
 from sandrl.settings import ReportTo, RuntimeKind
 
 _WHAT = "What to train"
 _HOW = "How to train"
 _GENERATION = "Generation"
-_SANDBOXES = "Sandboxes"
 _OUTPUT = "Output"
 
 
@@ -157,45 +157,44 @@ def grpo(
     ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Time for one completion with its checks.", rich_help_panel=_SANDBOXES),
+        typer.Option(
+            metavar="SECONDS", help="Time for one completion with its checks.", rich_help_panel=SANDBOXES_PANEL
+        ),
     ] = None,
-    concurrency: Annotated[
-        int | None, typer.Option("--concurrency", "-c", help="Sandboxes at once.", rich_help_panel=_SANDBOXES)
+    concurrency: Concurrency = None,
+    max_sandboxes: MaxSandboxes = None,
+    warm_sandboxes: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Create so many at most while the policy generates. Default: 64.",
+            rich_help_panel=SANDBOXES_PANEL,
+        ),
     ] = None,
     retries: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Further tries when a sandbox fails.", rich_help_panel=_SANDBOXES),
+        typer.Option(metavar="N", help="Further tries when a sandbox fails.", rich_help_panel=SANDBOXES_PANEL),
     ] = None,
     require_isolated: Annotated[
         bool | None,
         typer.Option(
             "--require-isolated/--no-require-isolated",
             help="No reward where the checks cannot be kept out of the completion's process.",
-            rich_help_panel=_SANDBOXES,
+            rich_help_panel=SANDBOXES_PANEL,
         ),
     ] = None,
     cache: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Keep verdicts there, and use those of earlier runs.", rich_help_panel=_SANDBOXES
+            metavar="DIR", help="Keep verdicts there, and use those of earlier runs.", rich_help_panel=SANDBOXES_PANEL
         ),
     ] = None,
     runtime: Annotated[
-        RuntimeKind | None, typer.Option(help="What runs the sandboxes.", rich_help_panel=_SANDBOXES)
+        RuntimeKind | None, typer.Option(help="What runs the sandboxes.", rich_help_panel=SANDBOXES_PANEL)
     ] = None,
-    image: Annotated[
-        str | None, typer.Option(help="Container image of the sandboxes.", rich_help_panel=_SANDBOXES)
-    ] = None,
-    packages: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,…", help="Installed packages the code may import (local runtime).", rich_help_panel=_SANDBOXES
-        ),
-    ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option("--tag", "-t", help="Tag of every sandbox; repeatable.", rich_help_panel=_SANDBOXES),
-    ] = None,
+    image: Image = None,
+    packages: Packages = None,
+    tag: SandboxTags = None,
     save_steps: Annotated[
         int | None,
         typer.Option(metavar="N", help="Steps between checkpoints. Default: 10 (tiny), 20.", rich_help_panel=_OUTPUT),
@@ -276,12 +275,14 @@ def grpo(
         "vllm_server_url": vllm_server_url,
         "timeout_seconds": timeout,
         "concurrency": concurrency,
+        "max_sandboxes": max_sandboxes,
+        "warm_sandboxes": warm_sandboxes,
         "retries": retries,
         "cache": None if cache is None else str(cache),
         "require_isolated": require_isolated,
         "runtime": runtime,
         "image": image,
-        "packages": None if packages is None else [name.strip() for name in packages.split(",") if name.strip()],
+        "packages": None if packages is None else list(package_names(packages)),
         "tags": tag,
         "save_steps": save_steps,
         "keep_checkpoints": keep_checkpoints,

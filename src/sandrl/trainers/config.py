@@ -63,6 +63,8 @@ class GrpoConfig(BaseModel):
         output_dir: Where checkpoints are kept; in the run directory unless given.
         timeout_seconds: Wall time for one completion with its checks.
         concurrency: Sandboxes at once; what suits the runtime unless given.
+        max_sandboxes: How many sandboxes to hold at once, those included that are being stopped; None for no bound.
+        warm_sandboxes: How many to create ahead of the next call for rewards at most, while the policy generates.
         retries: How often a completion is tried again when its sandbox failed.
         cache: Directory of verdicts of earlier runs; None keeps them within the run.
         require_isolated: No reward where the checks cannot be kept out of the completion's process.
@@ -105,6 +107,8 @@ class GrpoConfig(BaseModel):
     output_dir: str | None = None
     timeout_seconds: float = Field(default=10.0, gt=0, allow_inf_nan=False)
     concurrency: int | None = Field(default=None, ge=1)
+    max_sandboxes: int | None = Field(default=None, ge=1)
+    warm_sandboxes: int = Field(default=64, ge=0)
     retries: int = Field(default=2, ge=0)
     cache: str | None = None
     require_isolated: bool = False

@@ -244,6 +244,7 @@ def _job(context: Context, connection: Connection, writer: RunWriter, tags: tupl
         run_dir=writer.path,
         ledger=writer.ledger(OwnerRow.model_validate(current_owner())),
         max_lifetime_seconds=lifetime_seconds(context.sets.all, Limits(timeout_seconds=config.timeout_seconds)),
+        max_sandboxes=config.max_sandboxes,
         emit=context.emit,
     )
 
@@ -261,6 +262,7 @@ def _reward(context: Context, job: Job, writer: RunWriter, attempt: int) -> Trai
                 retries=config.retries,
             ),
             require_isolated=config.require_isolated,
+            warm_sandboxes=config.warm_sandboxes,
         ),
         job=job,
         writer=writer,
