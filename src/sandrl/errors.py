@@ -9,13 +9,15 @@ Everything a user can run into derives from `SandrlError`; the command line catc
     │   ├── MissingExtraError          2   an optional dependency is not installed
     │   ├── HardwareError              2   what was asked for needs hardware that is not here
     │   ├── UnknownSandboxError        2   no sandbox has this id
-    │   └── NotRunningError            2   the sandbox has ended
+    │   ├── NotRunningError            2   the sandbox has ended
+    │   └── RequestRefusedError        2   an endpoint of models refuses the request itself
     ├── TrainingError                  1   training failed: a loss that is no number, no gradient step
     ├── GateError                      1   a gate the user set failed (--fail-under, validate, redteam)
     ├── ServiceError                   3   something outside sandrl does not answer or refuses
     │   ├── RuntimeUnavailableError    3   the local runtime cannot start or isolate on this machine
     │   ├── AuthenticationError        3   credentials are missing, wrong or refused
-    │   └── InfrastructureError        3   sandboxes failed in a way that is not the code's fault
+    │   ├── InfrastructureError        3   sandboxes failed in a way that is not the code's fault
+    │   └── EndpointError              3   an endpoint of models does not answer
     ├── CleanupError                   4   some sandboxes could not be stopped
     └── InterruptedRunError          130   Ctrl-C (143 when it was SIGTERM, 129 when the terminal was closed)
 """
@@ -109,6 +111,23 @@ class NotRunningError(UsageError):
         )
 
 
+class RequestRefusedError(UsageError):
+    """An endpoint of models refuses the request itself; asked again, it would refuse again.
+
+    Args:
+        message: What it says.
+        status: The HTTP status.
+        parameter: The parameter it objects to, if it names one.
+        is_of_api: Whether the API itself refuses, and not a server that has no such address.
+    """
+
+    def __init__(self, message: str, *, status: int, parameter: str = "", is_of_api: bool = True) -> None:
+        super().__init__(message, hint="see --model and --base-url")
+        self.status = status
+        self.parameter = parameter
+        self.is_of_api = is_of_api
+
+
 class TrainingError(SandrlError):
     """Training failed: its loss is no number, or nothing was trained."""
 
@@ -133,6 +152,10 @@ class AuthenticationError(ServiceError):
 
 class InfrastructureError(ServiceError):
     """Sandboxes failed in a way that is not the fault of the code they ran."""
+
+
+class EndpointError(ServiceError):
+    """An endpoint of models does not answer, or only with what is no answer."""
 
 
 class CleanupError(SandrlError):

@@ -62,6 +62,7 @@ class Settings:
         base_url: Address of the sandbox service, where it is not the usual one.
         base_url_source: The variable it came from.
         openai_api_key: The key of OpenAI-compatible endpoints.
+        openai_base_url: Address of such an endpoint, where it is not the usual one.
         wandb_api_key: The key of Weights & Biases.
         wandb_project: The project its runs go to.
         wandb_mode: Whether it works `online`, `offline` or is `disabled`; what suits it unless set.
@@ -79,6 +80,7 @@ class Settings:
     base_url_source: str | None = None
     wandb_api_key: str | None = field(default=None, repr=False)
     openai_api_key: str | None = field(default=None, repr=False)
+    openai_base_url: str | None = None
     wandb_entity: str | None = None
     wandb_project: str | None = None
     wandb_mode: str | None = None
@@ -101,6 +103,7 @@ class Settings:
             base_url_source=base_url_source,
             wandb_api_key=values.get("WANDB_API_KEY"),
             openai_api_key=values.get("OPENAI_API_KEY"),
+            openai_base_url=values.get("OPENAI_BASE_URL"),
             wandb_entity=values.get("WANDB_ENTITY_NAME"),
             wandb_project=values.get("WANDB_PROJECT"),
             wandb_mode=values.get("WANDB_MODE"),

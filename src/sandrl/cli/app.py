@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from sandrl import __version__
-from sandrl.cli import doctor, grpo, metrics, policy, problems, redteam, regrade, reward, runs, runtime, sandboxes
+from sandrl.cli import art, doctor, grpo, metrics, policy, problems, redteam, regrade, reward, runs, runtime, sandboxes
 from sandrl.cli import eval as evaluation
 from sandrl.cli.text import visible
 from sandrl.errors import SandrlError, ServiceError
@@ -56,6 +56,7 @@ app.command("eval")(evaluation.evaluate)
 app.command("doctor")(doctor.doctor)
 app.add_typer(problems.app)
 app.add_typer(policy.app)
+app.add_typer(art.app)
 runs.app.command("regrade")(regrade.regrade)
 app.add_typer(runs.app)
 app.add_typer(runtime.app)

@@ -81,6 +81,9 @@ def remark(event: events.Event) -> str | None:
             return f"Model: {name}, {problems} problems, {answers} answers to each"
         case events.PolicyReady(name, path, seconds, cached=False):
             return f"Policy: {name}, made in {seconds:.0f} s, kept in {path}"
+        case events.RolloutStarted(run_id, model, problems, steps, episodes, concurrency):
+            what = f"{steps} steps of {episodes} episodes on {problems} problems, up to {concurrency} at once"
+            return f"Rollouts: {model}, {what} (run {run_id})"
         case events.Warned(message, hint):
             return f"warning: {message}" + (f"\n  hint: {hint}" if hint else "")
         case _:

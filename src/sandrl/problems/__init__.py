@@ -4,7 +4,14 @@ from sandrl.problems.completions import Completion, LoadedCompletions, load_comp
 from sandrl.problems.demo import demo_completions, demo_problems
 from sandrl.problems.loading import LoadedProblems, load_problems
 from sandrl.problems.problem import EXIT_STATUS, Case, Problem, Tolerance
-from sandrl.problems.prompts import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Prompt, chat_prompt, render_prompt
+from sandrl.problems.prompts import (
+    ANSWER_INSTRUCTION,
+    SUBMIT_INSTRUCTION,
+    Prompt,
+    chat_prompt,
+    render_prompt,
+    shown_checks,
+)
 from sandrl.problems.references import reference_completions
 
 __all__ = [
@@ -25,4 +32,5 @@ __all__ = [
     "load_problems",
     "reference_completions",
     "render_prompt",
+    "shown_checks",
 ]

@@ -49,10 +49,7 @@ def render_prompt(problem: Problem, *, show_tests: int = SHOWN_TESTS) -> Prompt:
         The prompt, and how many checks it shows and hides. It names the entry point where nothing else in it does.
     """
     parts = [problem.prompt.strip("\n")]
-    tests = _within(problem.tests, show_tests)
-    # What a program prints that never reads anything is the answer itself.
-    reads = any(case.stdin for case in problem.cases)
-    cases = problem.cases[: max(show_tests, 0)] if reads else ()
+    tests, cases = shown_checks(problem, show_tests)
     if problem.entry_point and not _names(problem.entry_point, problem.prompt, *tests):
         parts.append(f"Name it `{problem.entry_point}`.")
     if tests:
@@ -61,6 +58,13 @@ def render_prompt(problem: Problem, *, show_tests: int = SHOWN_TESTS) -> Prompt:
     parts += [_example(case) for case in cases]
     shown = len(tests) + len(cases)
     return Prompt("\n\n".join(parts), shown, problem.check_count - shown)
+
+
+def shown_checks(problem: Problem, show_tests: int) -> tuple[tuple[str, ...], tuple[Case, ...]]:
+    """The tests and cases that a prompt gives away (see `render_prompt`)."""
+    # What a program prints that never reads anything is the answer itself.
+    reads = any(case.stdin for case in problem.cases)
+    return _within(problem.tests, show_tests), problem.cases[: max(show_tests, 0)] if reads else ()
 
 
 def chat_prompt(

@@ -8,12 +8,13 @@ user's wish to stop kept from being finished has none, and the report says so.
 from __future__ import annotations
 
 import heapq
+import math
 import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from sandrl.errors import InfrastructureError
 from sandrl.events import (
@@ -40,6 +41,29 @@ from sandrl.runs import CANARY_TAG
 from sandrl.sandboxes import Interrupt, Job, Launch, Level, Withdrawn, delay_seconds, problem_tag
 
 OnResult: TypeAlias = Callable[[ScoredCompletion], None]
+
+
+class Feed(Protocol):
+    """Those who add completions to a batch that is being scored, and use its job besides.
+
+    All of it is called on the batch's own thread. Whoever wants to be called wakes the batch's interrupt.
+
+    Attributes:
+        is_open: Whether there may be more to do; a batch that has nothing left waits as long as it is.
+    """
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there may be more to do."""
+        ...
+
+    def take_turn(self) -> None:
+        """Adds completions, and launches commands of one's own."""
+        ...
+
+    def land(self, launch: Launch) -> bool:
+        """Collects an ended launch that is not the batch's; returns whether it was the feed's own."""
+        ...
 
 
 class Batch:
@@ -79,15 +103,22 @@ class Batch:
         self._total = 0
         self._has_warned = False
 
-    def add(self, completion: Completion, problem: Problem) -> None:
-        """Queues a completion."""
+    def add(self, completion: Completion, problem: Problem) -> int:
+        """Queues a completion; returns its number in the batch, from 0."""
         self._waiting.append(Attempt(self._total, completion, problem))
         self._total += 1
+        return self._total - 1
 
-    def run(self) -> ScoreReport:
-        """Scores what is queued, until all of it has a result or the user wants to stop."""
+    def run(self, feed: Feed | None = None) -> ScoreReport:
+        """Scores what is queued, until all of it has a result or the user wants to stop.
+
+        Args:
+            feed: Adds more while the batch is being scored.
+        """
         level = Level.NONE
-        while self._waiting or self._alone or self._delayed or self._in_flight:
+        while self._waiting or self._alone or self._delayed or self._in_flight or (feed and feed.is_open):
+            if feed is not None:
+                feed.take_turn()
             if self._interrupt.level > level:
                 level = self._interrupt.level
                 self._emit(StopRequested(level is Level.CANCEL, self._in_flight))
@@ -96,6 +127,8 @@ class Batch:
             if level is Level.NONE:
                 self._launch_more()
             pause = self._until_next() if level is Level.NONE else None
+            if pause is None and feed is not None and feed.is_open:
+                pause = math.inf
             if not self._in_flight and pause is None:
                 break
             for launch in self._job.wait_any(self._interrupt, level, pause):
@@ -105,7 +138,7 @@ class Batch:
                     self._land_trial(launch)
                 elif launch in self._flying:
                     self._land(launch)
-                else:
+                elif feed is None or not feed.land(launch):
                     # The job was used before, by a batch that an error or Ctrl-C tore open.
                     with suppress(InfrastructureError, Withdrawn):
                         self._job.collect(launch)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sandrl.rollouts.workbench import Workbench, Workshop
+from sandrl.rollouts.workbench import Workplace
 
 # Programs that the tools run; what they work on comes through standard input, and only names through arguments.
 _READ = """import sys
@@ -39,10 +39,10 @@ class CodeTools:
         workbench: The episode's sandbox; to be closed when the episode is over.
     """
 
-    def __init__(self, workshop: Workshop) -> None:
+    def __init__(self, workshop: Workplace) -> None:
         self._workshop = workshop
         self.submission = ""
-        self.workbench = Workbench(workshop, "")
+        self.workbench = workshop.bench("")
 
     def reset(self, **row: Any) -> None:
         """Begins another episode.
@@ -52,7 +52,7 @@ class CodeTools:
         """
         self.workbench.close()
         self.submission = ""
-        self.workbench = Workbench(self._workshop, str(row.get("task_id", "")))
+        self.workbench = self._workshop.bench(str(row.get("task_id", "")))
 
     def execute_code(self, code: str) -> str:
         """Run a Python program and return what it prints.
@@ -121,7 +121,7 @@ class AllTools(CodeTools):
 ToolsFactory = Callable[[], CodeTools]
 
 
-def tools_factory(name: str, workshop: Workshop) -> ToolsFactory:
+def tools_factory(name: str, workshop: Workplace) -> ToolsFactory:
     """What makes the environments of episodes.
 
     Args:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Protocol
 
 from sandrl.errors import InfrastructureError
 from sandrl.events import Emit, ExecutionFinished, ignore
@@ -17,6 +19,26 @@ from sandrl.sandboxes import Command, Job, Launch, Outcome, problem_tag
 
 OBSERVATION_CHARACTERS = 2000
 """The longest observation; what is longer loses its middle."""
+
+
+class Workplace(Protocol):
+    """Where a workbench has its sandbox from."""
+
+    def bench(self, task_id: str) -> Workbench:
+        """A workbench for an episode about a problem."""
+        ...
+
+    def run(self, task_id: str, argv: tuple[str, ...], stdin: bytes, within: Launch | None) -> tuple[Launch, Outcome]:
+        """Runs a command in a fresh sandbox, or in one that is kept; returns the launch that keeps it now.
+
+        Raises:
+            InfrastructureError: If the sandbox failed, not the command; it is gone then.
+        """
+        ...
+
+    def release(self, launch: Launch) -> None:
+        """Begins to stop a sandbox that was kept."""
+        ...
 
 
 class Workshop:
@@ -33,6 +55,10 @@ class Workshop:
         self._timeout_seconds = timeout_seconds
         self._emit = emit
         self._lock = threading.Lock()
+
+    def bench(self, task_id: str) -> Workbench:
+        """A workbench for an episode about a problem."""
+        return Workbench(self, task_id)
 
     def run(self, task_id: str, argv: tuple[str, ...], stdin: bytes, within: Launch | None) -> tuple[Launch, Outcome]:
         """Runs a command in a fresh sandbox, or in one that is kept; returns the launch that keeps it now.
@@ -51,18 +77,7 @@ class Workshop:
                 self._job.release(launch)
                 self._emit(ExecutionFinished(task_id, launch.sandbox_id, "error", error=error.message))
                 raise
-        word = "error" if outcome.timed_out else "success" if outcome.exit_code == 0 else "failure"
-        self._emit(
-            ExecutionFinished(
-                task_id,
-                outcome.sandbox_id,
-                word,
-                returncode=outcome.exit_code,
-                exec_seconds=time.monotonic() - began,
-                stdout_bytes=len(outcome.stdout),
-                stderr_bytes=len(outcome.stderr),
-            )
-        )
+        self._emit(command_finished(task_id, outcome, time.monotonic() - began))
         return launch, outcome
 
     def release(self, launch: Launch) -> None:
@@ -86,22 +101,46 @@ class Workbench:
     Args:
         workshop: Where it comes from.
         task_id: The problem that is worked on.
+        shorten: Cuts what is too long for a policy to read.
+
+    Attributes:
+        loss: Why the sandbox was lost, the last time it was; empty if it never was.
     """
 
-    def __init__(self, workshop: Workshop, task_id: str) -> None:
+    def __init__(self, workshop: Workplace, task_id: str, *, shorten: Callable[[str], str] | None = None) -> None:
         self._workshop = workshop
         self._task_id = task_id
+        self._shorten = shorten or _shortened
         self._launch: Launch | None = None
+        self.loss = ""
 
     def run(self, *argv: str, stdin: str = "") -> str:
         """Runs a command; returns what a policy is to read about it."""
-        try:
-            content = stdin.encode("utf-8", "surrogateescape")
-            self._launch, outcome = self._workshop.run(self._task_id, argv, content, self._launch)
-        except InfrastructureError:
-            self._launch = None
+        outcome = self.outcome(*argv, stdin=stdin)
+        if outcome is None:
             return "error: the sandbox was lost, with its files; the next command gets a new one"
-        return _observation(outcome)
+        return self.told(outcome)
+
+    def outcome(self, *argv: str, stdin: str = "") -> Outcome | None:
+        """Runs a command; returns how it ended, or None if the sandbox was lost."""
+        try:
+            content = stdin.encode("utf-8", "backslashreplace")
+            self._launch, outcome = self._workshop.run(self._task_id, argv, content, self._launch)
+        except InfrastructureError as error:
+            self._launch = None
+            self.loss = error.message
+            return None
+        return outcome
+
+    def told(self, outcome: Outcome) -> str:
+        """What a policy is to read about how a command ended."""
+        parts = [part.decode("utf-8", "replace").strip("\n") for part in (outcome.stdout, outcome.stderr)]
+        text = self._shorten("\n".join(part for part in parts if part))
+        if outcome.timed_out:
+            return f"{text}\nerror: timeout".lstrip("\n")
+        if outcome.exit_code:
+            return f"{text}\nerror: exit code {outcome.exit_code}".lstrip("\n")
+        return text or "(no output)"
 
     def close(self) -> None:
         """Begins to stop the sandbox, if there is one; closing twice is fine."""
@@ -110,14 +149,24 @@ class Workbench:
             self._launch = None
 
 
-def _observation(outcome: Outcome) -> str:
-    parts = [part.decode("utf-8", "replace").strip("\n") for part in (outcome.stdout, outcome.stderr)]
-    text = _shortened("\n".join(part for part in parts if part))
-    if outcome.timed_out:
-        return f"{text}\nerror: timeout".lstrip("\n")
-    if outcome.exit_code:
-        return f"{text}\nerror: exit code {outcome.exit_code}".lstrip("\n")
-    return text or "(no output)"
+def command_finished(task_id: str, outcome: Outcome, seconds: float) -> ExecutionFinished:
+    """The event that tells of a command of an episode.
+
+    Args:
+        task_id: The problem that is worked on.
+        outcome: How it ended.
+        seconds: From handing it over to its end.
+    """
+    word = "error" if outcome.timed_out else "success" if outcome.exit_code == 0 else "failure"
+    return ExecutionFinished(
+        task_id,
+        outcome.sandbox_id,
+        word,
+        returncode=outcome.exit_code,
+        exec_seconds=seconds,
+        stdout_bytes=len(outcome.stdout),
+        stderr_bytes=len(outcome.stderr),
+    )
 
 
 def _shortened(text: str) -> str:

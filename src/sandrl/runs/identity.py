@@ -51,7 +51,8 @@ def disagreements(reader: RunReader, *, is_complete: bool) -> tuple[str, ...]:
 def _of_completions(rows: Sequence[TrajectoryRow]) -> list[str]:
     counts = {name: value or 0.0 for name, value in completion_metrics(rows).items()}
     return _unequal(
-        ("completions", counts["completions"]),
+        # An episode may be lost before there is anything to execute.
+        ("completions", counts["completions"] - sum(row.dropped and not row.sandboxes for row in rows)),
         ("executed + cache_hits + no_code", counts["executed"] + counts["cache_hits"] + counts["no_code"]),
     ) + _unequal(
         ("executions", counts["executions"]),

@@ -117,7 +117,17 @@ TRAINER_METRICS = (
     Metric("held_out/pass@{k}", Unit.SHARE, "pass@k on held-out problems"),
 )
 
-METRICS = (*REWARD_METRICS, *COMPLETION_METRICS, *SANDBOX_METRICS, *TRAINER_METRICS)
+EPISODE_METRICS = (
+    Metric("episodes/dropped", Unit.COUNT, "episodes lost to infrastructure, which their groups go without"),
+    Metric("episodes/tool_calls", Unit.COUNT, "calls of tools in all episodes"),
+    Metric("episodes/attempts", Unit.COUNT, "attempts in all episodes"),
+    Metric("episodes/prompt_tokens", Unit.TOKENS, "tokens the model read, over all turns"),
+    Metric("episodes/completion_tokens", Unit.TOKENS, "tokens the model sampled"),
+    Metric("episodes/endpoint_retries", Unit.COUNT, "how often its endpoint had to be asked again"),
+    Metric("episodes/policy_seconds", Unit.SECONDS, "time spent waiting for the model, summed over episodes"),
+)
+
+METRICS = (*REWARD_METRICS, *COMPLETION_METRICS, *SANDBOX_METRICS, *TRAINER_METRICS, *EPISODE_METRICS)
 """All of them, in the order in which they are shown."""
 
 

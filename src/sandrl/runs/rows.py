@@ -95,12 +95,14 @@ class ToolCallRow(BaseModel):
     Attributes:
         name: The tool.
         arguments: What it was called with, as the model wrote it.
+        id: What its result refers to.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     name: Text
     arguments: Text = ""
+    id: Text = ""
 
 
 class MessageRow(BaseModel):
@@ -111,14 +113,24 @@ class MessageRow(BaseModel):
         content: Its text.
         tool_calls: The tools the model called in it.
         name: The tool whose result it is.
+        tool_call_id: The call whose result it is.
+        tokens: Of what was sampled: each token, as the endpoint writes it; empty where it does not tell.
+        logprobs: The logarithm of each token's probability when it was sampled.
+        finish_reason: Why it ended, in the endpoint's word.
+        seconds: How long it took to make.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="strings")
 
     role: Text
     content: Text = ""
     tool_calls: tuple[ToolCallRow, ...] = ()
     name: Text | None = None
+    tool_call_id: Text | None = None
+    tokens: tuple[Text, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    finish_reason: Text | None = None
+    seconds: float | None = None
 
 
 class TrajectoryRow(StepRow):
@@ -142,9 +154,11 @@ class TrajectoryRow(StepRow):
         canaries: How often a known-good program was run to find out whom to blame.
         failures: What went wrong with sandboxes, oldest first.
         cached: Whether the verdict is that of an identical completion.
+        dropped: Whether the episode was lost to infrastructure, so that its group goes without it.
         held_out: Whether it was made to evaluate a policy, not to train it; it is in no step's metrics then.
         components: What it earned besides the reward, by name; not part of it.
         detail: Why, in one line; partly the model's words.
+        episode: Facts of an episode by name, such as its `end` and how many `tool_calls` it had.
         messages: What was said in the episode, prompt and tool results included; empty where there was no dialogue.
         tokens: How many tokens by part, such as `prompt` and `completion`.
         completion: The model's text; None where code was given.
@@ -171,9 +185,11 @@ class TrajectoryRow(StepRow):
     canaries: int = 0
     failures: tuple[Text, ...] = ()
     cached: bool = False
+    dropped: bool = False
     held_out: bool = False
     components: dict[str, float] = Field(default_factory=dict)
     detail: Text = ""
+    episode: dict[str, Json] = Field(default_factory=dict)
     messages: tuple[MessageRow, ...] = ()
     tokens: dict[str, int] = Field(default_factory=dict)
     completion: Text | None = None

@@ -37,6 +37,7 @@ class Interrupt:
         self.is_heard = False
         self.was_heard = False
         self._waker: Future[None] = Future()
+        self._was_woken = False
 
     def request(self, signal_number: int) -> bool:
         """Asks once more.
@@ -69,6 +70,17 @@ class Interrupt:
         return self._waker
 
     def wake(self) -> None:
-        """Completes the future that was handed out last: whoever waits for it looks around."""
+        """Completes the future that was handed out last: whoever waits for it looks around, or does so at once next."""
+        self._was_woken = True
         with suppress(InvalidStateError):
             self._waker.set_result(None)
+
+    @property
+    def is_awake(self) -> bool:
+        """Whether someone was woken who has not looked around yet."""
+        return self._was_woken
+
+    def look_around(self) -> bool:
+        """Whether there is a reason to look around; whoever asks does so."""
+        was_woken, self._was_woken = self._was_woken, False
+        return was_woken

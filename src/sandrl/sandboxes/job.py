@@ -274,10 +274,10 @@ class Job:
     def wait_any(
         self, interrupt: Interrupt | None = None, seen: Level = Level.NONE, timeout_seconds: float | None = None
     ) -> list[Launch]:
-        """Waits until at least one launch has ended, the user asks to stop, or the time is over.
+        """Waits until at least one launch has ended, the user asks to stop, the waiter is woken, or the time is over.
 
         Args:
-            interrupt: The user's wish to stop.
+            interrupt: The user's wish to stop; waking it ends the wait.
             seen: How far the caller has obeyed it already; only more than that ends the wait.
             timeout_seconds: How long to wait at most, also when nothing is in flight; None until something happens.
 
@@ -300,7 +300,8 @@ class Job:
             patience = None if until == math.inf else max(until - now, 0.0)
             ended = self._session.wait_any(interrupt, seen, patience)
             landed = [launch for launch in ended if not self._put_back(launch)]
-            if landed or interrupt.level is not seen or time.monotonic() >= ends_at:
+            woken = interrupt.look_around()
+            if landed or woken or interrupt.level is not seen or time.monotonic() >= ends_at:
                 return landed
 
     def _put_back(self, launch: Launch) -> bool:

@@ -231,7 +231,7 @@ class SdkSession:
         self._bell = interrupt.waker()
         # In this order: what happens from here on rings the new bell, what happened before shows here.
         try:
-            if not self._ended and interrupt.level is seen:
+            if not self._ended and interrupt.level is seen and not interrupt.is_awake:
                 self._sdk.wait([self._sdk.OperationRef(self._bell)], num_returns=1, timeout=timeout_seconds)
         finally:
             # Whoever still waits for it would do so for ever.

@@ -1,0 +1,91 @@
+"""Many episodes at once, each in a thread of its own, until all are over or nobody wants them any more.
+
+The design decision: an episode mostly waits, for a model or for a sandbox, so a thread each is all it takes. They are
+daemons: what is given up is not waited for, however long an endpoint keeps its socket open. Whoever plays them hears of
+each as it ends, in one thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import TypeAlias
+
+from sandrl.rollouts.episodes import Episode, EpisodeOptions, Model, Place, play
+from sandrl.rollouts.wire import Stopped
+from sandrl.sandboxes import Interrupt, Level
+
+OnEnd: TypeAlias = Callable[[Episode, float], None]
+"""Told an episode that is over, and how many seconds it took."""
+
+
+def play_all(
+    episodes: Sequence[Episode],
+    model: Model,
+    place: Place,
+    options: EpisodeOptions,
+    *,
+    concurrency: int,
+    interrupt: Interrupt,
+    on_end: OnEnd,
+    on_request: Callable[[int], None],
+) -> int:
+    """Plays episodes.
+
+    Args:
+        episodes: What is to be played.
+        model: Who acts in them.
+        place: Where they work.
+        options: How they go.
+        concurrency: How many at once.
+        interrupt: The user's wish to stop. The first changes nothing here: the batch is finished; the second ends it.
+        on_end: Told each as it ends.
+        on_request: Told of a wish to stop, and how many are in hand.
+
+    Returns:
+        How many were given up.
+
+    Raises:
+        SandrlError: What no episode can go on with, such as refused credentials.
+    """
+    waiting: SimpleQueue[Episode] = SimpleQueue()
+    for episode in episodes:
+        waiting.put(episode)
+    ended: SimpleQueue[tuple[Episode, float] | Exception | None] = SimpleQueue()
+
+    def work() -> None:
+        try:
+            while True:
+                episode = waiting.get_nowait()
+                began = time.monotonic()
+                play(episode, model, place, options)
+                ended.put((episode, time.monotonic() - began))
+        except (Empty, Stopped):
+            return
+        except Exception as error:  # noqa: BLE001 - it is raised again, in the thread that waits for it
+            ended.put(error)
+
+    def ring() -> None:
+        interrupt.waker().add_done_callback(lambda _: ended.put(None))
+
+    seen, left = Level.NONE, len(episodes)
+    ring()
+    for _ in range(min(concurrency, left)):
+        threading.Thread(target=work, name="sandrl-episode", daemon=True).start()
+    while left:
+        if interrupt.level > seen:
+            seen = interrupt.level
+            on_request(left)
+            if seen is Level.CANCEL:
+                return left
+        end = ended.get()
+        if end is None:
+            ring()
+        elif isinstance(end, Exception):
+            raise end
+        else:
+            left -= 1
+            on_end(*end)
+    return 0

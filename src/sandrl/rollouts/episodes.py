@@ -1,0 +1,313 @@
+"""An episode: one model, one problem, one sandbox, until there is a solution or no more room for one.
+
+The design decision: an episode ends in one of two ways. Either there is something to judge, be it nothing at all, and
+it gets a verdict by the normal judge in a fresh sandbox, never the one the model could prepare; or the endpoint or a
+sandbox failed, and it is lost: it has a reason and no reward. Nothing the model says leads to the second.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from sandrl.errors import EndpointError, InfrastructureError, RequestRefusedError
+from sandrl.problems import Completion, Problem, chat_prompt, shown_checks
+from sandrl.rewards.extraction import Extraction, extract_code
+from sandrl.rewards.summary import ScoredCompletion
+from sandrl.rewards.verdict import Status
+from sandrl.rollouts.feedback import ATTEMPTS_INSTRUCTION, NO_CODE, OTHERS_FAIL, ShownChecks, try_shown
+from sandrl.rollouts.kinds import EpisodeKind, ToolSet
+from sandrl.rollouts.messages import Message, Reply
+from sandrl.rollouts.toolbox import TOOLS_INSTRUCTION, Toolbox, tool_schemas
+from sandrl.rollouts.workbench import Workbench, Workplace
+
+_NUDGE = "There was no tool call in that. Go on with the tools; submit your solution with submit_solution."
+_MOST_NUDGES = 3
+_NO_CALLS_LEFT = "error: no tool calls are left"
+
+
+class Model(Protocol):
+    """Who acts in an episode."""
+
+    def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
+        """The next message of a conversation."""
+        ...
+
+
+class Place(Workplace, Protocol):
+    """Where an episode works, and where its solution is judged."""
+
+    def judge(self, completion: Completion, problem: Problem, number: int) -> ScoredCompletion:
+        """Judges a completion in a fresh sandbox."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeOptions:
+    """How episodes go.
+
+    Attributes:
+        kind: With tools, or in attempts.
+        tool_set: The tools there are.
+        max_tool_calls: How many calls of tools an episode may have.
+        max_attempts: How many attempts an episode may have.
+        show_tests: How many checks the prompt shows.
+        extraction: Where in an attempt its code is.
+    """
+
+    kind: EpisodeKind = EpisodeKind.ATTEMPTS
+    tool_set: ToolSet = ToolSet.CODE
+    max_tool_calls: int = 20
+    max_attempts: int = 3
+    show_tests: int = 1
+    extraction: Extraction = Extraction.AUTO
+
+
+@dataclass(slots=True)
+class Episode:
+    """What happened in an episode; it grows while it lasts.
+
+    Attributes:
+        number: Its position in its step, from 0.
+        id: Names it in its run.
+        problem: What it is about.
+        shown: The checks its prompt shows.
+        messages: What was said, the results of tools included.
+        result: What became of its solution; None while there is none, and for ever if it was lost.
+        end: Why it ended, in a few words.
+        loss: Why it was lost to infrastructure; empty if it was not.
+        prompt_tokens: How many tokens the model read, over all turns.
+        completion_tokens: How many it sampled.
+        retries: How often the endpoint was asked again.
+        tool_calls: How many calls of tools it had.
+        attempts: How many attempts it had.
+        seconds: How long the parts took: `policy`, `sandbox` and `judge`.
+    """
+
+    number: int
+    id: str
+    problem: Problem
+    shown: ShownChecks
+    messages: list[Message]
+    result: ScoredCompletion | None = None
+    end: str = ""
+    loss: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    retries: int = 0
+    tool_calls: int = 0
+    attempts: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: {"policy": 0.0, "sandbox": 0.0, "judge": 0.0})
+
+
+def new_episode(number: int, identifier: str, problem: Problem, options: EpisodeOptions) -> Episode:
+    """An episode that can be played: the model's instructions and the problem are in it.
+
+    Not for many threads at once: prompts are made by parsing, which in threads trips over a fault of CPython 3.11.
+    """
+    instruction = TOOLS_INSTRUCTION if options.kind is EpisodeKind.TOOLS else ATTEMPTS_INSTRUCTION
+    prompt = chat_prompt(problem, show_tests=options.show_tests, instruction=instruction)
+    messages = [Message(each["role"], each["content"]) for each in prompt]
+    return Episode(number, identifier, problem, shown_checks(problem, options.show_tests), messages)
+
+
+class _Lost(Exception):
+    """The sandbox of the episode is gone, and its files with it."""
+
+
+class _Full(Exception):
+    """The conversation is longer than the model can read."""
+
+
+def play(episode: Episode, model: Model, place: Place, options: EpisodeOptions) -> None:
+    """Plays an episode to its end.
+
+    Args:
+        episode: What is to be played; what happens is noted in it.
+        model: Who acts.
+        place: Where it works.
+        options: How it goes.
+
+    Raises:
+        AuthenticationError: If an endpoint or service refuses the credentials.
+        UsageError: If there is no such model, or the sandbox service refuses the request itself.
+        Stopped: If the episode is not wanted any more.
+    """
+    turn = _Tools if options.kind is EpisodeKind.TOOLS else _Attempts
+    try:
+        turn(episode, model, place, options).play()
+    except (_Lost, EndpointError, InfrastructureError, RequestRefusedError) as error:
+        episode.end, episode.loss = "lost", str(error)
+
+
+class _Play:
+    """What both protocols have in common."""
+
+    def __init__(self, episode: Episode, model: Model, place: Place, options: EpisodeOptions) -> None:
+        self.episode = episode
+        self.model = model
+        self.place = place
+        self.options = options
+
+    def ask(self, tools: Sequence[Mapping[str, Any]] = ()) -> Message:
+        """The model's next message, noted."""
+        episode = self.episode
+        began = time.monotonic()
+        try:
+            reply = self.model.reply(episode.messages, tools)
+        except RequestRefusedError as refusal:
+            if any(message.role == "assistant" for message in episode.messages) and _is_too_long(refusal):
+                raise _Full from refusal
+            raise
+        finally:
+            episode.seconds["policy"] += time.monotonic() - began
+        episode.messages.append(reply.message)
+        episode.prompt_tokens += reply.prompt_tokens
+        episode.completion_tokens += reply.completion_tokens
+        episode.retries += reply.retries
+        return reply.message
+
+    def judge(self, *, text: str | None = None, code: str | None = None) -> ScoredCompletion:
+        """The verdict on a solution. The last one with code is the episode's, and has the runs of those before it."""
+        episode = self.episode
+        began = time.monotonic()
+        found = self.place.judge(
+            Completion(episode.id, episode.problem.task_id, text=text, code=code), episode.problem, episode.number
+        )
+        episode.seconds["judge"] += time.monotonic() - began
+        if episode.result is None or found.status is not Status.NO_CODE:
+            episode.result = _together(episode.result, replace(found, index=episode.number))
+        return found
+
+    def check_sandbox(self, loss: str) -> None:
+        if loss:
+            raise _Lost(f"the sandbox was lost: {loss}")
+
+
+class _Tools(_Play):
+    """The model calls tools; the one to submit with ends the episode."""
+
+    def play(self) -> None:
+        episode, options = self.episode, self.options
+        toolbox = Toolbox(self.place, episode.problem.task_id, options.tool_set)
+        try:
+            episode.end = self._work(toolbox)
+        finally:
+            toolbox.workbench.close()
+        self.judge(code=toolbox.solution or "")
+
+    def _work(self, toolbox: Toolbox) -> str:
+        episode, options = self.episode, self.options
+        schemas = tool_schemas(options.tool_set)
+        nudges = 0
+        while episode.tool_calls < options.max_tool_calls:
+            try:
+                message = self.ask(schemas)
+            except _Full:
+                return "the conversation became too long"
+            if not message.tool_calls:
+                nudges += 1
+                if nudges == _MOST_NUDGES:
+                    return "no tool calls"
+                episode.messages.append(Message("user", _NUDGE))
+                continue
+            self._answer(message, toolbox)
+            if toolbox.solution is not None:
+                return "submitted"
+        return "no tool calls left"
+
+    def _answer(self, message: Message, toolbox: Toolbox) -> None:
+        """Answers every call of a message, because a conversation in which one has no answer cannot go on."""
+        episode = self.episode
+        for call in message.tool_calls:
+            began = time.monotonic()
+            if toolbox.solution is not None:
+                told = "error: a solution was submitted before"
+            elif episode.tool_calls == self.options.max_tool_calls:
+                told = _NO_CALLS_LEFT
+            else:
+                episode.tool_calls += 1
+                told = toolbox.call(call)
+            seconds = time.monotonic() - began
+            episode.seconds["sandbox"] += seconds
+            self.check_sandbox(toolbox.workbench.loss)
+            episode.messages.append(Message("tool", told, tool_call_id=call.id, name=call.name, seconds=seconds))
+
+
+class _Attempts(_Play):
+    """The model writes code, and is told what is wrong with it, a few times."""
+
+    def play(self) -> None:
+        episode = self.episode
+        bench = self.place.bench(episode.problem.task_id)
+        try:
+            while not episode.end:
+                wrong = self._attempt(bench)
+                if not episode.end:
+                    episode.messages.append(Message("user", wrong))
+        finally:
+            bench.close()
+
+    def _attempt(self, bench: Workbench) -> str:
+        """One attempt; returns what is wrong with it. Sets the end of the episode where it is the last."""
+        episode, options = self.episode, self.options
+        try:
+            text = self.ask().content
+        except _Full:
+            episode.end = "the conversation became too long"
+            if episode.result is None:
+                self.judge(text=self._last_text())
+            return ""
+        episode.attempts += 1
+        wrong = self._try(bench, text)
+        is_last = episode.attempts == options.max_attempts
+        if wrong and not is_last:
+            return wrong
+        result = self.judge(text=text)
+        if result.is_pass:
+            episode.end = "passed"
+        elif result.reward is None:
+            episode.end = "cannot be judged"
+        elif is_last:
+            episode.end = "no attempts left"
+        return OTHERS_FAIL
+
+    def _try(self, bench: Workbench, text: str) -> str:
+        """What is wrong with an attempt, as far as the shown checks tell; empty if nothing is."""
+        episode, options = self.episode, self.options
+        code = extract_code(Completion("", "", text=text), episode.problem, options.extraction)
+        if code is None:
+            return NO_CODE
+        began = time.monotonic()
+        wrong = try_shown(bench, episode.problem, code, episode.shown)
+        episode.seconds["sandbox"] += time.monotonic() - began
+        self.check_sandbox(bench.loss)
+        return wrong
+
+    def _last_text(self) -> str:
+        return next(message.content for message in reversed(self.episode.messages) if message.role == "assistant")
+
+
+def _together(before: ScoredCompletion | None, last: ScoredCompletion) -> ScoredCompletion:
+    """The last verdict, with the sandboxes of those before it among its own: all but the first are reruns."""
+    if before is None:
+        return last
+    sandboxes, retries = before.sandboxes + last.sandboxes, before.retries + last.retries
+    return replace(
+        last,
+        sandboxes=sandboxes,
+        sandbox_id=last.sandbox_id or before.sandbox_id,
+        retries=retries,
+        reruns=max(sandboxes - 1 - retries, 0),
+        canaries=before.canaries + last.canaries,
+        failures=(*before.failures, *last.failures),
+        duration_seconds=before.duration_seconds + last.duration_seconds,
+        cached=last.cached and not sandboxes,
+    )
+
+
+def _is_too_long(refusal: RequestRefusedError) -> bool:
+    message = refusal.message.lower()
+    return refusal.status in (400, 413, 422) and any(word in message for word in ("context", "too long", "max_model"))

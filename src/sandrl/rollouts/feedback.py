@@ -1,0 +1,70 @@
+"""What a model is told of an attempt: how its code fares, in its own sandbox, with the checks that its prompt shows.
+
+The design decision: nothing that the prompt hides can be in what is fed back, because hidden checks never enter the
+sandbox an episode works in. That they fail is told, one bit, without a word about them.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from sandrl.problems import Case, Problem
+from sandrl.rollouts.workbench import Workbench
+
+ShownChecks: TypeAlias = tuple[tuple[str, ...], tuple[Case, ...]]
+"""The tests and cases that a prompt shows."""
+
+ATTEMPTS_INSTRUCTION = (
+    "Solve the task in Python. Reply with the complete code in one ```python block. If it fails, you are told how, and"
+    " may try again."
+)
+"""The system message of an episode in attempts."""
+
+NO_CODE = "No code was found in your answer. Reply with the complete code in one ```python block."
+OTHERS_FAIL = (
+    "Tests failed. Error output:\nYour code does what the task shows, but not all of what it asks for. Think of other"
+    " inputs, and reply with the complete code."
+)
+
+_FILE = "solution.py"
+_STORE = f"cat > {_FILE}"
+
+
+def try_shown(bench: Workbench, problem: Problem, code: str, shown: ShownChecks) -> str:
+    """Runs code with the checks that a prompt shows.
+
+    Args:
+        bench: The sandbox of the episode, in which the code stays as `solution.py`.
+        problem: What it answers.
+        code: The code.
+        shown: The checks that its prompt shows.
+
+    Returns:
+        What a model is to read about it; empty if nothing is wrong.
+    """
+    tests, cases = shown
+    program = "\n\n".join([code, problem.setup, *tests]) if tests else code
+    if problem.cases and not cases:
+        return _run(bench, program, None, just_compile=True)
+    return next((wrong for case in cases or (None,) if (wrong := _run(bench, program, case, problem=problem))), "")
+
+
+def _run(
+    bench: Workbench, program: str, case: Case | None, *, problem: Problem | None = None, just_compile: bool = False
+) -> str:
+    run = f"python -m py_compile {_FILE}" if just_compile else f"python {_FILE}"
+    if case is None:
+        outcome = bench.outcome("sh", "-c", f"{_STORE} && exec {run} < /dev/null", stdin=program)
+    else:
+        stored = bench.outcome("sh", "-c", _STORE, stdin=program)
+        outcome = None if stored is None else bench.outcome("sh", "-c", f"exec {run}", stdin=case.stdin)
+    if outcome is None:
+        return ""
+    if outcome.timed_out:
+        return "Your code took too long and was stopped. Look for loops that do not end, and reply with faster code."
+    if outcome.exit_code:
+        return f"Tests failed. Error output:\n{bench.told(outcome)}"
+    printed = outcome.stdout.decode("utf-8", "replace")
+    if case is None or (problem and problem.tolerance) or printed.split() == case.stdout.split():
+        return ""
+    return f"Tests failed. Error output:\nFor the example input your code printed:\n{bench.told(outcome)}"

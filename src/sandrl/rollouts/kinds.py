@@ -1,0 +1,19 @@
+"""The words for how an episode goes; a module of its own, because the command line needs them to show its help."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class EpisodeKind(StrEnum):
+    """How an episode goes: with tools to call, or with code in answers and errors fed back."""
+
+    ATTEMPTS = "attempts"
+    TOOLS = "tools"
+
+
+class ToolSet(StrEnum):
+    """What a policy may use in an episode: execute and submit code, or shell and files, too."""
+
+    CODE = "code"
+    ALL = "all"

@@ -1,0 +1,91 @@
+"""What is said in an episode, in one shape for every protocol an endpoint may speak.
+
+The design decision: whatever a model sends becomes one of these, however malformed it is: a tool call without a name or
+with broken arguments is still a tool call, which is answered with what is wrong with it. Nothing of it is dropped,
+because training needs every token that was sampled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sandrl.runs.rows import MessageRow, ToolCallRow
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool by the model.
+
+    Attributes:
+        id: What its result refers to; made up where the model gave none.
+        name: The tool; empty where the model named none.
+        arguments: What it is called with: JSON, if the model wrote JSON.
+    """
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of an episode.
+
+    Attributes:
+        role: `system`, `user`, `assistant` or `tool`.
+        content: Its text.
+        tool_calls: The tools the model calls in it.
+        tool_call_id: Of a tool's result: the call it belongs to.
+        name: Of a tool's result: the tool.
+        tokens: Of what was sampled: each token as the endpoint writes it, where it tells.
+        logprobs: The logarithm of each token's probability when it was sampled; one for each of `tokens`.
+        finish_reason: Of what was sampled: why it ended, in the endpoint's word.
+        seconds: How long it took to make, retries included.
+        items: Of what was sampled over the Responses API: its own items, to be sent back as they are.
+    """
+
+    role: str
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    name: str | None = None
+    tokens: tuple[str, ...] = field(default=(), repr=False)
+    logprobs: tuple[float, ...] = field(default=(), repr=False)
+    finish_reason: str | None = None
+    seconds: float | None = None
+    items: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+
+    def to_row(self) -> MessageRow:
+        """The message as a run keeps it."""
+        return MessageRow(
+            role=self.role,
+            content=self.content,
+            tool_calls=tuple(
+                ToolCallRow(id=call.id, name=call.name, arguments=call.arguments) for call in self.tool_calls
+            ),
+            tool_call_id=self.tool_call_id,
+            name=self.name,
+            tokens=self.tokens,
+            logprobs=self.logprobs,
+            finish_reason=self.finish_reason,
+            seconds=self.seconds,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What an endpoint answered.
+
+    Attributes:
+        message: The model's message.
+        prompt_tokens: How many tokens it read, as far as the endpoint tells.
+        completion_tokens: How many it sampled.
+        retries: How often the question had to be asked again.
+    """
+
+    message: Message
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    retries: int = 0

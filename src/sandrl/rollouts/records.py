@@ -1,0 +1,98 @@
+"""What a run keeps of an episode: one row with everything that was said, sampled and judged.
+
+The design decision: a row is enough to train on later. It has each message as it was sent and sampled, with tokens and
+logprobs where the endpoint gave them; the tools that were offered are in the run's configuration, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sandrl.events import CompletionFinished
+from sandrl.problems import Completion
+from sandrl.rewards.records import trajectory_row
+from sandrl.rewards.summary import ScoredCompletion
+from sandrl.rewards.verdict import Status
+from sandrl.rollouts.episodes import Episode
+from sandrl.runs import TrajectoryRow
+
+
+def result_of(episode: Episode) -> ScoredCompletion:
+    """What became of an episode that is over; one that was lost has no reward, whatever was judged before."""
+    result = episode.result or ScoredCompletion(
+        index=episode.number,
+        id=episode.id,
+        task_id=episode.problem.task_id,
+        reward=None,
+        status=Status.INFRASTRUCTURE,
+        trust=None,
+        passed=0,
+        total=episode.problem.check_count,
+        duration_seconds=0.0,
+        sandbox_id=None,
+        detail=episode.loss,
+    )
+    if not episode.loss:
+        return result
+    return replace(
+        result, reward=None, status=Status.INFRASTRUCTURE, detail=episode.loss, passed=0, cached=False, components={}
+    )
+
+
+def episode_row(episode: Episode, result: ScoredCompletion, *, job_id: str, step: int, seconds: float) -> TrajectoryRow:
+    """The row of an episode.
+
+    Args:
+        episode: What happened in it.
+        result: What became of it.
+        job_id: The job that played it.
+        step: Its step, from 0.
+        seconds: How long it took in all.
+    """
+    said = [message.content for message in episode.messages if message.role == "assistant"]
+    completion = Completion(episode.id, episode.problem.task_id, text=said[-1] if said else None)
+    row = trajectory_row(result, completion, job_id=job_id, step=step)
+    tokens = {"prompt": episode.prompt_tokens, "completion": episode.completion_tokens}
+    return row.model_copy(
+        update={
+            "dropped": bool(episode.loss),
+            "messages": tuple(message.to_row() for message in episode.messages),
+            "tokens": tokens,
+            "timing": {**row.timing, **episode.seconds, "episode": seconds},
+            "episode": {
+                "end": episode.end,
+                "tool_calls": episode.tool_calls,
+                "attempts": episode.attempts,
+                "endpoint_retries": episode.retries,
+            },
+        }
+    )
+
+
+def episode_finished(result: ScoredCompletion, *, finished: int, of: int) -> CompletionFinished:
+    """The event that tells of an episode's end.
+
+    Args:
+        result: What became of it.
+        finished: How many episodes of the step are over, this one included.
+        of: How many the step has.
+    """
+    return CompletionFinished(
+        index=result.index,
+        id=result.id,
+        task_id=result.task_id,
+        status=result.status.value,
+        reward=result.reward,
+        passed=result.passed,
+        total=result.total,
+        duration_seconds=result.duration_seconds,
+        detail=result.detail,
+        finished=finished,
+        of=of,
+        sandboxes=result.sandboxes,
+        retries=result.retries,
+        reruns=result.reruns,
+        canaries=result.canaries,
+        cached=result.cached,
+        components=result.components,
+    )

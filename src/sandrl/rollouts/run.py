@@ -1,0 +1,310 @@
+"""A run of episodes, step by step: who plays, on what, where, and what is kept of it.
+
+The design decision: everything that can be wrong is found out before the first token is spent: the options, the
+problems, the endpoint and its model, the runtime. A trajectory is in the run directory by the time anyone hears of it.
+"""
+
+from __future__ import annotations
+
+import platform
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
+from itertools import islice
+
+from pydantic import JsonValue
+
+from sandrl import __version__
+from sandrl.errors import AuthenticationError, SandrlError
+from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, StopRequested, all_of, ignore
+from sandrl.problems import Problem, load_problems
+from sandrl.rewards.cache import VerdictCache
+from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.scoring import lifetime_seconds
+from sandrl.rollouts.chat import ChatModel
+from sandrl.rollouts.company import play_all
+from sandrl.rollouts.episodes import Episode, new_episode
+from sandrl.rollouts.kinds import EpisodeKind
+from sandrl.rollouts.records import episode_finished, episode_row, result_of
+from sandrl.rollouts.request import RolloutRequest, RolloutRun, StepResult
+from sandrl.rollouts.shared import SharedWorkshop
+from sandrl.rollouts.toolbox import tool_schemas
+from sandrl.rollouts.wire import OPENAI_BASE_URL, VLLM_BASE_URL, Endpoint
+from sandrl.runs import MetricsRecorder, Outcome, OwnerRow, RunLog, RunWriter
+from sandrl.runs.wandb import reported, wandb_tags
+from sandrl.sandboxes import Connection, Interrupt, Job, Level, connect, current_owner, new_job_id, step_tag
+from sandrl.settings import Settings
+
+COMMAND = "art-rollout"
+
+_DEFAULT_CONCURRENCY = 32
+# Sandboxes of an episode live as long as it does; what a model takes for an answer is not known before.
+_EPISODE_SECONDS = 3600.0
+
+
+def run_rollouts(
+    request: RolloutRequest, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
+) -> RolloutRun:
+    """Plays episodes and leaves a run directory with their trajectories.
+
+    Args:
+        request: What to play, and how.
+        settings: What the environment says.
+        emit: Told what happens.
+        interrupt: The user's wish to stop.
+
+    Raises:
+        UsageError: If an option or the input cannot be used, or the endpoint has no such model.
+        ServiceError: If the endpoint, the runtime or the disk does not do its part.
+    """
+    interrupt = interrupt or Interrupt()
+    request.check()
+    problems = dict(islice(load_problems(request.source).problems.items(), request.dataset_limit or None))
+    stop = threading.Event()
+    model = ChatModel(find_endpoint(request, settings), request.model_name, request.sampling, stop=stop)
+    model.check()
+    connection = connect(settings, runtime=request.runtime, image=request.image, packages=request.packages, emit=emit)
+    with ExitStack() as stack:
+        stack.enter_context(interrupt.heard())
+        writer = stack.enter_context(_run_directory(request, settings, connection, model))
+        wandb_run = stack.enter_context(
+            reported(writer, request.report_to, settings, is_training=False, project=request.project, emit=emit)
+        )
+        recorder = stack.enter_context(MetricsRecorder(writer, emit=emit))
+        tell = all_of(recorder, RunLog(writer), emit)
+        job = stack.enter_context(_job(request, connection, writer, problems, wandb_tags(wandb_run), tell))
+        # Before the job ends: who waits for an endpoint must not come back to a job that is over.
+        stack.callback(stop.set)
+        company = _Company(request, model, job, writer, recorder, tell, interrupt, stop)
+        tell(
+            RolloutStarted(
+                writer.run_id,
+                model=request.model_name,
+                problems=len(problems),
+                steps=request.num_steps,
+                episodes=request.episodes,
+                concurrency=company.concurrency,
+            )
+        )
+        for step in range(request.num_steps):
+            company.play_step(step, _problems_of(step, request.batch_size, list(problems.values())))
+            if interrupt.level:
+                break
+        writer.finish(Outcome.INTERRUPTED if interrupt.level else Outcome.FINISHED)
+    return RolloutRun(
+        job.id,
+        writer.path,
+        request.model_name,
+        steps=tuple(company.steps),
+        of=request.num_steps,
+        first_loss=company.first_loss,
+        unfinished=company.unfinished,
+        signal_number=interrupt.signal_number,
+        cleanup_error=job.cleanup_error(),
+    )
+
+
+def find_endpoint(request: RolloutRequest, settings: Settings) -> Endpoint:
+    """Where the model is asked: what the user says, else the environment, else OpenAI or a server of one's own.
+
+    Raises:
+        AuthenticationError: If it is OpenAI's and there is no key.
+        UsageError: If the address is none.
+    """
+    usual = OPENAI_BASE_URL if request.use_openai else VLLM_BASE_URL
+    address = request.base_url or settings.openai_base_url or usual
+    if address == OPENAI_BASE_URL and settings.openai_api_key is None:
+        raise AuthenticationError("OPENAI_API_KEY is not set", hint="set it, or name another endpoint with --base-url")
+    return Endpoint(
+        address,
+        settings.openai_api_key,
+        timeout_seconds=request.request_timeout_seconds,
+        retries=request.request_retries,
+    )
+
+
+class _Company:
+    """Plays the steps of a run, and keeps what comes of them."""
+
+    def __init__(
+        self,
+        request: RolloutRequest,
+        model: ChatModel,
+        job: Job,
+        writer: RunWriter,
+        recorder: MetricsRecorder,
+        emit: Emit,
+        interrupt: Interrupt,
+        stop: threading.Event,
+    ) -> None:
+        self.concurrency = min(request.concurrency or _DEFAULT_CONCURRENCY, request.episodes)
+        self.steps: list[StepResult] = []
+        self.first_loss = ""
+        self.unfinished = 0
+        self._request = request
+        self._model = model
+        self._job = job
+        self._judge = IsolatedJudge(with_site_packages=job.connection.has_site_packages)
+        self._cache = VerdictCache()
+        self._writer = writer
+        self._recorder = recorder
+        self._emit = emit
+        self._interrupt = interrupt
+        self._stop = stop
+
+    def play_step(self, step: int, problems: Sequence[Problem]) -> None:
+        """Plays the episodes of one step, and writes each down as it ends."""
+        request = self._request
+        episodes = _episodes(step, problems, request)
+        ended: list[Episode] = []
+        began = time.monotonic()
+
+        def keep(episode: Episode, seconds: float) -> None:
+            ended.append(episode)
+            result = result_of(episode)
+            self.first_loss = self.first_loss or ("" if result.reward is not None else result.detail)
+            row = episode_row(episode, result, job_id=self._job.id, step=step, seconds=seconds)
+            self._writer.write_trajectory(row)
+            self._emit(episode_finished(result, finished=len(ended), of=len(episodes)))
+
+        options = ScoreOptions(extraction=request.episode.extraction, limits=request.limits, tags=(step_tag(step),))
+        workshop = SharedWorkshop(
+            self._job,
+            self._judge,
+            options,
+            self._cache,
+            timeout_seconds=request.limits.timeout_seconds,
+            emit=self._emit,
+        )
+        with workshop:
+            try:
+                self.unfinished = play_all(
+                    episodes,
+                    self._model,
+                    workshop,
+                    request.episode,
+                    concurrency=self.concurrency,
+                    interrupt=self._interrupt,
+                    on_end=keep,
+                    on_request=lambda left: self._emit(StopRequested(self._interrupt.level is Level.CANCEL, left)),
+                )
+            finally:
+                if len(ended) < len(episodes):
+                    self._stop.set()
+                    workshop.cancel()
+        self._close_step(step, ended, time.monotonic() - began)
+
+    def _close_step(self, step: int, ended: Sequence[Episode], seconds: float) -> None:
+        results = [result_of(episode) for episode in ended]
+        rewards = tuple(result.reward for result in results if result.reward is not None)
+        closed = StepResult(
+            step, rewards, sum(result.is_pass for result in results), len(results) - len(rewards), seconds
+        )
+        self.steps.append(closed)
+        measured = {"episodes/dropped": float(closed.dropped), "step_seconds": seconds}
+        self._recorder.log(step, {**_metrics(ended), **measured})
+        self._emit(RolloutStepFinished(step, closed.mean_reward, closed.passed, len(rewards), closed.dropped, seconds))
+
+
+def _metrics(episodes: Sequence[Episode]) -> Mapping[str, float | None]:
+    return {
+        "episodes/tool_calls": float(sum(each.tool_calls for each in episodes)),
+        "episodes/attempts": float(sum(each.attempts for each in episodes)),
+        "episodes/prompt_tokens": float(sum(each.prompt_tokens for each in episodes)),
+        "episodes/completion_tokens": float(sum(each.completion_tokens for each in episodes)),
+        "episodes/endpoint_retries": float(sum(each.retries for each in episodes)),
+        "episodes/policy_seconds": sum(each.seconds["policy"] for each in episodes),
+    }
+
+
+def _problems_of(step: int, count: int, problems: Sequence[Problem]) -> list[Problem]:
+    """The problems of a step: the next ones in order, and from the first again after the last."""
+    return [problems[(step * count + place) % len(problems)] for place in range(count)]
+
+
+def _episodes(step: int, problems: Sequence[Problem], request: RolloutRequest) -> list[Episode]:
+    pairs = [(problem, sample) for problem in problems for sample in range(1, request.trajectories_per_problem + 1)]
+    return [
+        new_episode(number, f"step-{step}/{number}/{problem.task_id}#{sample}", problem, request.episode)
+        for number, (problem, sample) in enumerate(pairs)
+    ]
+
+
+def _job(
+    request: RolloutRequest,
+    connection: Connection,
+    writer: RunWriter,
+    problems: Mapping[str, Problem],
+    tags: Sequence[str],
+    emit: Emit,
+) -> Job:
+    return Job(
+        connection,
+        job_id=writer.job_id,
+        tags=(COMMAND, f"model:{request.model_name}", *tags, *request.tags),
+        command=COMMAND,
+        run_dir=writer.path,
+        ledger=writer.ledger(OwnerRow.model_validate(current_owner())),
+        max_lifetime_seconds=_EPISODE_SECONDS + lifetime_seconds(problems, request.limits),
+        emit=emit,
+    )
+
+
+@contextmanager
+def _run_directory(
+    request: RolloutRequest, settings: Settings, connection: Connection, model: ChatModel
+) -> Iterator[RunWriter]:
+    """Makes the run directory, and says in it that the job failed if it did."""
+    writer = RunWriter.create(
+        request.runs_dir or settings.runs_dir,
+        command=COMMAND,
+        job_id=new_job_id(),
+        state_dir=settings.state_dir,
+        name=request.run_name,
+        options=_options(request, connection, model),
+        versions={"sandrl": __version__, "cwsandbox": version("cwsandbox"), "python": platform.python_version()},
+        secrets=settings.secrets,
+    )
+    with writer:
+        try:
+            yield writer
+        except SandrlError:
+            writer.finish(Outcome.FAILED)
+            raise
+
+
+def _options(request: RolloutRequest, connection: Connection, model: ChatModel) -> dict[str, JsonValue]:
+    episode = request.episode
+    has_tools = episode.kind is EpisodeKind.TOOLS
+    return {
+        "model": request.model_name,
+        "base_url": model.base_url,
+        "problems": request.source,
+        "dataset_limit": request.dataset_limit,
+        "num_steps": request.num_steps,
+        "batch_size": request.batch_size,
+        "trajectories_per_problem": request.trajectories_per_problem,
+        "rollout": episode.kind.value,
+        "max_attempts": None if has_tools else episode.max_attempts,
+        "max_tool_calls": episode.max_tool_calls if has_tools else None,
+        "tools": list(tool_schemas(episode.tool_set)) if has_tools else [],
+        "show_tests": episode.show_tests,
+        "extract": episode.extraction.value,
+        "temperature": request.sampling.temperature,
+        "max_tokens": request.sampling.max_tokens,
+        "request_timeout_seconds": request.request_timeout_seconds,
+        "request_retries": request.request_retries,
+        "concurrency": request.concurrency,
+        "timeout_seconds": request.limits.timeout_seconds,
+        "project": request.project,
+        "learning_rate": request.learning_rate,
+        "runtime": connection.kind.value,
+        "runtime_reason": connection.reason,
+        "image": connection.image,
+        "packages": list(request.packages),
+        "tags": list(request.tags),
+        "report_to": request.report_to.value,
+    }

@@ -1,0 +1,230 @@
+"""One job for many episodes at once: where they work, and where what they submit is judged.
+
+The design decision: a job belongs to one thread, and that is the thread of a batch that is being scored: episodes ask
+it for commands in their own sandboxes between its completions. So both share one bound on sandboxes, one cleanup, and
+what they submit is judged exactly as `sandrl reward` judges: in fresh sandboxes, timeouts again alone, canaries,
+one verdict for identical code. An episode is a thread that waits; it is told at once when there is nothing to wait for.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import replace
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from sandrl.errors import InfrastructureError, SandrlError
+from sandrl.events import (
+    CanaryFinished,
+    CompletionFinished,
+    CompletionStarted,
+    Emit,
+    Event,
+    ExecutionFinished,
+    RetryScheduled,
+    StopRequested,
+    ignore,
+)
+from sandrl.problems import Completion, Problem
+from sandrl.rewards.batch import Batch
+from sandrl.rewards.cache import VerdictCache
+from sandrl.rewards.judge import Judge
+from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.summary import ScoredCompletion
+from sandrl.rollouts.wire import Stopped
+from sandrl.rollouts.workbench import Workbench, command_finished
+from sandrl.runs import ROLLOUT_TAG
+from sandrl.sandboxes import Command, Interrupt, Job, Launch, Outcome, Withdrawn, problem_tag
+
+OBSERVATION_CHARACTERS = 8192
+"""The longest observation; what is longer loses its beginning, because errors come last."""
+
+_Result = TypeVar("_Result")
+
+
+class SharedWorkshop:
+    """Runs commands and judges solutions for many threads, between the two ends of a `with` block.
+
+    Args:
+        job: Owns the sandboxes; nobody else uses it meanwhile.
+        judge: Decides what a solution did.
+        options: How to judge.
+        cache: Verdicts to begin with, and where to keep those that are found.
+        timeout_seconds: Wall time of one command.
+        emit: Told of every command and what befalls judging; not of results, which are the episodes' to tell.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        judge: Judge,
+        options: ScoreOptions,
+        cache: VerdictCache,
+        *,
+        timeout_seconds: float = 10.0,
+        emit: Emit = ignore,
+    ) -> None:
+        self._job = job
+        self._timeout_seconds = timeout_seconds
+        self._tags = options.tags
+        self._emit = emit
+        self._bell = Interrupt()
+        self._batch = Batch(job, judge, options, cache, self._tell, self._bell, self._hear)
+        self._requests: SimpleQueue[tuple[Callable[[], None], Future[Any] | None]] = SimpleQueue()
+        self._running: dict[Launch, Future[tuple[Launch, Outcome]]] = {}
+        self._judging: dict[int, Future[ScoredCompletion]] = {}
+        self._numbers: dict[int, int] = {}
+        self._lock = threading.Lock()
+        self._end: BaseException | None = None
+        self.is_open = True
+        self._thread = threading.Thread(target=self._work, name="sandrl-workshop", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.is_open = False
+        self._bell.wake()
+        self._thread.join()
+
+    def cancel(self) -> None:
+        """Ends all that is in hand, and refuses what comes after it; the sandboxes are the job's to clean up."""
+        while self._bell.request(0):
+            pass
+
+    def bench(self, task_id: str) -> Workbench:
+        """A workbench for an episode about a problem."""
+        return Workbench(self, task_id, shorten=_tail)
+
+    def run(self, task_id: str, argv: tuple[str, ...], stdin: bytes, within: Launch | None) -> tuple[Launch, Outcome]:
+        """Runs a command in a fresh sandbox, or in one that is kept; returns the launch that keeps it now.
+
+        Raises:
+            InfrastructureError: If the sandbox failed, not the command; it is gone then.
+            Stopped: If nothing is run any more.
+        """
+        done: Future[tuple[Launch, Outcome]] = Future()
+        tags = (ROLLOUT_TAG, problem_tag(task_id), *self._tags)
+
+        def begin() -> None:
+            launch = self._job.launch(Command(argv, stdin, self._timeout_seconds), tags=tags, within=within)
+            self._running[launch] = done
+
+        began = time.monotonic()
+        try:
+            launch, outcome = self._wait_for(done, begin)
+        except InfrastructureError as error:
+            self._emit(ExecutionFinished(task_id, None, "error", error=error.message))
+            raise
+        self._emit(command_finished(task_id, outcome, time.monotonic() - began))
+        return launch, outcome
+
+    def release(self, launch: Launch) -> None:
+        """Begins to stop a sandbox that was kept."""
+        self._ask(lambda: self._job.release(launch))
+
+    def judge(self, completion: Completion, problem: Problem, number: int) -> ScoredCompletion:
+        """Judges a completion in a fresh sandbox.
+
+        Args:
+            completion: What was submitted.
+            problem: What it answers.
+            number: The episode's, for what is told of it.
+
+        Raises:
+            Stopped: If nothing is judged any more.
+        """
+        done: Future[ScoredCompletion] = Future()
+
+        def begin() -> None:
+            index = self._batch.add(completion, problem)
+            self._numbers[index] = number
+            self._judging[index] = done
+
+        return self._wait_for(done, begin)
+
+    def take_turn(self) -> None:
+        """Does what was asked for; on the batch's thread."""
+        for begin, _ in self._asked():
+            begin()
+
+    def land(self, launch: Launch) -> bool:
+        """Hands over the outcome of a command; on the batch's thread."""
+        done = self._running.pop(launch, None)
+        if done is None:
+            return False
+        try:
+            done.set_result((launch, self._job.collect(launch, keep=True)))
+        except Withdrawn:
+            done.set_exception(Stopped())
+        except InfrastructureError as error:
+            if launch.sandbox_id is None:
+                self._job.reconnect(launch)
+            self._job.release(launch)
+            done.set_exception(error)
+        except SandrlError as error:
+            done.set_exception(error)
+            raise
+        return True
+
+    def _ask(self, begin: Callable[[], None], done: Future[Any] | None = None) -> None:
+        with self._lock:
+            if self._end is None:
+                self._requests.put((begin, done))
+            elif done is not None:
+                done.set_exception(self._end)
+        self._bell.wake()
+
+    def _asked(self) -> Iterator[tuple[Callable[[], None], Future[Any] | None]]:
+        with suppress(Empty):
+            while True:
+                yield self._requests.get_nowait()
+
+    def _wait_for(self, done: Future[_Result], begin: Callable[[], None]) -> _Result:
+        self._ask(begin, done)
+        return done.result()
+
+    def _work(self) -> None:
+        end: BaseException = Stopped()
+        try:
+            self._batch.run(self)
+        except Exception as error:  # noqa: BLE001 - whatever it is, those who wait must hear of it, each in its thread
+            end = error
+        with self._lock:
+            self._end = end
+        for begin, done in self._asked():
+            if done is None:
+                # A sandbox that is released, nothing else.
+                begin()
+            else:
+                done.set_exception(end)
+        waiting: list[Future[Any]] = [*self._running.values(), *self._judging.values()]
+        for done in waiting:
+            done.set_exception(end)
+
+    def _hear(self, result: ScoredCompletion) -> None:
+        self._judging.pop(result.index).set_result(result)
+
+    def _tell(self, event: Event) -> None:
+        """Passes on what befalls judging, numbered by episodes; results are the episodes' to tell."""
+        match event:
+            case CompletionStarted() | CompletionFinished() | StopRequested():
+                return
+            case RetryScheduled(index=index) | CanaryFinished(index=index):
+                event = replace(event, index=self._numbers[index])
+            case ExecutionFinished(index=int() as index):
+                event = replace(event, index=self._numbers[index])
+        self._emit(event)
+
+
+def _tail(text: str) -> str:
+    missing = len(text) - OBSERVATION_CHARACTERS
+    return text if missing <= 0 else f"… {missing} characters left out …\n{text[missing:]}"

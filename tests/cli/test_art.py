@@ -1,0 +1,102 @@
+"""`sandrl art rollout` as users have it, against a server that speaks the real protocol."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+from pathlib import Path
+
+from sandrl.runs import RunReader
+from tests.cli.conftest import SANDRL, Run
+from tests.support.scripted_model import MODEL, Answer, Fault, Question, Says, ScriptedModel
+
+RIGHT = Says("```python\ndef f(x):\n    return x + 1\n```")
+WRONG = Says("```python\ndef f(x):\n    return x\n```")
+KEY = "sk-a-key-that-nobody-may-see"
+
+
+def words(server: ScriptedModel, problems: Path, *more: str) -> tuple[str, ...]:
+    return ("art", "rollout", "--base-url", server.base_url, "--model", MODEL, "--problems", str(problems), *more)
+
+
+def test_each_step_has_a_line_and_the_total_the_last(sandrl: Run, problems: Path) -> None:
+    def half(question: Question) -> Answer:
+        return RIGHT if question.headers.get("Authorization") == f"Bearer {KEY}" and question.number % 2 else WRONG
+
+    with ScriptedModel(half) as server:
+        more = ("--num-steps", "2", "--batch-size", "2", "--max-attempts", "1", "-c", "1", "--run-name", "r")
+        done = sandrl(*words(server, problems, *more, "--runs-dir", "runs"), OPENAI_API_KEY=KEY)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("Step 0: reward=0.500, success=50.0% (1/2), time=")
+    assert lines[1].startswith("Step 1: reward=0.500, success=50.0% (1/2), time=")
+    assert lines[2].startswith("Total of 2 steps: reward=0.500, success=50.0% (2/4), time=")
+    assert len(lines) == 3
+    run = problems.parent / "runs" / "r"
+    assert len(RunReader(run).trajectories().rows) == 4
+    written = b"".join(path.read_bytes() for path in run.rglob("*") if path.is_file())
+    assert KEY.encode() not in written
+    assert KEY not in done.stdout + done.stderr
+
+
+def test_a_document_has_every_step_and_lost_episodes_end_with_3(sandrl: Run, problems: Path) -> None:
+    with ScriptedModel(lambda question: Fault(500) if question.number == 1 else RIGHT) as server:
+        more = ("--json", "--num-steps", "1", "--batch-size", "2", "-c", "1", "--request-retries", "0")
+        done = sandrl(*words(server, problems, *more))
+    assert done.returncode == 3
+    assert "1 of 2 episodes were lost and count for nothing" in done.stderr
+    document = json.loads(done.stdout)
+    (step,) = document["steps"]
+    for figures in (step, document["total"]):
+        assert (figures["reward"], figures["success"], figures["scored"], figures["dropped"]) == (1.0, 1.0, 1, 1)
+
+
+def test_ctrl_c_finishes_the_batch(problems: Path) -> None:
+    asked = threading.Event()
+
+    def slow(question: Question) -> Answer:
+        asked.set()
+        return Fault(pause_seconds=2.0, body={"choices": [{"message": {"content": RIGHT.text}}]})
+
+    with ScriptedModel(slow) as server:
+        command = [*SANDRL, *words(server, problems, "--batch-size", "2", "--num-steps", "50")]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=problems.parent, env={**os.environ}
+        ) as process:
+            assert asked.wait(60)
+            process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Step 0: reward=1.000, success=100.0% (2/2)" in output
+    assert "interrupted after 1 of 50 steps" in errors
+
+
+def test_nothing_is_made_where_the_endpoint_is_of_no_use(sandrl: Run, problems: Path, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    rollout = ("art", "rollout", "--problems", problems)
+    unreachable = sandrl(*rollout, "--base-url", f"http://127.0.0.1:{port}/v1")
+    assert unreachable.returncode == 3
+    assert "cannot be reached: Connection refused" in unreachable.stderr
+    with ScriptedModel([RIGHT], models=("other",)) as server:
+        unknown = sandrl(*rollout, "--base-url", server.base_url, "--model", "mine")
+    assert unknown.returncode == 2
+    assert "has no model 'mine'" in unknown.stderr
+    assert "--model with one it has: other" in unknown.stderr
+    keyless = sandrl(*rollout, "--use-openai")
+    assert keyless.returncode == 3
+    assert "OPENAI_API_KEY is not set" in keyless.stderr
+    address = sandrl(*rollout, "--base-url", "localhost:8000")
+    assert address.returncode == 2
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_split_is_named_once(sandrl: Run) -> None:
+    twice = sandrl("art", "rollout", "--problems", "mbpp:test", "--dataset-split", "train")
+    assert twice.returncode == 2
+    assert "names a split already" in twice.stderr

@@ -1,0 +1,276 @@
+"""Episodes of a scripted model in real sandboxes, judged by the real judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from sandrl.errors import AuthenticationError
+from sandrl.problems import Case, Problem
+from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions, Status, VerdictCache
+from sandrl.rollouts import wire
+from sandrl.rollouts.chat import ChatModel
+from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode, play
+from sandrl.rollouts.feedback import NO_CODE, OTHERS_FAIL
+from sandrl.rollouts.kinds import EpisodeKind, ToolSet
+from sandrl.rollouts.shared import OBSERVATION_CHARACTERS, SharedWorkshop
+from sandrl.rollouts.wire import Endpoint
+from sandrl.runs import CANARY_TAG, ROLLOUT_TAG
+from sandrl.sandboxes import Job, connect, new_job_id
+from sandrl.settings import RuntimeKind, load_settings
+from tests.support.assassin import Assassin
+from tests.support.scripted_model import MODEL, Answer, Fault, Says, Script, ScriptedModel
+
+PROBLEM = Problem("inc", "Write f(x), which adds one.", tests=("assert f(1) == 2", "assert f(41) == 42"))
+RIGHT = "def f(x):\n    return x + 1\n"
+TOOLS = EpisodeOptions(EpisodeKind.TOOLS, ToolSet.ALL)
+ATTEMPTS = EpisodeOptions(EpisodeKind.ATTEMPTS)
+SUBMIT = Says("", [("submit_solution", {"code": RIGHT})])
+
+Play = Callable[..., Episode]
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "_FIRST_PAUSE_SECONDS", 0.01)
+
+
+class Tags:
+    """A ledger that keeps the tags of every sandbox."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, tuple[str, ...]] = {}
+
+    def intend(self, key: str, tags: Sequence[str]) -> None:
+        self.of[key] = tuple(tags)
+
+    def created(self, key: str, sandbox_id: str) -> None: ...
+
+    def stopped(self, key: str, sandbox_id: str) -> None: ...
+
+    def count(self) -> tuple[int, int]:
+        """How many sandboxes the model worked in, and how many judged it."""
+        kinds = [{ROLLOUT_TAG, CANARY_TAG} & {*tags} for tags in self.of.values()]
+        return kinds.count({ROLLOUT_TAG}), kinds.count(set())
+
+
+@pytest.fixture
+def ledger() -> Tags:
+    return Tags()
+
+
+@pytest.fixture
+def played(ledger: Tags) -> Play:
+    """Plays an episode against a script, and stops all sandboxes."""
+
+    def run(script: Script | Sequence[Answer], options: EpisodeOptions, problem: Problem = PROBLEM) -> Episode:
+        connection = connect(load_settings(), runtime=RuntimeKind.LOCAL)
+        judge = IsolatedJudge(with_site_packages=connection.has_site_packages)
+        episode = new_episode(0, "e", problem, options)
+        scoring = ScoreOptions(limits=Limits(timeout_seconds=2.0), backoff_seconds=0.01)
+        with (
+            ScriptedModel(script) as server,
+            Job(connection, job_id=new_job_id(), max_lifetime_seconds=120, ledger=ledger) as job,
+            SharedWorkshop(job, judge, scoring, VerdictCache(), timeout_seconds=2.0) as workshop,
+        ):
+            play(episode, ChatModel(Endpoint(server.base_url, retries=1), MODEL), workshop, options)
+        assert job.unstopped == ()
+        return episode
+
+    return run
+
+
+def observations(episode: Episode) -> list[str]:
+    return [message.content for message in episode.messages if message.role == "tool"]
+
+
+def test_a_model_tries_its_code_and_submits_it(played: Play, ledger: Tags) -> None:
+    episode = played([Says("", [("execute_code", {"code": f"{RIGHT}print(f(1))"})]), SUBMIT], TOOLS)
+    assert [message.role for message in episode.messages] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "tool",
+    ]
+    assert observations(episode) == ["2", "Submitted."]
+    assert (episode.end, episode.tool_calls) == ("submitted", 2)
+    assert episode.result is not None
+    assert (episode.result.reward, episode.result.status, episode.result.passed) == (1.0, Status.PASSED, 2)
+    assert episode.messages[2].logprobs == (-0.5,)
+    assert ledger.count() == (1, 1)
+
+
+def test_what_a_model_does_to_its_sandbox_does_not_decide_its_reward(played: Play) -> None:
+    cheat = "open('helper.py', 'w').write('def f(x): return x + 1')"
+    script = [
+        Says("", [("execute_code", {"code": cheat})]),
+        Says("", [("submit_solution", {"code": "from helper import f"})]),
+    ]
+    episode = played(script, TOOLS)
+    assert episode.result is not None
+    assert episode.result.reward == 0.0
+
+
+def test_files_that_are_named_are_copied_over(played: Play) -> None:
+    code = (
+        "from __future__ import annotations\nfrom lib.helper import f\nassert open('data.bin', 'rb').read() == b'\\xff'"
+    )
+    script = [
+        Says("", [("write_file", {"path": "lib/helper.py", "content": RIGHT})]),
+        Says("", [("execute_code", {"code": "open('data.bin', 'wb').write(b'\\xff')"})]),
+        Says("", [("submit_solution", {"code": code, "files": ["lib/helper.py", "data.bin"]})]),
+    ]
+    episode = played(script, TOOLS)
+    assert episode.result is not None
+    assert episode.result.reward == 1.0, episode.result.detail
+
+
+def test_files_that_cannot_be_copied_leave_the_solution_unsubmitted(played: Play) -> None:
+    bad: list[Answer] = [
+        Says("", [("submit_solution", {"code": RIGHT, "files": [name]})]) for name in ("none.py", "/etc/passwd")
+    ]
+    many = Says("", [("submit_solution", {"code": RIGHT, "files": ["a"] * 17})])
+    big = Says("", [("execute_code", {"code": "open('big', 'wb').truncate(300_000)"})])
+    large = Says("", [("submit_solution", {"code": RIGHT, "files": ["big"]})])
+    episode = played([*bad, many, big, large, SUBMIT], TOOLS)
+    told = observations(episode)
+    assert told[0].startswith("error: not submitted: none.py: No such file")
+    assert "is outside the working directory" in told[1]
+    assert "at most 16 files" in told[2]
+    assert "larger than 262144 bytes" in told[4]
+    assert episode.end == "submitted"
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (("execute_code", "{broken"), "error: the arguments of execute_code are no JSON"),
+        (("execute_code", "[1]"), "error: the arguments of execute_code are no JSON object"),
+        (("execute_code", {}), "error: execute_code needs the argument `code`"),
+        (("execute_code", {"code": 1}), "error: execute_code takes a text as `code`"),
+        (("execute_code", {"code": "", "x": 1}), "error: execute_code has no argument `x`"),
+        (("submit_solution", {"code": RIGHT, "files": "a"}), "error: submit_solution takes a list of texts as `files`"),
+        (("submit_solution", {"code": " "}), "error: the code is empty"),
+        (("rm", {}), "error: there is no tool 'rm'; the tools are execute_code, submit_solution, bash"),
+        (("", {}), "error: the call names no tool"),
+        (("execute_code", '"{\\"code\\": \\"print(7)\\"}"'), "7"),
+        (("execute_code", {"code": "while True: pass"}), "error: timeout"),
+        (("read_file", {"path": "none.txt"}), "none.txt: No such file or directory"),
+        (("execute_code", {"code": "'\\ud800'; print('\\0')"}), "\x00"),
+    ],
+)
+def test_whatever_is_wrong_with_a_call_is_an_observation(played: Play, call: tuple[str, object], told: str) -> None:
+    episode = played([Says("", [call], ids=[""]), SUBMIT], TOOLS)
+    assert observations(episode)[0].startswith(told)
+    assert (episode.end, episode.loss) == ("submitted", "")
+    calls = [call.id for message in episode.messages for call in message.tool_calls]
+    assert calls[0]
+    assert len(set(calls)) == 2
+
+
+def test_long_output_keeps_its_end(played: Play) -> None:
+    code = "print('a' * 10_000)\nraise ValueError('the reason')"
+    told = observations(played([Says("", [("execute_code", {"code": code})]), SUBMIT], TOOLS))[0]
+    assert len(told) < OBSERVATION_CHARACTERS + 100
+    assert told.startswith("… ")
+    assert told.endswith("ValueError: the reason\nerror: exit code 1")
+
+
+def test_an_episode_has_so_many_calls_and_every_call_has_an_answer(played: Play, ledger: Tags) -> None:
+    busy = Says("", [("execute_code", {"code": "print(1)"})] * 3)
+    episode = played([busy], EpisodeOptions(EpisodeKind.TOOLS, max_tool_calls=4))
+    assert (episode.end, episode.tool_calls) == ("no tool calls left", 4)
+    assert observations(episode) == ["1"] * 4 + ["error: no tool calls are left"] * 2
+    assert episode.result is not None
+    assert (episode.result.status, episode.result.reward) == (Status.NO_CODE, 0.0)
+    assert ledger.count() == (1, 0)
+
+
+def test_only_the_first_submission_of_a_message_counts(played: Play) -> None:
+    both = Says("", [("submit_solution", {"code": RIGHT}), ("submit_solution", {"code": "x = 1"})])
+    episode = played([both], TOOLS)
+    assert observations(episode) == ["Submitted.", "error: a solution was submitted before"]
+    assert episode.result is not None
+    assert episode.result.reward == 1.0
+
+
+def test_a_model_that_calls_no_tool_is_told_so_a_few_times(played: Play) -> None:
+    episode = played([Says(None)], TOOLS)
+    assert [message.role for message in episode.messages[2:]] == ["assistant", "user"] * 2 + ["assistant"]
+    assert episode.end == "no tool calls"
+    assert episode.result is not None
+    assert episode.result.reward == 0.0
+
+
+def answer(code: str) -> Says:
+    return Says(f"Here:\n```python\n{code}\n```")
+
+
+def test_errors_are_fed_back_and_files_stay_between_attempts(played: Play, ledger: Tags) -> None:
+    script = [
+        answer("open('left.txt', 'w').write('1')\ndef f(x): return x / 0"),
+        Says("I have no idea."),
+        answer("n = int(open('left.txt').read())\ndef f(x):\n    return x + 1"),
+    ]
+    episode = played(script, ATTEMPTS)
+    fed_back = [message.content for message in episode.messages if message.role == "user"][1:]
+    assert fed_back[0].startswith("Tests failed. Error output:\nTraceback")
+    assert "ZeroDivisionError" in fed_back[0]
+    assert "f(41)" not in "".join(fed_back)
+    assert fed_back[1] == NO_CODE
+    # It passed where its own file lay, and is judged where it does not.
+    assert (episode.end, episode.attempts) == ("no attempts left", 3)
+    assert episode.result is not None
+    assert episode.result.reward == 0.0
+    assert ledger.count() == (1, 1)
+
+
+def test_hidden_tests_are_judged_and_never_named(played: Play) -> None:
+    episode = played([answer("def f(x): return 2"), answer(RIGHT)], ATTEMPTS)
+    assert (episode.end, episode.attempts) == ("passed", 2)
+    assert episode.messages[3].content == OTHERS_FAIL
+    assert episode.result is not None
+    assert (episode.result.reward, episode.result.sandboxes, episode.result.reruns) == (1.0, 2, 1)
+
+
+def test_an_attempt_that_takes_too_long_has_a_message_of_its_own(played: Play) -> None:
+    episode = played([answer("while True: pass"), answer(RIGHT)], ATTEMPTS)
+    assert "took too long" in episode.messages[3].content
+    assert episode.end == "passed"
+
+
+def test_an_attempt_at_a_program_is_tried_with_the_example_it_is_shown(played: Play) -> None:
+    doubling = Problem("double", "Print twice the number.", cases=(Case("2\n", "4\n"), Case("5\n", "10\n")))
+    episode = played([answer("print(input())"), answer("print(2 * int(input()))")], ATTEMPTS, doubling)
+    assert episode.messages[3].content.endswith("your code printed:\n2")
+    assert episode.end == "passed"
+
+
+def test_an_endpoint_that_fails_loses_the_episode_and_gives_it_no_reward(played: Play, ledger: Tags) -> None:
+    episode = played([answer("def f(x): return 2"), Fault(500)], ATTEMPTS)
+    assert episode.end == "lost"
+    assert "gives no answer after 2 tries: HTTP 500" in episode.loss
+    assert ledger.count() == (1, 1)
+
+
+def test_a_sandbox_that_is_lost_loses_the_episode(played: Play) -> None:
+    with Assassin() as assassin:
+        episode = played([Says("", [("execute_code", {"code": assassin.code})]), SUBMIT], TOOLS)
+    assert (episode.end, episode.result) == ("lost", None)
+    assert episode.loss.startswith("the sandbox was lost")
+
+
+def test_a_conversation_that_became_too_long_is_the_models_doing(played: Play) -> None:
+    full = Fault(400, body={"error": {"message": "This model's maximum context length is 8192 tokens."}})
+    episode = played([answer("def f(x): return 2"), full], ATTEMPTS)
+    assert (episode.end, episode.loss) == ("the conversation became too long", "")
+    assert episode.result is not None
+    assert episode.result.reward == 0.0
+
+
+def test_a_refused_key_ends_all_episodes(played: Play) -> None:
+    with pytest.raises(AuthenticationError):
+        played([Fault(401)], ATTEMPTS)

@@ -1,0 +1,166 @@
+"""Whole runs of episodes, many at once, against a server that fails now and then."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from sandrl.problems import load_problems
+from sandrl.rollouts import wire
+from sandrl.rollouts.episodes import EpisodeOptions
+from sandrl.rollouts.kinds import EpisodeKind
+from sandrl.rollouts.request import RolloutRequest, RolloutRun
+from sandrl.rollouts.run import run_rollouts
+from sandrl.runs import Outcome, RunReader, SandboxEvent, disagreements
+from sandrl.sandboxes import Interrupt
+from sandrl.settings import RuntimeKind, load_settings
+from tests.support.scripted_model import MODEL, Answer, Fault, Question, Says, ScriptedModel
+
+PROBLEMS = load_problems("bundled").problems
+ATTEMPTS = EpisodeOptions(EpisodeKind.ATTEMPTS)
+TOOLS = EpisodeOptions(EpisodeKind.TOOLS)
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "_FIRST_PAUSE_SECONDS", 0.01)
+
+
+def reference(question: Question) -> str:
+    asked = question.messages[1]["content"]
+    found = next(problem for problem in PROBLEMS.values() if asked.startswith(problem.prompt.strip("\n")))
+    assert found.reference is not None
+    return found.reference
+
+
+def solve(question: Question) -> Answer:
+    """Looks around first; answers wrongly at every third problem."""
+    wrong = sum(question.messages[1]["content"].encode()) % 3 == 0
+    code = "def nothing(): pass" if wrong else reference(question)
+    if "tools" not in question.body:
+        return Says(f"```python\n{code}\n```")
+    call = ("submit_solution", {"code": code}) if question.turn else ("execute_code", {"code": "print(1)"})
+    return Says("", [call])
+
+
+FAULTS = (
+    Fault(429, {"Retry-After": "0.05"}),
+    Fault(500),
+    Fault(cut=True),
+    Fault(raw=b"no json"),
+    Fault(pause_seconds=6.0),
+)
+
+
+def unreliable(question: Question) -> Answer:
+    """Every tenth answer is a fault, of each kind in turn; some questions are never answered."""
+    if question.number % 10 == 9:
+        return FAULTS[question.number // 10 % len(FAULTS)]
+    return solve(question)
+
+
+def run(server: ScriptedModel, runs_dir: Path, interrupt: Interrupt | None = None, **options: object) -> RolloutRun:
+    request = RolloutRequest(
+        model=MODEL,
+        base_url=server.base_url,
+        problems="bundled",
+        runtime=RuntimeKind.LOCAL,
+        runs_dir=runs_dir,
+        **options,  # type: ignore[arg-type]
+    )
+    return run_rollouts(request, load_settings(), interrupt=interrupt)
+
+
+def check_that_all_is_accounted_for(finished: RolloutRun, episodes: int) -> Counter[str]:
+    reader = RunReader(finished.run_dir)
+    rows = reader.trajectories().rows
+    assert len(rows) == len({row.id for row in rows}) == episodes
+    for row in rows:
+        assert (row.reward is None) == row.dropped, row.detail
+        assert not row.dropped or row.detail
+        assert row.dropped or row.messages[-1].role in ("assistant", "tool")
+    events = Counter(row.event for row in reader.sandboxes().rows)
+    assert events[SandboxEvent.INTENT] == events[SandboxEvent.STOPPED]
+    assert finished.cleanup_error is None
+    assert disagreements(reader, is_complete=True) == ()
+    return Counter("dropped" if row.dropped else row.status for row in rows)
+
+
+@pytest.mark.parametrize("options", [TOOLS, ATTEMPTS], ids=["tools", "attempts"])
+def test_a_server_with_faults_costs_episodes_only_where_it_never_answers(
+    options: EpisodeOptions, tmp_path: Path
+) -> None:
+    with ScriptedModel(unreliable) as server:
+        finished = run(
+            server,
+            tmp_path,
+            episode=options,
+            num_steps=2,
+            batch_size=10,
+            request_retries=0,
+            request_timeout_seconds=2.0,
+        )
+    found = check_that_all_is_accounted_for(finished, 20)
+    assert found["dropped"] == finished.total.dropped >= 2
+    assert found["passed"] == finished.total.passed > 0
+    assert finished.total.passed < len(finished.total.rewards) == 20 - found["dropped"]
+
+
+@pytest.mark.slow
+def test_two_hundred_episodes_at_once_with_a_tenth_of_faults_are_all_accounted_for(tmp_path: Path) -> None:
+    with ScriptedModel(unreliable) as server:
+        finished = run(
+            server,
+            tmp_path,
+            episode=TOOLS,
+            num_steps=1,
+            batch_size=200,
+            concurrency=200,
+            request_retries=1,
+            request_timeout_seconds=5.0,
+        )
+        asked = len(server.questions)
+    found = check_that_all_is_accounted_for(finished, 200)
+    assert asked >= 400
+    assert found["passed"] > 100
+
+
+def test_what_training_will_need_is_in_the_run(tmp_path: Path) -> None:
+    with ScriptedModel(solve) as server:
+        finished = run(server, tmp_path, episode=TOOLS, num_steps=1, batch_size=1, trajectories_per_problem=2)
+    reader = RunReader(finished.run_dir)
+    first, second = reader.trajectories().rows
+    assert (first.task_id, first.step) == (second.task_id, second.step)
+    assert [message.role for message in first.messages][:3] == ["system", "user", "assistant"]
+    sampled = [message for message in first.messages if message.role == "assistant"]
+    assert all(message.tokens and len(message.tokens) == len(message.logprobs) for message in sampled)
+    assert first.messages[3].tool_call_id == first.messages[2].tool_calls[0].id != ""
+    assert first.tokens["completion"] == 2
+    assert {"policy", "sandbox", "judge", "episode"} <= first.timing.keys()
+    assert first.episode["end"] == "submitted"
+    options = reader.config.options
+    assert [tool["name"] for tool in options["tools"]] == ["execute_code", "submit_solution"]
+    assert (options["learning_rate"], options["project"]) == (2e-5, "aviato-rl-demo")
+
+
+def test_the_first_wish_to_stop_finishes_the_batch_and_the_second_ends_it(tmp_path: Path) -> None:
+    for wishes in (1, 2):
+        interrupt = Interrupt()
+
+        def stop(question: Question, wishes: int = wishes, interrupt: Interrupt = interrupt) -> Answer:
+            while interrupt.level < wishes:
+                interrupt.request(2)
+            return solve(question) if wishes == 1 else Fault(pause_seconds=5.0)
+
+        with ScriptedModel(stop) as server:
+            finished = run(server, tmp_path, interrupt, num_steps=3, batch_size=4)
+        assert finished.signal_number == 2
+        assert len(finished.steps) == 1
+        assert len(finished.steps[0].rewards) == (4 if wishes == 1 else 0)
+        assert finished.unfinished == (0 if wishes == 1 else 4)
+        reader = RunReader(finished.run_dir)
+        assert reader.config.jobs[0].outcome is Outcome.INTERRUPTED
+        events = Counter(row.event for row in reader.sandboxes().rows)
+        assert events[SandboxEvent.INTENT] == events[SandboxEvent.STOPPED]
