@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV   ?= .venv
 # Each trainer has an environment of its own: their pins contradict one another.
 VENV_GRPO ?= .venv-grpo
+VENV_UNSLOTH ?= .venv-unsloth
 BIN    := $(VENV)/bin
 SETUP   = $(PYTHON) tools/setup_venv.py
 # Extra words for the program at hand: make test ARGS='-k judge'.
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check static format lint types imports generated generate venv venv-base venv-grpo test-grpo lock pictures bench clean
+.PHONY: help demo test check static format lint types imports generated generate venv venv-base venv-grpo test-grpo venv-unsloth test-unsloth lock pictures bench clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -31,6 +32,12 @@ venv-grpo: ## Set up .venv-grpo: development, and what `sandrl grpo` trains with
 
 test-grpo: venv-grpo ## Run the tests that train
 	@OMP_NUM_THREADS=1 $(VENV_GRPO)/bin/python -m pytest tests/trainers $(ARGS)
+
+venv-unsloth: ## Set up .venv-unsloth: development, and what `sandrl unsloth` trains with, for the processor alone
+	@$(SETUP) --lock unsloth $(VENV_UNSLOTH)
+
+test-unsloth: venv-unsloth ## Train the tiny policy for a few steps with Unsloth
+	@OMP_NUM_THREADS=1 $(VENV_UNSLOTH)/bin/python -m pytest tests/unsloth $(ARGS)
 
 check: static test ## Run everything that CI runs
 
@@ -70,6 +77,9 @@ lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versi
 	@$(COMPILE) $(ARGS) --extra dev -c requirements/base.txt -o requirements/dev.txt
 	@sed -n '/^torch/p' requirements/grpo.torch.txt | $(COMPILE) $(ARGS) --extra dev --extra grpo -c requirements/dev.txt -c - \
 		--excludes requirements/grpo.excludes.txt --no-emit-package torch -o requirements/grpo.txt
+	@sed -n '/^torch/p' requirements/grpo.torch.txt | $(COMPILE) $(ARGS) --extra dev --extra unsloth -c requirements/dev.txt -c - \
+		--excludes requirements/grpo.excludes.txt --excludes requirements/unsloth.excludes.txt \
+		--overrides requirements/unsloth.overrides.txt --no-emit-package torch -o requirements/unsloth.txt
 
 clean: ## Remove .venv and caches
-	rm -rf $(VENV) $(VENV_GRPO) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VENV_GRPO) $(VENV_UNSLOTH) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -18,9 +18,14 @@ import tempfile
 MINIMUM = (3, 11)
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Each lock with those it contains.
-LOCKS = {"base": ["base"], "dev": ["base", "dev"], "grpo": ["base", "dev", "grpo"]}
+LOCKS = {
+    "base": ["base"],
+    "dev": ["base", "dev"],
+    "grpo": ["base", "dev", "grpo"],
+    "unsloth": ["base", "dev", "unsloth"],
+}
 # Locks without torch, and where its build for the processor alone comes from.
-TORCH = {"grpo": "requirements/grpo.torch.txt"}
+TORCH = {"grpo": "requirements/grpo.torch.txt", "unsloth": "requirements/grpo.torch.txt"}
 
 
 class SetupError(Exception):

@@ -1,4 +1,8 @@
-"""`sandrl grpo`: train a policy with TRL's GRPO on sandbox rewards."""
+"""`sandrl grpo` and `sandrl unsloth`: train a policy with TRL's GRPO on sandbox rewards.
+
+The design decision: they are one function under two names, so that no option can be in one of them only; its name says
+which engine trains.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,9 @@ _WHAT = "What to train"
 _HOW = "How to train"
 _GENERATION = "Generation"
 _OUTPUT = "Output"
+
+
+UNSLOTH_HELP = "Train as `sandrl grpo` does, but a policy that Unsloth has loaded: on a GPU in 4 bits, with adapters."
 
 
 class Rollout(StrEnum):
@@ -41,12 +48,13 @@ class Vllm(StrEnum):
 
 
 def grpo(
+    context: typer.Context,
     model: Annotated[
         str | None,
         typer.Option(
             metavar="MODEL",
             help="`tiny`, a model of the hub, or a directory. Default: `tiny` without a GPU, else"
-            " Qwen/Qwen2.5-0.5B-Instruct.",
+            " Qwen/Qwen2.5-0.5B-Instruct (`unsloth`: in 4 bits).",
             rich_help_panel=_WHAT,
         ),
     ] = None,
@@ -112,7 +120,10 @@ def grpo(
         str | None, typer.Option(metavar="NAME", help="TRL's name of the loss. Default: dapo.", rich_help_panel=_HOW)
     ] = None,
     lora: Annotated[
-        bool | None, typer.Option("--lora/--no-lora", help="Train low-rank adapters.", rich_help_panel=_HOW)
+        bool | None,
+        typer.Option(
+            "--lora/--no-lora", help="Train low-rank adapters; `unsloth` does by default.", rich_help_panel=_HOW
+        ),
     ] = None,
     lora_rank: Annotated[
         int | None, typer.Option(metavar="N", help="Their rank. Default: 16.", rich_help_panel=_HOW)
@@ -243,10 +254,11 @@ def grpo(
     """Train a policy with TRL's GRPO on rewards from sandboxes; with no options, a tiny one, on any machine."""
     from sandrl.cli import signals, training
     from sandrl.settings import load_settings
-    from sandrl.trainers import libraries
+    from sandrl.trainers.engines import TRL
     from sandrl.trainers.interrupts import TrainingInterrupt
     from sandrl.trainers.passthrough import parse_assignments
     from sandrl.trainers.plan import make_plan
+    from sandrl.trainers.unsloth import UNSLOTH
 
     given: dict[str, Any] = {
         "model": model,
@@ -290,13 +302,15 @@ def grpo(
         "project": project,
         "report_to": report_to,
     }
-    libraries.check_installed()
+    engine = UNSLOTH if context.command.name == UNSLOTH.command else TRL
+    engine.check_installed()
     settings = load_settings()
     interrupt = TrainingInterrupt(is_one_of_many=settings.world_size > 1)
     with signals.passed_to(interrupt):
         request = make_plan(
             {key: value for key, value in given.items() if value is not None},
             settings,
+            engine=engine,
             file=config,
             runs_dir=runs_dir,
             run_name=run_name,

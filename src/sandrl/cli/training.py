@@ -98,6 +98,10 @@ def training_remark(event: events.Event) -> str | None:
 class TrainingLines(Remarks):
     """One line for each step and each call for rewards."""
 
+    def __init__(self) -> None:
+        # The libraries that train print, too; while they do, `sys.stdout` is another.
+        self._output = sys.stdout
+
     def __call__(self, event: events.Event) -> None:
         """Shows the event."""
         match event:
@@ -112,10 +116,9 @@ class TrainingLines(Remarks):
                 else:
                     typer.echo(visible(text), err=True)
 
-    @staticmethod
-    def _say(line: str) -> None:
-        typer.echo(visible(line))
-        sys.stdout.flush()
+    def _say(self, line: str) -> None:
+        typer.echo(visible(line), file=self._output)
+        self._output.flush()
 
 
 class TrainingTable(Remarks):
@@ -212,7 +215,7 @@ def choose(*, is_first: bool) -> Progress:
     if sys.stdout.isatty():
         from rich.console import Console
 
-        console = Console(highlight=False)
+        console = Console(file=sys.stdout, highlight=False)
         if not console.is_dumb_terminal:
             return TrainingTable(console)
     return TrainingLines()
@@ -247,6 +250,8 @@ def print_summary(run: GrpoRun) -> None:
     if before is not None or after is not None:
         shown = [_NONE if rate is None else f"{rate:.2f}" for rate in (before, after)]
         typer.echo(f"{where} ({run.eval_problems} problems): {shown[0]} before, {shown[1]} after")
+    if run.optimizations:
+        typer.echo("\n".join(["Optimizations:", *(f"  {visible(each)}" for each in run.optimizations)]))
     if run.checkpoint is not None:
         typer.echo(visible(f"Checkpoint: {run.checkpoint.path}"))
     typer.echo(f"Run: {run.run_dir}", err=True)

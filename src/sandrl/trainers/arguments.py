@@ -71,13 +71,5 @@ def trl_arguments(config: GrpoConfig, *, world_size: int) -> Any:
         arguments |= {"use_vllm": True, "vllm_mode": config.use_vllm, "vllm_server_base_url": config.vllm_server_url}
     try:
         return grpo_config(**{**arguments, **fields})
-    except (ValueError, TypeError, ImportError) as error:
+    except (ValueError, TypeError, ArithmeticError, ImportError) as error:
         raise UsageError(f"TRL refuses this configuration: {libraries.first_line(error)}") from error
-
-
-def lora_config(config: GrpoConfig) -> Any:
-    """The adapters to train: low rank, in all seven projections of each layer (arXiv:2106.09685)."""
-    modules = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-    return libraries.load("peft").LoraConfig(
-        r=config.lora_rank, lora_alpha=2 * config.lora_rank, target_modules=modules, task_type="CAUSAL_LM"
-    )

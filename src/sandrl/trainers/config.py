@@ -174,7 +174,11 @@ REAL_DEFAULTS: Mapping[str, Option] = {
 
 
 def resolve(
-    command_line: Mapping[str, Option], file: Mapping[str, Option] | None = None, *, default_model: str = TINY
+    command_line: Mapping[str, Option],
+    file: Mapping[str, Option] | None = None,
+    *,
+    default_model: str = TINY,
+    further: Mapping[str, Option] | None = None,
 ) -> GrpoConfig:
     """Puts the layers of a configuration together.
 
@@ -182,13 +186,14 @@ def resolve(
         command_line: What was given there; it beats the file.
         file: What the file of `--config` says; it beats the defaults.
         default_model: The model where neither names one.
+        further: Defaults that beat those for the kind of model.
 
     Raises:
         UsageError: If a key is unknown or a value is impossible.
     """
     given: dict[str, Option] = {**(file or {}), **command_line}
     model = given.get("model", default_model)
-    defaults = TINY_DEFAULTS if model == TINY else REAL_DEFAULTS
+    defaults = {**(TINY_DEFAULTS if model == TINY else REAL_DEFAULTS), **(further or {})}
     merged: dict[str, Option] = {"model": model, **defaults, **given}
     if model == TINY and merged.get("rollout") == "tools" and "max_completion_length" not in given:
         merged["max_completion_length"] = TINY_EPISODE_TOKENS
@@ -201,7 +206,7 @@ def resolve(
     try:
         return GrpoConfig.model_validate(merged)
     except ValidationError as error:
-        raise UsageError(_first_problem(error), hint="sandrl grpo --print-config shows every key") from error
+        raise UsageError(_first_problem(error), hint="--print-config shows every key") from error
 
 
 def read_config_file(path: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sandrl.events import Emit
 from sandrl.settings import Settings
 from sandrl.trainers.config import GrpoConfig
+from sandrl.trainers.engines import TRL, Engine
 from sandrl.trainers.interrupts import TrainingInterrupt
 from sandrl.trainers.processes import Processes
 from sandrl.trainers.sets import ProblemSets
@@ -23,6 +24,7 @@ class Context:
         processes: Those that train together.
         interrupt: The user's wish to stop.
         emit: Told what happens.
+        engine: What trains.
     """
 
     config: GrpoConfig
@@ -31,3 +33,4 @@ class Context:
     processes: Processes
     interrupt: TrainingInterrupt
     emit: Emit
+    engine: Engine = TRL

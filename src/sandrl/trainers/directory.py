@@ -12,11 +12,9 @@ from sandrl import __version__
 from sandrl.errors import InputError, InterruptedRunError, SandrlError, UsageError
 from sandrl.runs import Outcome, RunReader, RunWriter
 from sandrl.sandboxes import Connection, new_job_id
-from sandrl.trainers import libraries
 from sandrl.trainers.config import GrpoConfig
 from sandrl.trainers.context import Context
 
-COMMAND = "grpo"
 CHECKPOINTS = "checkpoints"
 PROBLEMS_DIGEST = "problems_digest"
 
@@ -43,7 +41,7 @@ def run_directory(
         if processes.is_first:
             writer = RunWriter.create(
                 runs_dir if resume is None else resume.parent,
-                command=COMMAND,
+                command=context.engine.command,
                 job_id=new_job_id(),
                 state_dir=context.settings.state_dir,
                 name=name if resume is None else resume.name,
@@ -59,7 +57,7 @@ def run_directory(
                     "sandrl": __version__,
                     "cwsandbox": version("cwsandbox"),
                     "python": platform.python_version(),
-                    **libraries.versions(),
+                    **context.engine.versions(),
                 },
                 secrets=secrets,
             )
@@ -82,15 +80,19 @@ def checkpoint_directory(config: GrpoConfig, run: Path) -> Path:
     return run / CHECKPOINTS if config.output_dir is None else Path(config.output_dir).absolute()
 
 
-def saved_config(run: Path) -> GrpoConfig:
+def saved_config(run: Path, command: str) -> GrpoConfig:
     """The configuration that a run was begun with.
 
+    Args:
+        run: Its directory.
+        command: The command that is to go on with it.
+
     Raises:
-        InputError: If it is no run of GRPO.
+        InputError: If it is a run of another command.
     """
     config = RunReader(run).config
-    if config.command != COMMAND:
-        raise InputError(f"is a run of `sandrl {config.command}`, which cannot be resumed", path=run)
+    if config.command != command:
+        raise InputError(f"is a run of `sandrl {config.command}`, which `sandrl {command}` cannot go on with", path=run)
     fields = {name: value for name, value in config.options.items() if name in GrpoConfig.model_fields}
     try:
         return GrpoConfig.model_validate(fields)

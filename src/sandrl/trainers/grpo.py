@@ -1,4 +1,4 @@
-"""One `sandrl grpo` from its configuration to its last evaluation, by TRL's own trainer.
+"""One run of GRPO from its configuration to its last evaluation, by TRL's own trainer.
 
 The design decision: nothing of GRPO is written here. TRL's `GRPOTrainer` trains; this module gives it a policy, prompts
 and a reward function, and looks after what a trainer does not: sandboxes, a run directory, interruption and resumption.
@@ -8,6 +8,7 @@ What can be wrong with the configuration is found out before a policy, a sandbox
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,21 +26,21 @@ from sandrl.runs.wandb import reported, wandb_tags
 from sandrl.sandboxes import Connection, Job, connect, current_owner
 from sandrl.settings import ReportTo, Settings
 from sandrl.trainers import libraries
-from sandrl.trainers.arguments import lora_config, trl_arguments
+from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.callbacks import training_callback
 from sandrl.trainers.checkpoints import Checkpoint, last_checkpoint
 from sandrl.trainers.config import GrpoConfig
 from sandrl.trainers.context import Context
-from sandrl.trainers.directory import COMMAND, check_unchanged, checkpoint_directory, run_directory
+from sandrl.trainers.directory import check_unchanged, checkpoint_directory, run_directory
+from sandrl.trainers.engines import TRL, Engine
 from sandrl.trainers.interrupts import TrainingInterrupt
+from sandrl.trainers.printed import FILE, PrintedFile
 from sandrl.trainers.processes import Processes
 from sandrl.trainers.recording import Recorder
 from sandrl.trainers.rewarding import EVALUATION_COLUMN, TrainingReward
 from sandrl.trainers.sets import load_sets
 from sandrl.trainers.tally import Tally
 from sandrl.trainers.tiny import tiny_policy
-
-WORKFLOW_TAG = "trl-grpo"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +49,14 @@ class GrpoRequest:
 
     Attributes:
         config: How to train.
+        engine: What trains.
         runs_dir: Where the run directory is made; what the settings say unless given.
         run_name: Its name.
         resume: The directory of the run to go on with; `config` is the one it was begun with.
     """
 
     config: GrpoConfig
+    engine: Engine = TRL
     runs_dir: Path | None = None
     run_name: str | None = None
     resume: Path | None = None
@@ -64,6 +67,7 @@ class GrpoRun:
     """A training run that has ended, by itself or because the user wanted it to.
 
     Attributes:
+        command: The command that goes on with it.
         run_dir: Where it is written down.
         steps: How many steps the policy has had.
         of: How many it was to have.
@@ -71,11 +75,13 @@ class GrpoRun:
         evaluations: pass@1 by the number of steps the policy had.
         eval_problems: On how many problems that was measured.
         is_held_out: Whether these were not trained on.
+        optimizations: What the engine had changed about the trainer and its model.
         is_first: Whether this process speaks for all that trained together.
         signal_number: The signal that asked to stop; 0 if none did.
         cleanup_error: Set if sandboxes were left behind.
     """
 
+    command: str
     run_dir: Path
     steps: int
     of: int
@@ -83,6 +89,7 @@ class GrpoRun:
     evaluations: Mapping[int, float | None]
     eval_problems: int
     is_held_out: bool
+    optimizations: tuple[str, ...] = ()
     is_first: bool = True
     signal_number: int = 0
     cleanup_error: CleanupError | None = None
@@ -95,7 +102,7 @@ class GrpoRun:
             CleanupError: If sandboxes were left behind.
         """
         if self.signal_number:
-            raise _interrupted(self.run_dir, self.of, self.checkpoint, self.signal_number)
+            raise _interrupted(self.command, self.run_dir, self.of, self.checkpoint, self.signal_number)
         if self.cleanup_error is not None:
             raise self.cleanup_error
 
@@ -118,15 +125,17 @@ def run_grpo(
         ServiceError: If the runtime, or the disk, does not do its part.
     """
     interrupt = interrupt or TrainingInterrupt()
-    config = request.config
-    libraries.check_installed()
+    config, engine = request.config, request.engine
+    engine.check_installed()
     sets = load_sets(
         config.problems, num_problems=config.num_problems, eval_problems=config.eval_problems, seed=config.seed
     )
+    engine.prepare(settings, emit=emit if settings.rank == 0 else ignore)
     with libraries.kept_quiet():
         arguments = trl_arguments(config, world_size=settings.world_size)
         processes = Processes(arguments.process_index, arguments.world_size)
-        context = Context(config, settings, sets, processes, interrupt, emit if processes.is_first else ignore)
+        told = emit if processes.is_first else ignore
+        context = Context(config, settings, sets, processes, interrupt, told, engine)
         if request.resume is not None:
             check_unchanged(request.resume, context)
         model = _policy(context)
@@ -152,7 +161,12 @@ def run_grpo(
                 emit=context.emit,
             ) as wandb_run,
         ):
-            tags = (WORKFLOW_TAG, f"model:{config.model}", *wandb_tags(processes.from_first(wandb_run)), *config.tags)
+            tags = (
+                engine.workflow_tag,
+                f"model:{config.model}",
+                *wandb_tags(processes.from_first(wandb_run)),
+                *config.tags,
+            )
             return _train(context, arguments, model, connection, writer, tags)
 
 
@@ -181,7 +195,7 @@ def _train(
     job = _job(told, connection, writer, tags)
     reward = _reward(told, job, writer, attempt)
     recorder = Recorder(context, tally, writer, log, checkpoints, begin=begin, attempt=attempt)
-    with job:
+    with job, redirect_stdout(PrintedFile(writer.path / FILE)):
         workshop = Workshop(job, timeout_seconds=config.timeout_seconds, emit=told.emit)
         trainer = _trainer(context, arguments, model, reward, workshop)
         trainer.add_callback(training_callback(recorder, context.interrupt, processes))
@@ -200,7 +214,8 @@ def _train(
             with context.interrupt.tearing():
                 _run_trainer(trainer, context, recorder, begin)
         except InterruptedRunError as error:
-            raise _interrupted(writer.path, config.steps, recorder.checkpoint, error.signal_number) from error
+            command = context.engine.command
+            raise _interrupted(command, writer.path, config.steps, recorder.checkpoint, error.signal_number) from error
         except libraries.load("torch").OutOfMemoryError as error:
             hint = "a smaller --batch-size, or --set gradient_accumulation_steps=N with a larger N"
             raise TrainingError("the GPU's memory is too small for this", hint=hint) from error
@@ -214,6 +229,7 @@ def _train(
     if processes.is_first:
         writer.finish(Outcome.INTERRUPTED if context.interrupt.level else Outcome.FINISHED)
     return GrpoRun(
+        context.engine.command,
         writer.path,
         steps=recorder.steps_done,
         of=config.steps,
@@ -221,6 +237,7 @@ def _train(
         evaluations=recorder.evaluations,
         eval_problems=len(context.sets.evaluation),
         is_held_out=context.sets.is_held_out,
+        optimizations=context.engine.optimizations(trainer),
         is_first=processes.is_first,
         signal_number=context.interrupt.signal_number,
         cleanup_error=job.cleanup_error(),
@@ -240,7 +257,7 @@ def _job(context: Context, connection: Connection, writer: RunWriter, tags: tupl
         connection,
         job_id=writer.job_id,
         tags=tags,
-        command=COMMAND,
+        command=context.engine.command,
         run_dir=writer.path,
         ledger=writer.ledger(OwnerRow.model_validate(current_owner())),
         max_lifetime_seconds=lifetime_seconds(context.sets.all, Limits(timeout_seconds=config.timeout_seconds)),
@@ -275,13 +292,15 @@ def _trainer(context: Context, arguments: Any, model: str, reward: TrainingRewar
     config, sets = context.config, context.sets
     trl, transformers = libraries.load("trl"), libraries.load("transformers")
     try:
+        policy = context.engine.policy(model, config)
         trainer = trl.GRPOTrainer(
-            model=model,
+            model=policy.model,
+            processing_class=policy.tokenizer,
             reward_funcs=reward,
             args=arguments,
             train_dataset=_dataset(sets.train, config, is_evaluation=False),
             eval_dataset=_dataset(sets.evaluation, config, is_evaluation=True) if sets.evaluation else None,
-            peft_config=lora_config(config) if config.lora else None,
+            peft_config=policy.peft_config,
             environment_factory=tools_factory(config.tools, workshop) if config.rollout == "tools" else None,
         )
     except OSError as error:
@@ -325,9 +344,11 @@ def _run_trainer(trainer: Any, context: Context, recorder: Recorder, begin: Chec
         trainer.evaluate()
 
 
-def _interrupted(run_dir: Path, of: int, checkpoint: Checkpoint | None, signal_number: int) -> InterruptedRunError:
+def _interrupted(
+    command: str, run_dir: Path, of: int, checkpoint: Checkpoint | None, signal_number: int
+) -> InterruptedRunError:
     if checkpoint is None:
         message = "interrupted before the first checkpoint"
     else:
         message = f"interrupted; the policy after {checkpoint.step} of {of} steps is saved in {checkpoint.path}"
-    return InterruptedRunError(message, signal_number=signal_number, hint=f"sandrl grpo --resume {run_dir.name}")
+    return InterruptedRunError(message, signal_number=signal_number, hint=f"sandrl {command} --resume {run_dir.name}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from types import ModuleType
@@ -31,15 +31,6 @@ _QUIET = {
 }
 
 
-def check_installed() -> None:
-    """Makes sure that everything is there, without loading any of it.
-
-    Raises:
-        MissingExtraError: If a package is not installed.
-    """
-    extras.check(PACKAGES, extra=EXTRA)
-
-
 def load(module: str) -> ModuleType:
     """Imports one of the libraries, or a part of it.
 
@@ -52,15 +43,12 @@ def load(module: str) -> ModuleType:
 
 
 @contextmanager
-def kept_quiet() -> Iterator[None]:
-    """Keeps the libraries from the terminal for the length of a `with` block."""
+def without_warnings() -> Iterator[None]:
+    """Silences the libraries' loggers and warnings for the length of a `with` block; imports none of them."""
     loggers = [logging.getLogger(name) for name in ("transformers", "trl", "accelerate", "datasets", "torch", "peft")]
     levels = [logger.level for logger in loggers]
-    bars = load("transformers.utils.logging")
-    has_bars = bars.is_progress_bar_enabled()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        bars.disable_progress_bar()
         for logger in loggers:
             logger.setLevel(logging.CRITICAL)
         try:
@@ -68,13 +56,25 @@ def kept_quiet() -> Iterator[None]:
         finally:
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
+
+
+@contextmanager
+def kept_quiet() -> Iterator[None]:
+    """Keeps the libraries from the terminal for the length of a `with` block."""
+    with without_warnings():
+        bars = load("transformers.utils.logging")
+        has_bars = bars.is_progress_bar_enabled()
+        bars.disable_progress_bar()
+        try:
+            yield
+        finally:
             if has_bars:
                 bars.enable_progress_bar()
 
 
-def versions() -> dict[str, str]:
-    """The versions of all of them."""
-    return {package: version(package) for package in PACKAGES}
+def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
+    """The versions of installed packages."""
+    return {package: version(package) for package in packages}
 
 
 def has_gpu() -> bool:

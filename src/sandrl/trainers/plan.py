@@ -18,8 +18,9 @@ from sandrl.settings import Settings
 from sandrl.trainers import libraries
 from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.checkpoints import last_checkpoint
-from sandrl.trainers.config import REAL_MODEL, TINY, GrpoConfig, changed_key, read_config_file, resolve
+from sandrl.trainers.config import TINY, GrpoConfig, changed_key, read_config_file, resolve
 from sandrl.trainers.directory import checkpoint_directory, saved_config
+from sandrl.trainers.engines import TRL, Engine
 from sandrl.trainers.grpo import GrpoRequest
 from sandrl.trainers.passthrough import checked_fields
 from sandrl.trainers.sets import load_sets
@@ -54,6 +55,7 @@ def make_plan(
     given: Mapping[str, JsonValue],
     settings: Settings,
     *,
+    engine: Engine = TRL,
     file: Path | None = None,
     runs_dir: Path | None = None,
     run_name: str | None = None,
@@ -64,6 +66,7 @@ def make_plan(
     Args:
         given: Options of the command line, by the names of `GrpoConfig`.
         settings: What the environment says.
+        engine: What trains.
         file: The file of `--config`.
         runs_dir: Where the run directory is made.
         run_name: Its name.
@@ -74,20 +77,22 @@ def make_plan(
     """
     content = {} if file is None else read_config_file(file)
     if resume is None:
-        default_model = TINY if "model" in {**content, **given} else _default_model()
-        config = _with_typed_fields(resolve(given, content, default_model=default_model))
-        return GrpoRequest(config, runs_dir=runs_dir, run_name=run_name)
+        model = {**content, **given}.get("model") or (engine.model if libraries.has_gpu() else TINY)
+        further = engine.defaults(is_tiny=model == TINY)
+        config = resolve(given, content, default_model=str(model), further=further)
+        return GrpoRequest(_with_typed_fields(config, engine, settings), engine, runs_dir=runs_dir, run_name=run_name)
     if run_name is not None or runs_dir is not None:
         raise UsageError("--resume goes on with a run where it is: leave out --run-name and --runs-dir")
     run = find_run(resume, settings.state_dir, settings.runs_dir)
-    saved = saved_config(run)
-    wanted = _with_typed_fields(resolve(given, {**saved.document(), **content}, default_model=saved.model))
+    saved = saved_config(run, engine.command)
+    wanted = resolve(given, {**saved.document(), **content}, default_model=saved.model)
+    wanted = _with_typed_fields(wanted, engine, settings)
     key = changed_key(saved, wanted)
     if key is not None:
         raise UsageError(
             f"the run {run.name!r} cannot go on: {key} has changed", hint=f"leave it out, or begin a new run: {key}"
         )
-    return GrpoRequest(saved, resume=run)
+    return GrpoRequest(saved, engine, resume=run)
 
 
 def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
@@ -100,6 +105,7 @@ def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
     sets = load_sets(
         config.problems, num_problems=config.num_problems, eval_problems=config.eval_problems, seed=config.seed
     )
+    request.engine.prepare(settings)
     with libraries.kept_quiet():
         arguments = trl_arguments(config, world_size=settings.world_size)
     begin = None if request.resume is None else last_checkpoint(checkpoint_directory(config, request.resume))
@@ -115,13 +121,10 @@ def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
     )
 
 
-def _default_model() -> str:
-    return REAL_MODEL if libraries.has_gpu() else TINY
-
-
-def _with_typed_fields(config: GrpoConfig) -> GrpoConfig:
+def _with_typed_fields(config: GrpoConfig, engine: Engine, settings: Settings) -> GrpoConfig:
     if not config.set:
         return config
+    engine.prepare(settings)
     with libraries.kept_quiet():
         fields = checked_fields(config.set, libraries.load("trl").GRPOConfig)
     return config.model_copy(update={"set": fields})

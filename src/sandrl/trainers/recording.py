@@ -64,6 +64,7 @@ class Recorder:
         self._processes = context.processes
         self._checkpoints = checkpoints
         self._config = context.config
+        self._command = context.engine.command
         self._eval_problems = len(context.sets.evaluation)
         self._attempt = attempt
         self._emit = context.emit
@@ -174,7 +175,7 @@ class Recorder:
         path = self.checkpoint.path
         return TrainingError(
             f"{message}; the last good checkpoint is {path}",
-            hint=f"go on from it with a smaller step: sandrl grpo --model {path} --learning-rate …",
+            hint=f"go on from it with a smaller step: sandrl {self._command} --model {path} --learning-rate …",
         )
 
 

@@ -1,0 +1,172 @@
+"""Unsloth's way of loading a policy: 4 bits and adapters on a GPU, full precision and adapters on a processor.
+
+The design decision: TRL's trainer stays the one that trains. Unsloth changes it, and transformers, and peft, when it is
+imported, so it comes before them; what it has really changed is looked up in the trainer afterwards, because it depends
+on the machine, the model and its release.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from sandrl import extras
+from sandrl.errors import HardwareError, MissingExtraError, UsageError
+from sandrl.events import Emit, Warned, ignore
+from sandrl.settings import Settings
+from sandrl.trainers import libraries
+from sandrl.trainers.config import GrpoConfig, Option
+from sandrl.trainers.engines import LORA_MODULES, Engine, Policy
+
+_CHECKPOINTING = "unsloth"
+_PROMPT_TOKENS = 1536
+
+
+class UnslothEngine(Engine):
+    """TRL on a model that Unsloth has loaded."""
+
+    command: ClassVar[str] = "unsloth"
+    extra: ClassVar[str] = "unsloth"
+    # First, so that it is the one that is missed.
+    packages: ClassVar[tuple[str, ...]] = ("unsloth", "unsloth_zoo", *libraries.PACKAGES)
+    workflow_tag: ClassVar[str] = "unsloth-grpo"
+    model: ClassVar[str] = "unsloth/Qwen2.5-0.5B-Instruct-bnb-4bit"
+
+    def defaults(self, *, is_tiny: bool) -> Mapping[str, Option]:
+        """Adapters, and for real models the learning rate of Unsloth's own GRPO notebooks."""
+        return {"lora": True} if is_tiny else {"lora": True, "learning_rate": 5e-6}
+
+    def prepare(self, settings: Settings, *, emit: Emit = ignore) -> None:
+        """Imports Unsloth.
+
+        Raises:
+            HardwareError: If this release of Unsloth needs a GPU, and there is none.
+            MissingExtraError: If a package that it needs is not installed.
+            UsageError: If it cannot be imported.
+        """
+        # Else it would write its compiled code into the current directory, and fetch a file that counts its users.
+        os.environ.setdefault("UNSLOTH_COMPILE_LOCATION", str(settings.cache_dir / "unsloth"))
+        os.environ.setdefault("UNSLOTH_DISABLE_STATISTICS", "1")
+        on_gpu = libraries.has_gpu()
+        try:
+            with _silence():
+                extras.require("unsloth", extra=self.extra)
+        except MissingExtraError:
+            raise
+        except (ImportError, RuntimeError) as error:
+            if isinstance(error, NotImplementedError) and not on_gpu:
+                hint = "2026.10.9 trains without one: pip install -U unsloth"
+                raise HardwareError("this release of Unsloth needs a GPU, and torch finds none", hint=hint) from error
+            message = f"Unsloth cannot be loaded: {libraries.first_line(error)}"
+            raise UsageError(message, hint=extras.install_command(self.extra)) from error
+        if not on_gpu:
+            emit(Warned("no GPU: training on Unsloth's CPU backend, in full precision instead of 4 bits"))
+
+    def policy(self, model: str, config: GrpoConfig) -> Policy:
+        """Loads the policy by `FastLanguageModel`; all its weights are trained only if adapters are not wanted.
+
+        Raises:
+            UsageError: If Unsloth cannot load it, or not on this machine.
+        """
+        try:
+            return _load(model, config, on_gpu=libraries.has_gpu())
+        except RuntimeError as error:
+            raise UsageError(f"Unsloth cannot load {model}: {libraries.first_line(error)}") from error
+
+    def optimizations(self, trainer: Any) -> tuple[str, ...]:
+        """What Unsloth has changed about a trainer and its model, as found in them."""
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        return tuple(_of_weights(model) + _of_memory(model) + _of_code(model, trainer))
+
+
+UNSLOTH = UnslothEngine()
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Keeps what is said while Unsloth is imported from the terminal; loggers made meanwhile stay quiet."""
+    # Never closed: loggers keep the stream.
+    streams = contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO())
+    with streams[0], streams[1], libraries.without_warnings():
+        yield
+
+
+def _load(model: str, config: GrpoConfig, *, on_gpu: bool) -> Policy:
+    fast = extras.require("unsloth", extra=UNSLOTH.extra).FastLanguageModel
+    loaded, tokenizer = fast.from_pretrained(
+        model_name=model,
+        max_seq_length=_longest(model, config),
+        # Unsloth would choose 16 bits on some processors; on a GPU it knows best.
+        dtype=None if on_gpu else libraries.load("torch").float32,
+        load_in_4bit=on_gpu and config.lora,
+        full_finetuning=not config.lora,
+        fast_inference=config.use_vllm == "colocate",
+        max_lora_rank=config.lora_rank,
+        use_gradient_checkpointing=_CHECKPOINTING,
+    )
+    if config.lora:
+        loaded = fast.get_peft_model(
+            loaded,
+            r=config.lora_rank,
+            target_modules=list(LORA_MODULES),
+            lora_alpha=2 * config.lora_rank,
+            lora_dropout=0.0,
+            bias="none",
+            use_gradient_checkpointing=_CHECKPOINTING,
+            random_state=config.seed,
+        )
+    return Policy(loaded, tokenizer)
+
+
+def _longest(model: str, config: GrpoConfig) -> int:
+    """Tokens of prompt and completion; no more than the model has positions for, or Unsloth would stretch these."""
+    wanted = _PROMPT_TOKENS + config.max_completion_length
+    try:
+        own = libraries.load("transformers").AutoConfig.from_pretrained(model)
+    except (OSError, ValueError):
+        # Adapters have no configuration of their own, and a model that is not there is told when it is loaded.
+        return wanted
+    return min(wanted, getattr(own, "max_position_embeddings", wanted))
+
+
+def _of_weights(model: Any) -> list[str]:
+    parameters = list(model.parameters())
+    trained = sum(each.numel() for each in parameters if each.requires_grad)
+    found = []
+    in_4_bits = sum(type(module).__name__ == "Linear4bit" for module in model.modules())
+    if in_4_bits:
+        found.append(f"{in_4_bits} linear layers in 4 bits")
+    for adapters in getattr(model, "peft_config", {}).values():
+        modules = ", ".join(sorted(adapters.target_modules))
+        found.append(f"LoRA of rank {adapters.r} in {modules}: {trained:,} weights trained")
+    return found
+
+
+def _of_memory(model: Any) -> list[str]:
+    modules = list(model.modules())
+    if any(getattr(module, "_offloaded_gradient_checkpointing", False) for module in modules):
+        return ["gradient checkpointing by Unsloth: activations are offloaded"]
+    if any(getattr(module, "gradient_checkpointing", False) for module in modules):
+        return ["gradient checkpointing: activations are computed again"]
+    return []
+
+
+def _of_code(model: Any, trainer: Any) -> list[str]:
+    """Code of Unsloth's that runs instead of the libraries' own."""
+    found = []
+    replaced = Counter(type(module).__name__ for module in model.modules() if _is_unsloths(module.forward))
+    if replaced:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(replaced.items()))
+        found.append(f"forward passes by Unsloth: {kinds}")
+    if any(_is_unsloths(kind) for kind in type(trainer).__mro__):
+        found.append("training loop compiled by Unsloth")
+    return found
+
+
+def _is_unsloths(thing: Any) -> bool:
+    # What it compiles lies in modules called after it, too: unsloth_compiled_module_qwen2, UnslothGRPOTrainer.
+    return getattr(thing, "__module__", "").lower().startswith("unsloth")

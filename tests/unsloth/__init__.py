@@ -1,0 +1,1 @@
+"""Tests that train with Unsloth, in its own environment."""
