@@ -20,7 +20,10 @@ KEY = "sk-a-key-that-nobody-may-see"
 
 
 def words(server: ScriptedModel, problems: Path, *more: str) -> tuple[str, ...]:
-    return ("art", "rollout", "--base-url", server.base_url, "--model", MODEL, "--problems", str(problems), *more)
+    # The session's own directory of runs is other tests' business.
+    runs = str(problems.parent / "runs")
+    where = ("--base-url", server.base_url, "--model", MODEL, "--problems", str(problems), "--runs-dir", runs)
+    return ("art", "rollout", *where, *more)
 
 
 def test_each_step_has_a_line_and_the_total_the_last(sandrl: Run, problems: Path) -> None:
@@ -29,7 +32,7 @@ def test_each_step_has_a_line_and_the_total_the_last(sandrl: Run, problems: Path
 
     with ScriptedModel(half) as server:
         more = ("--num-steps", "2", "--batch-size", "2", "--max-attempts", "1", "-c", "1", "--run-name", "r")
-        done = sandrl(*words(server, problems, *more, "--runs-dir", "runs"), OPENAI_API_KEY=KEY)
+        done = sandrl(*words(server, problems, *more), OPENAI_API_KEY=KEY)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("Step 0: reward=0.500, success=50.0% (1/2), time=")

@@ -223,7 +223,7 @@ def _figures(reward: float | None, passed: int, scored: int, dropped: int, secon
 
 def _print_total(finished: RolloutRun) -> None:
     total = finished.total
-    steps = f"{len(finished.steps)} of {finished.of} steps" if finished.signal_number else f"{finished.of} steps"
+    steps = f"{finished.finished} of {finished.of} steps" if finished.signal_number else f"{finished.of} steps"
     figures = _figures(total.mean_reward, total.passed, len(total.rewards), total.dropped, total.seconds)
     typer.echo(f"Total of {steps}: {figures}")
 
@@ -234,7 +234,7 @@ def _document(finished: RolloutRun) -> dict[str, Any]:
         "run_dir": str(finished.run_dir),
         "model": finished.model,
         "steps": [{"step": step.step, **_step_document(step)} for step in finished.steps],
-        "total": {"steps": len(finished.steps), **_step_document(finished.total)},
+        "total": {"steps": finished.finished, **_step_document(finished.total)},
     }
 
 

@@ -101,11 +101,13 @@ class Batch:
         self._doubted: dict[tuple[Problem, Review], list[tuple[Attempt, Verdict]]] = {}
         self._results: dict[int, ScoredCompletion] = {}
         self._total = 0
+        self._has_text = False
         self._has_warned = False
 
     def add(self, completion: Completion, problem: Problem) -> int:
         """Queues a completion; returns its number in the batch, from 0."""
         self._waiting.append(Attempt(self._total, completion, problem))
+        self._has_text = self._has_text or completion.text is not None
         self._total += 1
         return self._total - 1
 
@@ -143,7 +145,7 @@ class Batch:
                     with suppress(InfrastructureError, Withdrawn):
                         self._job.collect(launch)
         results = tuple(self._results[index] for index in sorted(self._results))
-        if results and all(result.status is Status.NO_CODE for result in results):
+        if self._has_text and results and all(result.status is Status.NO_CODE for result in results):
             how = self._options.extraction
             hint = "another --extract may find it: auto, answer, exact, fence, or raw for text that is all code"
             self._emit(Warned(f"no code was found in any completion with --extract {how}", hint=hint))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from sandrl.errors import EndpointError, InfrastructureError, RequestRefusedError
-from sandrl.problems import Completion, Problem, chat_prompt, shown_checks
+from sandrl.problems import ANSWER_INSTRUCTION, Completion, Problem, chat_prompt, shown_checks
 from sandrl.rewards.extraction import Extraction, extract_code
 from sandrl.rewards.summary import ScoredCompletion
 from sandrl.rewards.verdict import Status
@@ -107,10 +107,17 @@ def new_episode(number: int, identifier: str, problem: Problem, options: Episode
 
     Not for many threads at once: prompts are made by parsing, which in threads trips over a fault of CPython 3.11.
     """
-    instruction = TOOLS_INSTRUCTION if options.kind is EpisodeKind.TOOLS else ATTEMPTS_INSTRUCTION
-    prompt = chat_prompt(problem, show_tests=options.show_tests, instruction=instruction)
+    prompt = chat_prompt(problem, show_tests=options.show_tests, instruction=_instruction(options))
     messages = [Message(each["role"], each["content"]) for each in prompt]
     return Episode(number, identifier, problem, shown_checks(problem, options.show_tests), messages)
+
+
+def _instruction(options: EpisodeOptions) -> str:
+    if options.kind is EpisodeKind.TOOLS:
+        return TOOLS_INSTRUCTION
+    # A policy that was trained to answer between tags is asked as it was then.
+    is_tagged = options.extraction in (Extraction.ANSWER, Extraction.EXACT)
+    return ANSWER_INSTRUCTION if is_tagged else ATTEMPTS_INSTRUCTION
 
 
 class _Lost(Exception):

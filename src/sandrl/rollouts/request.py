@@ -139,7 +139,7 @@ class RolloutRun:
         job_id: The job.
         run_dir: Where it is written down.
         model: Who played.
-        steps: What came of each step.
+        steps: What came of each step; the last one may have been given up.
         of: How many steps there were to be.
         first_loss: Why the first lost episode was lost; empty if none was.
         unfinished: How many episodes were given up.
@@ -156,6 +156,11 @@ class RolloutRun:
     unfinished: int = 0
     signal_number: int = 0
     cleanup_error: CleanupError | None = None
+
+    @property
+    def finished(self) -> int:
+        """How many steps are over; one whose episodes were given up is not."""
+        return len(self.steps) - bool(self.unfinished)
 
     @property
     def total(self) -> StepResult:
@@ -179,7 +184,7 @@ class RolloutRun:
         if self.signal_number:
             given_up = f", {self.unfinished} episodes given up" if self.unfinished else ""
             raise InterruptedRunError(
-                f"interrupted after {len(self.steps)} of {self.of} steps{given_up}; what is done is saved in"
+                f"interrupted after {self.finished} of {self.of} steps{given_up}; what is done is saved in"
                 f" {self.run_dir}",
                 signal_number=self.signal_number,
                 hint=None if self.cleanup_error is None else self.cleanup_error.hint,

@@ -187,7 +187,8 @@ def with_files(code: str, files: Mapping[str, str]) -> str:
         files: Base64 of their contents, by relative path.
 
     Returns:
-        The code with statements for that after what must come first in a program; as it is where it is no Python.
+        The code with statements for that after what must come first in a program; as it is where it begins as no
+        Python does.
     """
     first = _first_line(code)
     if first is None:

@@ -143,9 +143,11 @@ class Wire:
         except _TryAgain as error:
             if error.is_answer:
                 return None
+            start = (
+                "start the server, for example `vllm serve MODEL`" if self.endpoint.is_local else "check the network"
+            )
             raise EndpointError(
-                f"{self.endpoint.base_url} cannot be reached: {error}",
-                hint="start the server, for example `vllm serve MODEL`, or name another with --base-url",
+                f"{self.endpoint.base_url} cannot be reached: {error}", hint=f"{start}, or name another with --base-url"
             ) from error
 
     def _once(self, path: str, body: Mapping[str, Any] | None, timeout_seconds: float) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def test_the_first_wish_to_stop_finishes_the_batch_and_the_second_ends_it(tmp_pa
         with ScriptedModel(stop) as server:
             finished = run(server, tmp_path, interrupt, num_steps=3, batch_size=4)
         assert finished.signal_number == 2
-        assert len(finished.steps) == 1
+        assert (len(finished.steps), finished.finished) == (1, 2 - wishes)
         assert len(finished.steps[0].rewards) == (4 if wishes == 1 else 0)
         assert finished.unfinished == (0 if wishes == 1 else 4)
         reader = RunReader(finished.run_dir)

@@ -33,3 +33,12 @@ def test_a_request_after_the_waker_was_given_up_is_harmless() -> None:
     interrupt = Interrupt()
     interrupt.waker().cancel()
     assert interrupt.request(2)
+
+
+def test_who_is_woken_before_waiting_looks_around_at_once_and_only_once() -> None:
+    interrupt = Interrupt()
+    interrupt.wake()
+    assert interrupt.is_awake
+    assert interrupt.look_around()
+    assert not interrupt.look_around()
+    assert interrupt.level is Level.NONE
