@@ -44,6 +44,11 @@ from sandrl.sandboxes import Command, Interrupt, Job, Launch, Outcome, Withdrawn
 OBSERVATION_CHARACTERS = 8192
 """The longest observation; what is longer loses its beginning, because errors come last."""
 
+# What a command prints beyond this stays in the sandbox: a few hundred episodes may each print all they like at once.
+_MOST_OUTPUT_BYTES = 512 * 1024
+_CAPPED = f"""d=$(mktemp -d) && "$@" >"$d/out" 2>"$d/err"; c=$?
+tail -c {_MOST_OUTPUT_BYTES} "$d/out"; tail -c {_MOST_OUTPUT_BYTES} "$d/err" >&2; rm -rf "$d"; exit $c"""
+
 _Result = TypeVar("_Result")
 
 
@@ -112,6 +117,7 @@ class SharedWorkshop:
             Stopped: If nothing is run any more.
         """
         done: Future[tuple[Launch, Outcome]] = Future()
+        argv = ("sh", "-c", _CAPPED, "sh", *argv)
         tags = (ROLLOUT_TAG, problem_tag(task_id), *self._tags)
 
         def begin() -> None:
@@ -226,5 +232,6 @@ class SharedWorkshop:
 
 
 def _tail(text: str) -> str:
-    missing = len(text) - OBSERVATION_CHARACTERS
-    return text if missing <= 0 else f"… {missing} characters left out …\n{text[missing:]}"
+    if len(text) <= OBSERVATION_CHARACTERS:
+        return text
+    return f"… the beginning is left out …\n{text[-OBSERVATION_CHARACTERS:]}"

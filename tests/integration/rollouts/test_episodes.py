@@ -179,6 +179,20 @@ def test_long_output_keeps_its_end(played: Play) -> None:
     assert told.endswith("ValueError: the reason\nerror: exit code 1")
 
 
+def test_what_nobody_will_read_stays_in_the_sandbox() -> None:
+    connection = connect(load_settings(), runtime=RuntimeKind.LOCAL)
+    with (
+        Job(connection, job_id=new_job_id(), max_lifetime_seconds=120) as job,
+        SharedWorkshop(job, IsolatedJudge(), ScoreOptions(), VerdictCache()) as workshop,
+    ):
+        bench = workshop.bench("p")
+        outcome = bench.outcome("python", "-", stdin="import sys; print('a' * 9_000_000, 'b'); sys.exit(3)")
+        left = bench.run("sh", "-c", "ls /tmp | wc -l")
+    assert outcome is not None
+    assert (len(outcome.stdout), outcome.stdout[-2:], outcome.exit_code) == (512 * 1024, b"b\n", 3)
+    assert left == "1"
+
+
 def test_an_episode_has_so_many_calls_and_every_call_has_an_answer(played: Play, ledger: Tags) -> None:
     busy = Says("", [("execute_code", {"code": "print(1)"})] * 3)
     episode = played([busy], EpisodeOptions(EpisodeKind.TOOLS, max_tool_calls=4))
