@@ -66,15 +66,23 @@ class Question:
 class ScriptedModel:
     """The server, between the two ends of a `with` block.
 
+    Args:
+        script: What it answers: a function of the question, or answers in order, of which the last stays.
+        models: What models it says it has; None for a server that has no such list.
+        key: What key it asks for; None for none.
+
     Attributes:
         questions: What it was asked, in order.
     """
 
-    def __init__(self, script: Script | Sequence[Answer], *, models: Sequence[str] | None = (MODEL,)) -> None:
+    def __init__(
+        self, script: Script | Sequence[Answer], *, models: Sequence[str] | None = (MODEL,), key: str | None = None
+    ) -> None:
         self.questions: list[Question] = []
         answers = None if callable(script) else list(script)
         self._script: Script = script if callable(script) else lambda question: _nth(answers, question.number)
         self._models = models
+        self._key = key
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _handler(self))
 
@@ -97,6 +105,9 @@ class ScriptedModel:
             question = Question(path, headers, body, len(self.questions))
             self.questions.append(question)
         return self._script(question)
+
+    def admits(self, headers: Mapping[str, str]) -> bool:
+        return self._key is None or headers.get("Authorization") == f"Bearer {self._key}"
 
     def listed(self) -> dict[str, Any] | None:
         models = self._models
@@ -124,11 +135,15 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
             """Says nothing."""
 
         def do_GET(self) -> None:
+            if not self._is_admitted():
+                return
             listed = model.listed() if self.path == "/v1/models" else None
             self._send(404 if listed is None else 200, json.dumps(listed or {"detail": "Not Found"}).encode())
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if not self._is_admitted():
+                return
             answer = model.answer(self.path, self.headers, body)
             if isinstance(answer, Fault):
                 self._fail(answer)
@@ -136,6 +151,12 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
                 self._send(200, json.dumps(responses_document(answer)).encode())
             else:
                 self._send(200, json.dumps(chat_document(answer)).encode())
+
+        def _is_admitted(self) -> bool:
+            if model.admits(self.headers):
+                return True
+            self._send(401, b'{"error": {"message": "no such key", "type": "authentication_error"}}')
+            return False
 
         def _fail(self, fault: Fault) -> None:
             time.sleep(fault.pause_seconds)

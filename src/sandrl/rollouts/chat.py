@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import secrets
 import threading
 import time
@@ -174,7 +175,7 @@ def _chat_message(message: Message) -> dict[str, Any]:
             {
                 "id": call.id,
                 "type": "function",
-                "function": {"name": _sendable(call.name), "arguments": _json_arguments(call.arguments)},
+                "function": {"name": _tool_name(call.name), "arguments": _json_arguments(call.arguments)},
             }
             for call in message.tool_calls
         ]
@@ -190,6 +191,11 @@ def _items(message: Message) -> list[Json]:
         output = _sendable(message.content)
         return [{"type": "function_call_output", "call_id": message.tool_call_id, "output": output}]
     return [{"role": message.role, "content": _sendable(message.content)}]
+
+
+def _tool_name(name: str) -> str:
+    """What a model called as a tool; servers refuse names that no tool can have, and with them the conversation."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unnamed"
 
 
 def _sendable(text: str) -> str:

@@ -139,13 +139,13 @@ def play(episode: Episode, model: Model, place: Place, options: EpisodeOptions) 
 
     Raises:
         AuthenticationError: If an endpoint or service refuses the credentials.
-        UsageError: If there is no such model, or the sandbox service refuses the request itself.
+        UsageError: If there is no such model, or the endpoint or the sandbox service refuses the request itself.
         Stopped: If the episode is not wanted any more.
     """
     turn = _Tools if options.kind is EpisodeKind.TOOLS else _Attempts
     try:
         turn(episode, model, place, options).play()
-    except (_Lost, EndpointError, InfrastructureError, RequestRefusedError) as error:
+    except (_Lost, EndpointError, InfrastructureError) as error:
         episode.end, episode.loss = "lost", str(error)
 
 
@@ -165,8 +165,12 @@ class _Play:
         try:
             reply = self.model.reply(episode.messages, tools)
         except RequestRefusedError as refusal:
-            if any(message.role == "assistant" for message in episode.messages) and _is_too_long(refusal):
+            has_begun = any(message.role == "assistant" for message in episode.messages)
+            if has_begun and _is_too_long(refusal):
                 raise _Full from refusal
+            if has_begun or _is_too_long(refusal):
+                raise EndpointError(refusal.message) from refusal
+            # What is refused from the start is refused to every episode.
             raise
         finally:
             episode.seconds["policy"] += time.monotonic() - began

@@ -55,7 +55,7 @@ def episode_row(episode: Episode, result: ScoredCompletion, *, job_id: str, step
     tokens = {"prompt": episode.prompt_tokens, "completion": episode.completion_tokens}
     return row.model_copy(
         update={
-            "dropped": bool(episode.loss),
+            "dropped": result.status is Status.INFRASTRUCTURE,
             "messages": tuple(message.to_row() for message in episode.messages),
             "tokens": tokens,
             "timing": {**row.timing, **episode.seconds, "episode": seconds},

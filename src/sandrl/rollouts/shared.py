@@ -159,8 +159,14 @@ class SharedWorkshop:
 
     def take_turn(self) -> None:
         """Does what was asked for; on the batch's thread."""
-        for begin, _ in self._asked():
-            begin()
+        for begin, done in self._asked():
+            try:
+                begin()
+            except SandrlError as error:
+                # The end of all; who asked for this is not yet among those who wait.
+                if done is not None:
+                    done.set_exception(error)
+                raise
 
     def land(self, launch: Launch) -> bool:
         """Hands over the outcome of a command; on the batch's thread."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import pytest
 
-from sandrl.errors import AuthenticationError
+from sandrl.errors import AuthenticationError, RequestRefusedError
 from sandrl.problems import Case, Problem
 from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions, Status, VerdictCache
 from sandrl.rollouts import wire
@@ -20,7 +21,7 @@ from sandrl.runs import CANARY_TAG, ROLLOUT_TAG
 from sandrl.sandboxes import Job, connect, new_job_id
 from sandrl.settings import RuntimeKind, load_settings
 from tests.support.assassin import Assassin
-from tests.support.scripted_model import MODEL, Answer, Fault, Says, Script, ScriptedModel
+from tests.support.scripted_model import MODEL, Answer, Fault, Question, Says, Script, ScriptedModel
 
 PROBLEM = Problem("inc", "Write f(x), which adds one.", tests=("assert f(1) == 2", "assert f(41) == 42"))
 RIGHT = "def f(x):\n    return x + 1\n"
@@ -283,6 +284,24 @@ def test_a_conversation_that_became_too_long_is_the_models_doing(played: Play) -
     assert (episode.end, episode.loss) == ("the conversation became too long", "")
     assert episode.result is not None
     assert episode.result.reward == 0.0
+
+
+def test_what_is_refused_from_the_start_ends_all_episodes_and_later_only_the_one(played: Play) -> None:
+    refusal = Fault(400, body={"error": {"message": '"auto" tool choice requires --enable-auto-tool-choice'}})
+    with pytest.raises(RequestRefusedError, match="enable-auto-tool-choice"):
+        played([refusal], TOOLS)
+    episode = played([Says("", [("bad name!", {})]), refusal], TOOLS)
+    assert episode.end == "lost"
+    assert "enable-auto-tool-choice" in episode.loss
+
+
+def test_a_tool_no_server_would_accept_is_named_acceptably_when_sent_back(played: Play) -> None:
+    def strict(question: Question) -> Answer:
+        calls = [call for message in question.messages for call in message.get("tool_calls", ())]
+        assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", call["function"]["name"]) for call in calls)
+        return Says("", [("bad name!", {}), ("", {})]) if not question.turn else SUBMIT
+
+    assert played(strict, TOOLS).end == "submitted"
 
 
 def test_a_refused_key_ends_all_episodes(played: Play) -> None:
