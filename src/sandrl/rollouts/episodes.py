@@ -75,7 +75,8 @@ class Episode:
         problem: What it is about.
         shown: The checks its prompt shows.
         messages: What was said, the results of tools included.
-        result: What became of its solution; None while there is none, and for ever if it was lost.
+        solution: What was judged last; None while nothing was.
+        result: What became of it; None while there is none, and for ever if it was lost.
         end: Why it ended, in a few words.
         loss: Why it was lost to infrastructure; empty if it was not.
         prompt_tokens: How many tokens the model read, over all turns.
@@ -91,6 +92,7 @@ class Episode:
     problem: Problem
     shown: ShownChecks
     messages: list[Message]
+    solution: Completion | None = None
     result: ScoredCompletion | None = None
     end: str = ""
     loss: str = ""
@@ -184,11 +186,11 @@ class _Play:
         """The verdict on a solution. The last one with code is the episode's, and has the runs of those before it."""
         episode = self.episode
         began = time.monotonic()
-        found = self.place.judge(
-            Completion(episode.id, episode.problem.task_id, text=text, code=code), episode.problem, episode.number
-        )
+        solution = Completion(episode.id, episode.problem.task_id, text=text, code=code)
+        found = self.place.judge(solution, episode.problem, episode.number)
         episode.seconds["judge"] += time.monotonic() - began
         if episode.result is None or found.status is not Status.NO_CODE:
+            episode.solution = solution
             episode.result = _together(episode.result, replace(found, index=episode.number))
         return found
 

@@ -49,9 +49,8 @@ def episode_row(episode: Episode, result: ScoredCompletion, *, job_id: str, step
         step: Its step, from 0.
         seconds: How long it took in all.
     """
-    said = [message.content for message in episode.messages if message.role == "assistant"]
-    completion = Completion(episode.id, episode.problem.task_id, text=said[-1] if said else None)
-    row = trajectory_row(result, completion, job_id=job_id, step=step)
+    solution = episode.solution or Completion(episode.id, episode.problem.task_id)
+    row = trajectory_row(result, solution, job_id=job_id, step=step)
     tokens = {"prompt": episode.prompt_tokens, "completion": episode.completion_tokens}
     return row.model_copy(
         update={

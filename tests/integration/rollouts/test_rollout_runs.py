@@ -140,6 +140,8 @@ def test_what_training_will_need_is_in_the_run(tmp_path: Path) -> None:
     assert first.tokens["completion"] == 2
     assert {"policy", "sandbox", "judge", "episode"} <= first.timing.keys()
     assert first.episode["end"] == "submitted"
+    # What was judged is the code, not what was said along with it.
+    assert (first.completion, first.code is None) == (None, False)
     options = reader.config.options
     assert [tool["name"] for tool in options["tools"]] == ["execute_code", "submit_solution"]
     assert (options["learning_rate"], options["project"]) == (2e-5, "aviato-rl-demo")
