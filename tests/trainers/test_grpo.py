@@ -157,7 +157,7 @@ def test_steps_that_cannot_be_scored_are_shown_and_not_fatal(train: Train, tmp_p
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--model", "/no/such/model"), "/no/such/model: cannot be loaded"),
+        (("--model", "/no/such/model"), "there is no model '/no/such/model'"),
         (("--set", "weight_deca=0"), "is it 'weight_decay'?"),
         (("--loss-type", "nonsense"), "loss_type: Input should be 'grpo'"),
         (("--use-vllm", "colocate"), "--use-vllm needs a GPU"),

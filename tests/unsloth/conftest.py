@@ -16,6 +16,9 @@ from sandrl.settings import load_settings
 
 MISSING = [name for name in ("torch", "trl", "unsloth") if not importlib.util.find_spec(name)]
 
+# The first command of a session makes the tiny policy, which on a busy machine takes minutes.
+LONGEST_SECONDS = 500
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -55,7 +58,11 @@ def sandrl(tmp_path: Path) -> Command:
                 if line.startswith(kill_at):
                     process.kill()
                     break
-            stdout, stderr = process.communicate(timeout=170)
+            try:
+                stdout, stderr = process.communicate(timeout=LONGEST_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
         return subprocess.CompletedProcess(argv, process.returncode, stdout, stderr)
 
     return run

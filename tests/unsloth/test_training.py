@@ -6,9 +6,14 @@ import re
 import signal
 from pathlib import Path
 
+import pytest
+
 from sandrl.runs import RunReader, disagreements
 from sandrl.trainers.checkpoints import last_checkpoint
-from tests.unsloth.conftest import Command
+from tests.unsloth.conftest import LONGEST_SECONDS, Command
+
+# A test has up to three commands.
+pytestmark = pytest.mark.timeout(3 * LONGEST_SECONDS)
 
 # Two problems × four completions.
 SMALL = ("--batch-size", "8", "--num-generations", "4", "--runtime", "local")
@@ -74,8 +79,9 @@ def test_without_adapters_all_weights_are_trained(sandrl: Command, tmp_path: Pat
     assert not (checkpoint.path / "adapter_model.safetensors").exists()
 
 
-def test_a_model_that_is_not_there_is_one_line(sandrl: Command) -> None:
-    done = sandrl("unsloth", *SMALL, "--problems", "toy", "--model", "/no/such/model")
-    assert done.returncode == 2
-    assert "/no/such/model" in done.stderr
+def test_where_no_hub_answers_its_model_is_missed_at_once(sandrl: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    done = sandrl("unsloth", *SMALL, "--problems", "toy", "--model", "no-such/model-bnb-4bit")
+    assert done.returncode == 3, done.stderr
+    assert "http://127.0.0.1:9 does not answer, and no-such/model-bnb-4bit is not in" in done.stderr
     assert "Traceback" not in done.stderr

@@ -34,6 +34,7 @@ from sandrl.trainers.context import Context
 from sandrl.trainers.directory import check_unchanged, checkpoint_directory, run_directory
 from sandrl.trainers.engines import TRL, Engine
 from sandrl.trainers.interrupts import TrainingInterrupt
+from sandrl.trainers.models import ModelPlace, find_model
 from sandrl.trainers.printed import FILE, PrintedFile
 from sandrl.trainers.processes import Processes
 from sandrl.trainers.recording import Recorder
@@ -138,7 +139,7 @@ def run_grpo(
         context = Context(config, settings, sets, processes, interrupt, told, engine)
         if request.resume is not None:
             check_unchanged(request.resume, context)
-        model = _policy(context)
+        place = _policy(context)
         connection = connect(
             settings, runtime=config.runtime, image=config.image, packages=config.packages, emit=context.emit
         )
@@ -167,21 +168,27 @@ def run_grpo(
                 *wandb_tags(processes.from_first(wandb_run)),
                 *config.tags,
             )
-            return _train(context, arguments, model, connection, writer, tags)
+            return _train(context, arguments, place, connection, writer, tags)
 
 
-def _policy(context: Context) -> str:
+def _policy(context: Context) -> ModelPlace:
     """Where the policy is loaded from; the tiny one is made first, where it is not there yet."""
     config = context.config
     if not config.is_tiny:
-        return config.model
+        return find_model(config.model)
     # A model this small loses time to more threads, and the sandboxes want the other processors.
     libraries.load("torch").set_num_threads(1)
-    return str(tiny_policy(context.settings.cache_dir, seed=config.seed, emit=context.emit))
+    path = tiny_policy(context.settings.cache_dir, seed=config.seed, emit=context.emit)
+    return ModelPlace(str(path), is_directory=True, is_offline=True)
 
 
 def _train(
-    context: Context, arguments: Any, model: str, connection: Connection, writer: RunWriter, tags: tuple[str, ...]
+    context: Context,
+    arguments: Any,
+    place: ModelPlace,
+    connection: Connection,
+    writer: RunWriter,
+    tags: tuple[str, ...],
 ) -> GrpoRun:
     config, processes = context.config, context.processes
     attempt = len(RunReader(writer.path).config.jobs)
@@ -197,7 +204,7 @@ def _train(
     recorder = Recorder(context, tally, writer, log, checkpoints, begin=begin, attempt=attempt)
     with job, redirect_stdout(PrintedFile(writer.path / FILE)):
         workshop = Workshop(job, timeout_seconds=config.timeout_seconds, emit=told.emit)
-        trainer = _trainer(context, arguments, model, reward, workshop)
+        trainer = _trainer(context, arguments, place, reward, workshop)
         trainer.add_callback(training_callback(recorder, context.interrupt, processes))
         context.emit(
             TrainingStarted(
@@ -211,7 +218,7 @@ def _train(
             )
         )
         try:
-            with context.interrupt.tearing():
+            with context.interrupt.tearing(), place.kept_offline():
                 _run_trainer(trainer, context, recorder, begin)
         except InterruptedRunError as error:
             command = context.engine.command
@@ -287,26 +294,26 @@ def _reward(context: Context, job: Job, writer: RunWriter, attempt: int) -> Trai
     )
 
 
-def _trainer(context: Context, arguments: Any, model: str, reward: TrainingReward, workshop: Workshop) -> Any:
+def _trainer(context: Context, arguments: Any, place: ModelPlace, reward: TrainingReward, workshop: Workshop) -> Any:
     """TRL's trainer, with our data, our reward and, where they are asked for, our tools."""
     config, sets = context.config, context.sets
     trl, transformers = libraries.load("trl"), libraries.load("transformers")
     try:
-        policy = context.engine.policy(model, config)
-        trainer = trl.GRPOTrainer(
-            model=policy.model,
-            processing_class=policy.tokenizer,
-            reward_funcs=reward,
-            args=arguments,
-            train_dataset=_dataset(sets.train, config, is_evaluation=False),
-            eval_dataset=_dataset(sets.evaluation, config, is_evaluation=True) if sets.evaluation else None,
-            peft_config=policy.peft_config,
-            environment_factory=tools_factory(config.tools, workshop) if config.rollout == "tools" else None,
-        )
+        with place.kept_offline():
+            policy = context.engine.policy(place.name, config)
+            trainer = trl.GRPOTrainer(
+                model=policy.model,
+                processing_class=policy.tokenizer,
+                reward_funcs=reward,
+                args=arguments,
+                train_dataset=_dataset(sets.train, config, is_evaluation=False),
+                eval_dataset=_dataset(sets.evaluation, config, is_evaluation=True) if sets.evaluation else None,
+                peft_config=policy.peft_config,
+                environment_factory=tools_factory(config.tools, workshop) if config.rollout == "tools" else None,
+            )
     except OSError as error:
         # What transformers raises for a model that is not where it looks.
-        hint = "use a model id of the hub, or the directory of a model"
-        raise InputError(f"cannot be loaded: {libraries.first_line(error)}", path=model, hint=hint) from error
+        raise place.explain(error) from error
     except (ValueError, ImportError) as error:
         raise UsageError(f"TRL refuses this configuration: {libraries.first_line(error)}") from error
     trainer.remove_callback(transformers.PrinterCallback)

@@ -7,8 +7,11 @@ probe; the client then looks in its cache alone.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from sandrl.errors import InputError, SandrlError, ServiceError
 from sandrl.problems.hub import hub_answers
@@ -32,6 +35,18 @@ class ModelPlace:
     name: str
     is_directory: bool
     is_offline: bool
+
+    @contextmanager
+    def kept_offline(self) -> Iterator[None]:
+        """Where the hub does not answer, keeps libraries that cannot be told so from asking it for minutes."""
+        constants: Any = libraries.load("huggingface_hub.constants")
+        before = constants.HF_HUB_OFFLINE
+        # A directory needs nothing of the hub; whatever else is wanted of it is none of our business.
+        constants.HF_HUB_OFFLINE = before or (self.is_offline and not self.is_directory)
+        try:
+            yield
+        finally:
+            constants.HF_HUB_OFFLINE = before
 
     def explain(self, error: BaseException) -> SandrlError:
         """What it means that the model could not be loaded."""
