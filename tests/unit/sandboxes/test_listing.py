@@ -18,7 +18,6 @@ from sandrl.sandboxes.fleet import PENDING_STATUSES, STATUSES, Fleet, SandboxInf
 from sandrl.sandboxes.listing import Count, Listed, Owners, Selection, count, count_by_tag, list_sandboxes
 from sandrl.sandboxes.registry import Registration, forget_jobs, read_jobs
 
-NOW = datetime.now(UTC)
 HERE = current_owner()
 GONE = replace(HERE, started_ticks=HERE.started_ticks + 1)
 ELSEWHERE = replace(HERE, host="another-node")
@@ -36,6 +35,11 @@ class ListedFleet(Fleet):
         return [each for each in self.sandboxes if ended or not each.has_ended]
 
 
+def now() -> datetime:
+    """This moment: what is listed is compared with the clock, and a test may run long after it was collected."""
+    return datetime.now(UTC)
+
+
 def register(state: Path, owner: Owner, job_id: str = "job-1") -> None:
     entry = JobEntry(
         job_id=job_id,
@@ -50,7 +54,7 @@ def register(state: Path, owner: Owner, job_id: str = "job-1") -> None:
 
 
 def sandbox(*tags: str, age: float = 10, status: str = "running", lifetime: float = 600) -> SandboxInfo:
-    created = NOW - timedelta(seconds=age)
+    created = now() - timedelta(seconds=age)
     return SandboxInfo(
         f"id-{age:g}-{status}", status, tags=tags, created_at=created, started_at=created, max_lifetime_seconds=lifetime
     )
@@ -68,26 +72,26 @@ def test_only_an_owner_that_is_gone_for_certain_leaves_orphans(
     tmp_path: Path, owner: Owner, found: Liveness, orphan: bool
 ) -> None:
     register(tmp_path, owner)
-    listed = Owners(tmp_path).describe(owned(owner), NOW)
+    listed = Owners(tmp_path).describe(owned(owner), now())
     assert (listed.owner, listed.is_orphan, listed.process, listed.job_id) == (found, orphan, owner, "job-1")
     assert listed.own_tags == ("problem-x",)
 
 
 def test_an_owner_that_the_registry_does_not_know_is_unknown_and_its_sandbox_no_orphan(tmp_path: Path) -> None:
-    listed = Owners(tmp_path).describe(owned(GONE), NOW)
+    listed = Owners(tmp_path).describe(owned(GONE), now())
     assert (listed.owner, listed.is_orphan, listed.process) == (Liveness.UNKNOWN, False, None)
 
 
 def test_a_lifetime_that_is_over_makes_an_orphan_but_not_by_a_difference_of_clocks(tmp_path: Path) -> None:
     owners = Owners(tmp_path)
-    assert owners.describe(owned(ELSEWHERE, age=700, lifetime=600), NOW).is_orphan
-    assert not owners.describe(owned(ELSEWHERE, age=630, lifetime=600), NOW).is_orphan
-    assert not owners.describe(owned(ELSEWHERE, age=700, lifetime=0), NOW).is_orphan
-    assert not owners.describe(owned(ELSEWHERE, age=700, lifetime=600, status="completed"), NOW).is_orphan
+    assert owners.describe(owned(ELSEWHERE, age=700, lifetime=600), now()).is_orphan
+    assert not owners.describe(owned(ELSEWHERE, age=630, lifetime=600), now()).is_orphan
+    assert not owners.describe(owned(ELSEWHERE, age=700, lifetime=0), now()).is_orphan
+    assert not owners.describe(owned(ELSEWHERE, age=700, lifetime=600, status="completed"), now()).is_orphan
 
 
 def test_what_sandrl_did_not_make_is_nobody_s_orphan(tmp_path: Path) -> None:
-    listed = Owners(tmp_path).describe(sandbox("web", age=9_999), NOW)
+    listed = Owners(tmp_path).describe(sandbox("web", age=9_999), now())
     assert (listed.owner, listed.is_orphan, listed.job_id) == (None, False, None)
 
 
@@ -103,13 +107,13 @@ def test_what_sandrl_did_not_make_is_nobody_s_orphan(tmp_path: Path) -> None:
 def test_a_job_is_found_among_tags_also_under_a_name_of_the_user_s(
     tmp_path: Path, tags: tuple[str, ...], job_id: str | None
 ) -> None:
-    assert Owners(tmp_path).describe(sandbox(*tags), NOW).job_id == job_id
+    assert Owners(tmp_path).describe(sandbox(*tags), now()).job_id == job_id
 
 
 def test_of_several_jobs_of_one_process_the_sandbox_names_its_own(tmp_path: Path) -> None:
     for job_id in ("first", "second", "third"):
         register(tmp_path, HERE, job_id)
-    assert Owners(tmp_path).describe(owned(HERE, "second"), NOW).job_id == "second"
+    assert Owners(tmp_path).describe(owned(HERE, "second"), now()).job_id == "second"
 
 
 def test_all_conditions_of_a_selection_hold_at_once(tmp_path: Path) -> None:
