@@ -112,18 +112,26 @@ def _start(directory: RuntimeDirectory, timeout_seconds: float) -> None:
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     environment["PYTHONPATH"] = str(_SOURCE_ROOT)
     reading, writing = os.pipe()
-    with open(directory.log, "ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "sandrl.runtime.server", str(directory.state_dir), str(writing)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            cwd="/",
-            env=environment,
-            start_new_session=True,
-            pass_fds=(writing,),
-        )
-    os.close(writing)
+    try:
+        with open(directory.log, "ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "sandrl.runtime.server", str(directory.state_dir), str(writing)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env=environment,
+                start_new_session=True,
+                pass_fds=(writing,),
+            )
+    except OSError as error:
+        os.close(reading)
+        raise RuntimeUnavailableError(
+            f"the local runtime cannot be started: {error.filename or directory.log}: {error.strerror}",
+            hint="this user must be able to run the Python that runs sandrl",
+        ) from error
+    finally:
+        os.close(writing)
     process.wait()  # it forks at once, so that the daemon is nobody's child
     with os.fdopen(reading, "rb") as answers:
         ready, _, _ = select.select([answers], [], [], timeout_seconds)

@@ -156,6 +156,14 @@ def test_a_state_directory_that_cannot_be_used_is_one_clear_error(tmp_path: Path
     assert error.value.exit_code == 3
 
 
+def test_an_interpreter_that_cannot_be_run_is_one_clear_error(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(state / "python"))
+    open_before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(RuntimeUnavailableError, match=r"cannot be started: .*/python: No such file"):
+        daemon.ensure_running(state)
+    assert len(os.listdir("/proc/self/fd")) == open_before
+
+
 def test_where_nothing_isolates_code_is_not_run(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SANDRL_RUNTIME_ISOLATION", "none-of-them")
     with pytest.raises(RuntimeUnavailableError, match="cannot isolate code") as error:
