@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -21,6 +22,10 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in list(os.environ):
         if name in _DISPLAY or (name.startswith(_SCRUBBED) and not name.startswith(_KEPT)):
             del os.environ[name]
+    # Whoever starts the tests in the background of a shell has them ignore these, and with them every command they start.
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
     directory = Path(tempfile.mkdtemp(prefix="sandrl-tests-"))
     config.stash[_directory] = directory
     for name in ("state", "cache", "runs"):
