@@ -22,7 +22,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in list(os.environ):
         if name in _DISPLAY or (name.startswith(_SCRUBBED) and not name.startswith(_KEPT)):
             del os.environ[name]
-    # Whoever starts the tests in the background of a shell has them ignore these, and with them every command they start.
+    # Tests that are started in the background of a shell ignore these, and with them every command they start would.
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
