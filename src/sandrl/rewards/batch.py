@@ -19,7 +19,6 @@ from typing import Protocol, TypeAlias
 from sandrl.errors import InfrastructureError
 from sandrl.events import (
     CanaryFinished,
-    CompletionFinished,
     CompletionStarted,
     Emit,
     RetryScheduled,
@@ -35,6 +34,7 @@ from sandrl.rewards.extraction import extract_code
 from sandrl.rewards.judge import Execution, Judge, Review
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import reward_of
+from sandrl.rewards.records import completion_finished
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport, summarise
 from sandrl.rewards.verdict import Status, Verdict
 from sandrl.runs import CANARY_TAG
@@ -369,27 +369,7 @@ class Batch:
         self._results[attempt.index] = result
         if self._on_result is not None:
             self._on_result(result)
-        self._emit(
-            CompletionFinished(
-                index=result.index,
-                id=result.id,
-                task_id=result.task_id,
-                status=verdict.status,
-                reward=result.reward,
-                passed=result.passed,
-                total=result.total,
-                duration_seconds=seconds,
-                detail=verdict.detail,
-                finished=len(self._results),
-                of=self._total,
-                sandboxes=result.sandboxes,
-                retries=result.retries,
-                reruns=result.reruns,
-                canaries=result.canaries,
-                cached=result.cached,
-                components=result.components,
-            )
-        )
+        self._emit(completion_finished(result, finished=len(self._results), of=self._total))
         if attempt.leads and attempt.key is not None:
             self._release_followers(attempt, attempt.key, verdict)
 

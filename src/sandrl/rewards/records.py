@@ -1,7 +1,8 @@
-"""What a run keeps of scored completions: rows of its files, the same for a single scoring and for training."""
+"""What a run keeps and tells of a scored completion, the same for scoring, training and episodes."""
 
 from __future__ import annotations
 
+from sandrl.events import CompletionFinished
 from sandrl.problems import Completion
 from sandrl.rewards.summary import ScoredCompletion
 from sandrl.runs import TrajectoryRow
@@ -58,4 +59,33 @@ def trajectory_row(
         stdout=result.stdout,
         stderr=result.stderr,
         truncated=result.truncated,
+    )
+
+
+def completion_finished(result: ScoredCompletion, *, finished: int, of: int) -> CompletionFinished:
+    """The event that tells of a completion's result.
+
+    Args:
+        result: What became of it.
+        finished: How many completions have a result, this one included.
+        of: How many there are.
+    """
+    return CompletionFinished(
+        index=result.index,
+        id=result.id,
+        task_id=result.task_id,
+        status=result.status.value,
+        reward=result.reward,
+        passed=result.passed,
+        total=result.total,
+        duration_seconds=result.duration_seconds,
+        detail=result.detail,
+        finished=finished,
+        of=of,
+        sandboxes=result.sandboxes,
+        retries=result.retries,
+        reruns=result.reruns,
+        canaries=result.canaries,
+        cached=result.cached,
+        components=result.components,
     )

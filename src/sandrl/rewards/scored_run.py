@@ -6,17 +6,14 @@ difference whether they existed before. A result is in the run directory and in 
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 
 from pydantic import JsonValue
 
-from sandrl import __version__
-from sandrl.errors import InputError, SandrlError, ServiceError
+from sandrl.errors import InputError, ServiceError
 from sandrl.events import (
     CanaryFinished,
     CompletionFinished,
@@ -40,7 +37,7 @@ from sandrl.rewards.records import trajectory_row
 from sandrl.rewards.request import RewardRequest, RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport, summarise
-from sandrl.runs import MetricsRecorder, Outcome, OwnerRow, RunLog, RunWriter
+from sandrl.runs import MetricsRecorder, Outcome, OwnerRow, RunLog, RunWriter, own_versions
 from sandrl.runs.wandb import reported, wandb_tags
 from sandrl.sandboxes import Connection, Interrupt, Job, checked_job_id, connect, current_owner, new_job_id
 from sandrl.settings import Settings
@@ -89,8 +86,17 @@ def score_run(
         )
         stack.enter_context(interrupt.heard())
         concurrency = request.concurrency or max(connection.suggested_concurrency, least_concurrency)
-        resolved = {**(options or {}), **_options(request, connection, concurrency)}
-        writer = stack.enter_context(_run_directory(request, settings, command, job_id, resolved, versions or {}))
+        created = RunWriter.create(
+            request.runs_dir or settings.runs_dir,
+            command=command,
+            job_id=job_id,
+            state_dir=settings.state_dir,
+            name=request.run_name,
+            options={**(options or {}), **_options(request, connection, concurrency)},
+            versions={**own_versions(), **(versions or {})},
+            secrets=settings.secrets,
+        )
+        writer = stack.enter_context(created.noting_failure())
         wandb_run = stack.enter_context(reported(writer, request.report_to, settings, is_training=False, emit=emit))
         recorder = stack.enter_context(MetricsRecorder(writer, emit=emit))
         tell = all_of(recorder, RunLog(writer, request.log_level), emit)
@@ -191,35 +197,6 @@ def _opened(path: Path) -> Iterator[RowAppender]:
         raise InputError(error.message, hint="choose another --out") from error
     with appender:
         yield appender
-
-
-@contextmanager
-def _run_directory(
-    request: RewardRequest,
-    settings: Settings,
-    command: str,
-    job_id: str,
-    options: Mapping[str, JsonValue],
-    versions: Mapping[str, str],
-) -> Iterator[RunWriter]:
-    """Makes the run directory, and says in it that the job failed if it did."""
-    own = {"sandrl": __version__, "cwsandbox": version("cwsandbox"), "python": platform.python_version()}
-    writer = RunWriter.create(
-        request.runs_dir or settings.runs_dir,
-        command=command,
-        job_id=job_id,
-        state_dir=settings.state_dir,
-        name=request.run_name,
-        options=options,
-        versions={**own, **versions},
-        secrets=settings.secrets,
-    )
-    with writer:
-        try:
-            yield writer
-        except SandrlError:
-            writer.finish(Outcome.FAILED)
-            raise
 
 
 def _options(request: RewardRequest, connection: Connection, concurrency: int) -> dict[str, JsonValue]:

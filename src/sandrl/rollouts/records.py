@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sandrl.events import CompletionFinished
 from sandrl.problems import Completion
 from sandrl.rewards.records import trajectory_row
 from sandrl.rewards.summary import ScoredCompletion
@@ -65,33 +64,4 @@ def episode_row(episode: Episode, result: ScoredCompletion, *, job_id: str, step
                 "endpoint_retries": episode.retries,
             },
         }
-    )
-
-
-def episode_finished(result: ScoredCompletion, *, finished: int, of: int) -> CompletionFinished:
-    """The event that tells of an episode's end.
-
-    Args:
-        result: What became of it.
-        finished: How many episodes of the step are over, this one included.
-        of: How many the step has.
-    """
-    return CompletionFinished(
-        index=result.index,
-        id=result.id,
-        task_id=result.task_id,
-        status=result.status.value,
-        reward=result.reward,
-        passed=result.passed,
-        total=result.total,
-        duration_seconds=result.duration_seconds,
-        detail=result.detail,
-        finished=finished,
-        of=of,
-        sandboxes=result.sandboxes,
-        retries=result.retries,
-        reruns=result.reruns,
-        canaries=result.canaries,
-        cached=result.cached,
-        components=result.components,
     )

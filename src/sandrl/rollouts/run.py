@@ -6,34 +6,32 @@ problems, the endpoint and its model, the runtime. A trajectory is in the run di
 
 from __future__ import annotations
 
-import platform
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from importlib.metadata import version
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from itertools import islice
 
 from pydantic import JsonValue
 
-from sandrl import __version__
-from sandrl.errors import AuthenticationError, SandrlError
+from sandrl.errors import AuthenticationError
 from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, StopRequested, all_of, ignore
 from sandrl.problems import Problem, load_problems
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.records import completion_finished
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rollouts.chat import ChatModel
 from sandrl.rollouts.company import play_all
 from sandrl.rollouts.episodes import Episode, new_episode
 from sandrl.rollouts.kinds import EpisodeKind
-from sandrl.rollouts.records import episode_finished, episode_row, result_of
+from sandrl.rollouts.records import episode_row, result_of
 from sandrl.rollouts.request import RolloutRequest, RolloutRun, StepResult
 from sandrl.rollouts.shared import SharedWorkshop
 from sandrl.rollouts.toolbox import tool_schemas
 from sandrl.rollouts.wire import OPENAI_BASE_URL, VLLM_BASE_URL, Endpoint
-from sandrl.runs import MetricsRecorder, Outcome, OwnerRow, RunLog, RunWriter
+from sandrl.runs import MetricsRecorder, Outcome, OwnerRow, RunLog, RunWriter, own_versions
 from sandrl.runs.wandb import reported, wandb_tags
 from sandrl.sandboxes import Connection, Interrupt, Job, Level, connect, current_owner, new_job_id, step_tag
 from sandrl.settings import Settings
@@ -69,7 +67,17 @@ def run_rollouts(
     connection = connect(settings, runtime=request.runtime, image=request.image, packages=request.packages, emit=emit)
     with ExitStack() as stack:
         stack.enter_context(interrupt.heard())
-        writer = stack.enter_context(_run_directory(request, settings, connection, model))
+        created = RunWriter.create(
+            request.runs_dir or settings.runs_dir,
+            command=COMMAND,
+            job_id=new_job_id(),
+            state_dir=settings.state_dir,
+            name=request.run_name,
+            options=_options(request, connection, model),
+            versions=own_versions(),
+            secrets=settings.secrets,
+        )
+        writer = stack.enter_context(created.noting_failure())
         wandb_run = stack.enter_context(
             reported(writer, request.report_to, settings, is_training=False, project=request.project, emit=emit)
         )
@@ -168,7 +176,7 @@ class _Company:
             self.first_loss = self.first_loss or ("" if result.reward is not None else result.detail)
             row = episode_row(episode, result, job_id=self._job.id, step=step, seconds=seconds)
             self._writer.write_trajectory(row)
-            self._emit(episode_finished(result, finished=len(ended), of=len(episodes)))
+            self._emit(completion_finished(result, finished=len(ended), of=len(episodes)))
 
         options = ScoreOptions(extraction=request.episode.extraction, limits=request.limits, tags=(step_tag(step),))
         workshop = SharedWorkshop(
@@ -251,29 +259,6 @@ def _job(
         max_lifetime_seconds=_EPISODE_SECONDS + lifetime_seconds(problems, request.limits),
         emit=emit,
     )
-
-
-@contextmanager
-def _run_directory(
-    request: RolloutRequest, settings: Settings, connection: Connection, model: ChatModel
-) -> Iterator[RunWriter]:
-    """Makes the run directory, and says in it that the job failed if it did."""
-    writer = RunWriter.create(
-        request.runs_dir or settings.runs_dir,
-        command=COMMAND,
-        job_id=new_job_id(),
-        state_dir=settings.state_dir,
-        name=request.run_name,
-        options=_options(request, connection, model),
-        versions={"sandrl": __version__, "cwsandbox": version("cwsandbox"), "python": platform.python_version()},
-        secrets=settings.secrets,
-    )
-    with writer:
-        try:
-            yield writer
-        except SandrlError:
-            writer.finish(Outcome.FAILED)
-            raise
 
 
 def _options(request: RolloutRequest, connection: Connection, model: ChatModel) -> dict[str, JsonValue]:

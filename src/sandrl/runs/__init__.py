@@ -23,7 +23,7 @@ from sandrl.runs.rows import (
 )
 from sandrl.runs.selection import Selection
 from sandrl.runs.statistics import pass_at_k
-from sandrl.runs.writer import RunLedger, RunWriter, Sink
+from sandrl.runs.writer import RunLedger, RunWriter, Sink, own_versions
 
 __all__ = [
     "CANARY_TAG",
@@ -68,6 +68,7 @@ __all__ = [
     "logged_executions",
     "overview",
     "overviews",
+    "own_versions",
     "pass_at_k",
     "remove_run",
     "state_of",

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Self, TypeAlias
 
 from pydantic import JsonValue
 
-from sandrl.errors import ServiceError
+from sandrl import __version__
+from sandrl.errors import SandrlError, ServiceError
 from sandrl.jsonl import RowAppender
 from sandrl.runs.config import CONFIG_FILE, JobRecord, Outcome, RunConfig, read_config, write_whole
 from sandrl.runs.directory import checked_run_name, lock, make_run_directory
@@ -30,6 +34,11 @@ Sink: TypeAlias = Callable[[int, Mapping[str, float | None]], None]
 # Shorter values occur by chance in honest text.
 _SHORTEST_SECRET = 8
 _MASK = b"[secret]"
+
+
+def own_versions() -> dict[str, str]:
+    """Versions of what every job works with."""
+    return {"sandrl": __version__, "cwsandbox": version("cwsandbox"), "python": platform.python_version()}
 
 
 class RunWriter:
@@ -173,6 +182,16 @@ class RunWriter:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @contextmanager
+    def noting_failure(self) -> Iterator[Self]:
+        """Stays open for a `with` block, and says in the run that the job failed if an error ends the block."""
+        with self:
+            try:
+                yield self
+            except SandrlError:
+                self.finish(Outcome.FAILED)
+                raise
 
     def _append(self, kind: str, row: Stored) -> None:
         with self._mutex:

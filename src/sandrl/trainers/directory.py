@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib.metadata import version
 from pathlib import Path
 
-from sandrl import __version__
 from sandrl.errors import InputError, InterruptedRunError, SandrlError, UsageError
-from sandrl.runs import Outcome, RunReader, RunWriter
+from sandrl.runs import Outcome, RunReader, RunWriter, own_versions
 from sandrl.sandboxes import Connection, new_job_id
 from sandrl.trainers.config import GrpoConfig
 from sandrl.trainers.context import Context
@@ -53,12 +50,7 @@ def run_directory(
                     "runtime_reason": connection.reason,
                     "runtime_image": connection.image,
                 },
-                versions={
-                    "sandrl": __version__,
-                    "cwsandbox": version("cwsandbox"),
-                    "python": platform.python_version(),
-                    **context.engine.versions(),
-                },
+                versions={**own_versions(), **context.engine.versions()},
                 secrets=secrets,
             )
             place = stack.enter_context(writer).path, writer.job_id
