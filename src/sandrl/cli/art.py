@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sandrl.cli.completion import values
-from sandrl.cli.options import PROBLEMS_HELP, Image, Packages, Runtime, SandboxTags, package_names
+from sandrl.cli.options import (
+    OUTPUT_PANEL,
+    PROBLEMS_HELP,
+    Image,
+    Json,
+    Packages,
+    ReportsTo,
+    RunName,
+    RunsDir,
+    Runtime,
+    SandboxTags,
+    package_names,
+)
 from sandrl.cli.progress import Remarks
 from sandrl.events import Event, RolloutStepFinished
 from sandrl.rewards.extraction import Extraction
@@ -21,7 +32,6 @@ if TYPE_CHECKING:
 _WHAT = "What to play"
 _EPISODES = "Episodes"
 _ENDPOINT = "Endpoint"
-_OUTPUT = "Output"
 
 app = typer.Typer(
     name="art",
@@ -123,28 +133,24 @@ def rollout(
     packages: Packages = None,
     tag: SandboxTags = None,
     learning_rate: Annotated[
-        float, typer.Option(metavar="RATE", help="Kept with the run, for a later training.", rich_help_panel=_OUTPUT)
+        float,
+        typer.Option(metavar="RATE", help="Kept with the run, for a later training.", rich_help_panel=OUTPUT_PANEL),
     ] = 2e-5,
     project: Annotated[
-        str, typer.Option(metavar="NAME", help="Kept with the run; W&B's project, too.", rich_help_panel=_OUTPUT)
+        str, typer.Option(metavar="NAME", help="Kept with the run; W&B's project, too.", rich_help_panel=OUTPUT_PANEL)
     ] = "aviato-rl-demo",
     dry_run: Annotated[
         bool,
         typer.Option(
             "--dry-run",
             help="Rollouts without training: what this command does anyway. It does ask the model.",
-            rich_help_panel=_OUTPUT,
+            rich_help_panel=OUTPUT_PANEL,
         ),
     ] = False,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.", rich_help_panel=_OUTPUT)] = False,
-    runs_dir: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the run directory is made.", rich_help_panel=_OUTPUT)
-    ] = None,
-    run_name: Annotated[str | None, typer.Option(help="Name of the run directory.", rich_help_panel=_OUTPUT)] = None,
-    report_to: Annotated[
-        ReportTo,
-        typer.Option(help="Metrics to W&B, too; `auto`: to an active W&B run.", rich_help_panel=_OUTPUT),
-    ] = ReportTo.AUTO,
+    json_: Json = False,
+    runs_dir: RunsDir = None,
+    run_name: RunName = None,
+    report_to: ReportsTo = ReportTo.AUTO,
 ) -> None:
     """Let a model solve problems in sandboxes over several turns, and keep every trajectory; nothing is trained."""
     from sandrl.cli import signals

@@ -15,6 +15,7 @@ import typer
 from sandrl.cli.completion import values
 from sandrl.cli.options import SANDBOXES_PANEL, Concurrency, Image, MaxSandboxes, Packages, SandboxTags, package_names
 from sandrl.rewards.extraction import Extraction
+from sandrl.rollouts.kinds import ToolSet
 from sandrl.settings import ReportTo, RuntimeKind
 
 _WHAT = "What to train"
@@ -31,13 +32,6 @@ class Rollout(StrEnum):
 
     SINGLE = "single"
     TOOLS = "tools"
-
-
-class Tools(StrEnum):
-    """What a policy may use in an episode."""
-
-    CODE = "code"
-    ALL = "all"
 
 
 class Vllm(StrEnum):
@@ -149,7 +143,7 @@ def grpo(
         typer.Option(help="One answer, or several turns with tools. Default: single.", rich_help_panel=_GENERATION),
     ] = None,
     tools: Annotated[
-        Tools | None,
+        ToolSet | None,
         typer.Option(
             help="With --rollout tools: execute and submit code, or shell and files, too. Default: code.",
             rich_help_panel=_GENERATION,

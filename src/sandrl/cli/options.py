@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sandrl.events import LogLevel
-from sandrl.settings import RuntimeKind
+from sandrl.settings import ReportTo, RuntimeKind
 
 SANDBOXES_PANEL = "Sandboxes"
 OUTPUT_PANEL = "Output"
@@ -64,6 +64,12 @@ RunsDir = Annotated[
 ]
 RunName = Annotated[str | None, typer.Option(help="Name of the run directory.", rich_help_panel=OUTPUT_PANEL)]
 LogDetail = Annotated[LogLevel, typer.Option(help="How much the run's log file has.", rich_help_panel=OUTPUT_PANEL)]
+ReportsTo = Annotated[
+    ReportTo,
+    typer.Option(
+        "--report-to", help="Metrics to W&B, too; `auto`: to an active W&B run.", rich_help_panel=OUTPUT_PANEL
+    ),
+]
 FailUnder = Annotated[
     float | None,
     typer.Option(metavar="RATE", min=0, max=1, help="Exit 1 if the pass rate is lower.", rich_help_panel=OUTPUT_PANEL),

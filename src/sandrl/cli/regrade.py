@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sandrl.cli.completion import values
+from sandrl.cli.options import Concurrency, Runtime
 from sandrl.cli.runs import LATEST, JsonOption, RunArgument, RunsDirOption, open_run
 from sandrl.settings import RuntimeKind
 
@@ -24,8 +25,8 @@ def regrade(
             metavar="SET|FILE", help="The problems; default: those of the run.", autocompletion=values.problem_sets
         ),
     ] = None,
-    runtime: Annotated[RuntimeKind, typer.Option(help="What runs the sandboxes.")] = RuntimeKind.AUTO,
-    concurrency: Annotated[int | None, typer.Option("--concurrency", "-c", min=1, help="Sandboxes at once.")] = None,
+    runtime: Runtime = RuntimeKind.AUTO,
+    concurrency: Concurrency = None,
     fail_on_flips: Annotated[
         bool, typer.Option("--fail-on-flips", help="Exit 1 if a verdict is another one now.")
     ] = False,

@@ -9,7 +9,6 @@ import typer
 
 from sandrl.cli.completion import values
 from sandrl.cli.options import (
-    OUTPUT_PANEL,
     PROBLEMS_HELP,
     SANDBOXES_PANEL,
     Concurrency,
@@ -20,6 +19,7 @@ from sandrl.cli.options import (
     MaxSandboxes,
     Out,
     Packages,
+    ReportsTo,
     Retries,
     RunName,
     RunsDir,
@@ -118,10 +118,7 @@ def reward(
     runs_dir: RunsDir = None,
     run_name: RunName = None,
     log_level: LogDetail = LogLevel.INFO,
-    report_to: Annotated[
-        ReportTo,
-        typer.Option(help="Metrics to W&B, too; `auto`: to an active W&B run.", rich_help_panel=OUTPUT_PANEL),
-    ] = ReportTo.AUTO,
+    report_to: ReportsTo = ReportTo.AUTO,
     fail_under: FailUnder = None,
 ) -> None:
     """Execute completions in isolated sandboxes, each in a fresh one, and print their rewards."""
