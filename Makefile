@@ -4,13 +4,14 @@ VENV   ?= .venv
 # Each trainer has an environment of its own: their pins contradict one another.
 VENV_GRPO ?= .venv-grpo
 VENV_UNSLOTH ?= .venv-unsloth
+VENV_ART ?= .venv-art
 BIN    := $(VENV)/bin
 SETUP   = $(PYTHON) tools/setup_venv.py
 # Extra words for the program at hand: make test ARGS='-k judge'.
 ARGS   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check static format lint types imports generated generate venv venv-base venv-grpo test-grpo venv-unsloth test-unsloth lock pictures bench clean
+.PHONY: help demo test check static format lint types imports generated generate venv venv-base venv-grpo test-grpo venv-unsloth test-unsloth venv-art test-art lock pictures bench clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -38,6 +39,12 @@ venv-unsloth: ## Set up .venv-unsloth: development, and what `sandrl unsloth` tr
 
 test-unsloth: venv-unsloth ## Train the tiny policy for a few steps with Unsloth
 	@OMP_NUM_THREADS=1 $(VENV_UNSLOTH)/bin/python -m pytest tests/unsloth $(ARGS)
+
+venv-art: ## Set up .venv-art: development, and what `sandrl art train --backend tinker` trains with
+	@$(SETUP) --lock art-tinker $(VENV_ART)
+
+test-art: venv-art ## Train the tiny policy with ART, against a Tinker server on this machine
+	@OMP_NUM_THREADS=1 $(VENV_ART)/bin/python -m pytest tests/art $(ARGS)
 
 check: static test ## Run everything that CI runs
 
@@ -80,6 +87,9 @@ lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versi
 	@sed -n '/^torch/p' requirements/grpo.torch.txt | $(COMPILE) $(ARGS) --extra dev --extra unsloth -c requirements/dev.txt -c - \
 		--excludes requirements/grpo.excludes.txt --excludes requirements/unsloth.excludes.txt \
 		--overrides requirements/unsloth.overrides.txt --no-emit-package torch -o requirements/unsloth.txt
+	@sed -E '/^(openai)==/d; /^ /d' requirements/dev.txt | sed 's/ *\\$$//' | $(COMPILE) $(ARGS) --extra dev --extra art-tinker -c - \
+		--excludes requirements/grpo.excludes.txt --overrides requirements/art-tinker.overrides.txt --no-emit-package torch \
+		-o requirements/art-tinker.txt
 
 clean: ## Remove .venv and caches
-	rm -rf $(VENV) $(VENV_GRPO) $(VENV_UNSLOTH) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VENV_GRPO) $(VENV_UNSLOTH) $(VENV_ART) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

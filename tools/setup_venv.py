@@ -23,9 +23,15 @@ LOCKS = {
     "dev": ["base", "dev"],
     "grpo": ["base", "dev", "grpo"],
     "unsloth": ["base", "dev", "unsloth"],
+    # Not dev: ART wants an older openai.
+    "art-tinker": ["base", "art-tinker"],
 }
 # Locks without torch, and where its build for the processor alone comes from.
-TORCH = {"grpo": "requirements/grpo.torch.txt", "unsloth": "requirements/grpo.torch.txt"}
+TORCH = {
+    "grpo": "requirements/grpo.torch.txt",
+    "unsloth": "requirements/grpo.torch.txt",
+    "art-tinker": "requirements/grpo.torch.txt",
+}
 
 
 class SetupError(Exception):
