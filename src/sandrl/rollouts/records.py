@@ -38,7 +38,9 @@ def result_of(episode: Episode) -> ScoredCompletion:
     )
 
 
-def episode_row(episode: Episode, result: ScoredCompletion, *, job_id: str, step: int, seconds: float) -> TrajectoryRow:
+def episode_row(
+    episode: Episode, result: ScoredCompletion, *, job_id: str, step: int, seconds: float, attempt: int = 1
+) -> TrajectoryRow:
     """The row of an episode.
 
     Args:
@@ -47,9 +49,10 @@ def episode_row(episode: Episode, result: ScoredCompletion, *, job_id: str, step
         job_id: The job that played it.
         step: Its step, from 0.
         seconds: How long it took in all.
+        attempt: Which attempt at its step this is.
     """
     solution = episode.solution or Completion(episode.id, episode.problem.task_id)
-    row = trajectory_row(result, solution, job_id=job_id, step=step)
+    row = trajectory_row(result, solution, job_id=job_id, step=step, attempt=attempt)
     tokens = {"prompt": episode.prompt_tokens, "completion": episode.completion_tokens}
     return row.model_copy(
         update={

@@ -7,7 +7,6 @@ problems, the endpoint and its model, the runtime. A trajectory is in the run di
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
@@ -15,30 +14,22 @@ from itertools import islice
 from pydantic import JsonValue
 
 from sandrl.errors import AuthenticationError
-from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, StopRequested, all_of, ignore
+from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, all_of, ignore
 from sandrl.problems import Problem, load_problems
-from sandrl.rewards.cache import VerdictCache
-from sandrl.rewards.judge import IsolatedJudge
-from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.records import completion_finished
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rollouts.chat import ChatModel
-from sandrl.rollouts.company import play_all
-from sandrl.rollouts.episodes import Episode, new_episode
 from sandrl.rollouts.kinds import EpisodeKind
-from sandrl.rollouts.records import episode_row, result_of
-from sandrl.rollouts.request import RolloutRequest, RolloutRun, StepResult
-from sandrl.rollouts.shared import SharedWorkshop
+from sandrl.rollouts.request import RolloutRequest, RolloutRun
+from sandrl.rollouts.steps import DEFAULT_CONCURRENCY, PlayedStep, StepOptions, StepPlayer, problems_of
 from sandrl.rollouts.toolbox import tool_schemas
 from sandrl.rollouts.wire import OPENAI_BASE_URL, VLLM_BASE_URL, Endpoint
 from sandrl.runs import MetricsRecorder, Outcome, OwnerRow, RunLog, RunWriter, own_versions
 from sandrl.runs.wandb import reported, wandb_tags
-from sandrl.sandboxes import Connection, Interrupt, Job, Level, connect, current_owner, new_job_id, step_tag
+from sandrl.sandboxes import Connection, Interrupt, Job, connect, current_owner, new_job_id
 from sandrl.settings import Settings
 
 COMMAND = "art-rollout"
 
-_DEFAULT_CONCURRENCY = 32
 # Sandboxes of an episode live as long as it does; what a model takes for an answer is not known before.
 _EPISODE_SECONDS = 3600.0
 
@@ -86,7 +77,13 @@ def run_rollouts(
         job = stack.enter_context(_job(request, connection, writer, problems, wandb_tags(wandb_run), tell))
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         stack.callback(stop.set)
-        company = _Company(request, model, job, writer, recorder, tell, interrupt, stop)
+        options = StepOptions(
+            request.episode,
+            request.limits,
+            request.trajectories_per_problem,
+            concurrency=min(request.concurrency or DEFAULT_CONCURRENCY, request.episodes),
+        )
+        player = StepPlayer(options, job=job, writer=writer, emit=tell, interrupt=interrupt, stop=stop)
         tell(
             RolloutStarted(
                 writer.run_id,
@@ -94,11 +91,13 @@ def run_rollouts(
                 problems=len(problems),
                 steps=request.num_steps,
                 episodes=request.episodes,
-                concurrency=company.concurrency,
+                concurrency=options.concurrency,
             )
         )
+        played: list[PlayedStep] = []
         for step in range(request.num_steps):
-            company.play_step(step, _problems_of(step, request.batch_size, list(problems.values())))
+            played.append(player.play(step, problems_of(step, request.batch_size, list(problems.values())), model))
+            _close(played[-1], recorder, tell)
             if interrupt.level:
                 break
         writer.finish(Outcome.INTERRUPTED if interrupt.level else Outcome.FINISHED)
@@ -106,10 +105,10 @@ def run_rollouts(
         job.id,
         writer.path,
         request.model_name,
-        steps=tuple(company.steps),
+        steps=tuple(each.result for each in played),
         of=request.num_steps,
-        first_loss=company.first_loss,
-        unfinished=company.unfinished,
+        first_loss=next((each.first_loss for each in played if each.first_loss), ""),
+        unfinished=played[-1].unfinished,
         signal_number=interrupt.signal_number,
         cleanup_error=job.cleanup_error(),
     )
@@ -134,111 +133,11 @@ def find_endpoint(request: RolloutRequest, settings: Settings) -> Endpoint:
     )
 
 
-class _Company:
-    """Plays the steps of a run, and keeps what comes of them."""
-
-    def __init__(
-        self,
-        request: RolloutRequest,
-        model: ChatModel,
-        job: Job,
-        writer: RunWriter,
-        recorder: MetricsRecorder,
-        emit: Emit,
-        interrupt: Interrupt,
-        stop: threading.Event,
-    ) -> None:
-        self.concurrency = min(request.concurrency or _DEFAULT_CONCURRENCY, request.episodes)
-        self.steps: list[StepResult] = []
-        self.first_loss = ""
-        self.unfinished = 0
-        self._request = request
-        self._model = model
-        self._job = job
-        self._judge = IsolatedJudge(with_site_packages=job.connection.has_site_packages)
-        self._cache = VerdictCache()
-        self._writer = writer
-        self._recorder = recorder
-        self._emit = emit
-        self._interrupt = interrupt
-        self._stop = stop
-
-    def play_step(self, step: int, problems: Sequence[Problem]) -> None:
-        """Plays the episodes of one step, and writes each down as it ends."""
-        request = self._request
-        episodes = _episodes(step, problems, request)
-        ended: list[Episode] = []
-        began = time.monotonic()
-
-        def keep(episode: Episode, seconds: float) -> None:
-            ended.append(episode)
-            result = result_of(episode)
-            self.first_loss = self.first_loss or ("" if result.reward is not None else result.detail)
-            row = episode_row(episode, result, job_id=self._job.id, step=step, seconds=seconds)
-            self._writer.write_trajectory(row)
-            self._emit(completion_finished(result, finished=len(ended), of=len(episodes)))
-
-        options = ScoreOptions(extraction=request.episode.extraction, limits=request.limits, tags=(step_tag(step),))
-        workshop = SharedWorkshop(
-            self._job,
-            self._judge,
-            options,
-            self._cache,
-            timeout_seconds=request.limits.timeout_seconds,
-            emit=self._emit,
-        )
-        with workshop:
-            try:
-                self.unfinished = play_all(
-                    episodes,
-                    self._model,
-                    workshop,
-                    request.episode,
-                    concurrency=self.concurrency,
-                    interrupt=self._interrupt,
-                    on_end=keep,
-                    on_request=lambda left: self._emit(StopRequested(self._interrupt.level is Level.CANCEL, left)),
-                )
-            finally:
-                if len(ended) < len(episodes):
-                    self._stop.set()
-                    workshop.cancel()
-        self._close_step(step, ended, time.monotonic() - began)
-
-    def _close_step(self, step: int, ended: Sequence[Episode], seconds: float) -> None:
-        results = [result_of(episode) for episode in ended]
-        rewards = tuple(result.reward for result in results if result.reward is not None)
-        closed = StepResult(
-            step, rewards, sum(result.is_pass for result in results), len(results) - len(rewards), seconds
-        )
-        self.steps.append(closed)
-        measured = {"episodes/dropped": float(closed.dropped), "step_seconds": seconds}
-        self._recorder.log(step, {**_metrics(ended), **measured})
-        self._emit(RolloutStepFinished(step, closed.mean_reward, closed.passed, len(rewards), closed.dropped, seconds))
-
-
-def _metrics(episodes: Sequence[Episode]) -> Mapping[str, float | None]:
-    return {
-        "episodes/tool_calls": float(sum(each.tool_calls for each in episodes)),
-        "episodes/attempts": float(sum(each.attempts for each in episodes)),
-        "episodes/prompt_tokens": float(sum(each.prompt_tokens for each in episodes)),
-        "episodes/completion_tokens": float(sum(each.completion_tokens for each in episodes)),
-        "episodes/endpoint_retries": float(sum(each.retries for each in episodes)),
-        "episodes/policy_seconds": sum(each.seconds["policy"] for each in episodes),
-    }
-
-
-def _problems_of(step: int, count: int, problems: Sequence[Problem]) -> list[Problem]:
-    """The problems of a step: the next ones in order, and from the first again after the last."""
-    return [problems[(step * count + place) % len(problems)] for place in range(count)]
-
-
-def _episodes(step: int, problems: Sequence[Problem], request: RolloutRequest) -> list[Episode]:
-    pairs = [(problem, sample) for problem in problems for sample in range(1, request.trajectories_per_problem + 1)]
-    return [
-        new_episode(number, f"step-{step}/{number}/{problem.task_id}#{sample}", problem, request.episode)
-        for number, (problem, sample) in enumerate(pairs)
-    ]
+def _close(played: PlayedStep, recorder: MetricsRecorder, emit: Emit) -> None:
+    """Writes down what a step amounted to, and tells it."""
+    step = played.result
+    recorder.log(step.step, {**played.metrics, "step_seconds": step.seconds})
+    emit(RolloutStepFinished(step.step, step.mean_reward, step.passed, len(step.rewards), step.dropped, step.seconds))
 
 
 def _job(

@@ -1,0 +1,186 @@
+"""One step of episodes: every problem of it played by every member of its group, all at once.
+
+The design decision: a step knows nothing of what it is for. Whoever plays it, to look at a model or to train one, gets
+the episodes back when the last of them is in the run directory; what it measures and what comes next is theirs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sandrl.events import Emit, StopRequested
+from sandrl.problems import Problem
+from sandrl.rewards.cache import VerdictCache
+from sandrl.rewards.judge import IsolatedJudge, Limits
+from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.records import completion_finished
+from sandrl.rollouts.company import play_all
+from sandrl.rollouts.episodes import Episode, EpisodeOptions, Model, new_episode
+from sandrl.rollouts.records import episode_row, result_of
+from sandrl.rollouts.request import StepResult
+from sandrl.rollouts.shared import SharedWorkshop
+from sandrl.runs import RunWriter
+from sandrl.sandboxes import Interrupt, Job, Level, step_tag
+
+DEFAULT_CONCURRENCY = 32
+
+
+@dataclass(frozen=True, slots=True)
+class StepOptions:
+    """How steps are played.
+
+    Attributes:
+        episode: How an episode goes.
+        limits: What a solution may use; its time is also that of one command.
+        trajectories_per_problem: How many episodes there are of each problem: a group.
+        concurrency: How many episodes are played at once.
+        attempt: Which attempt at the run's steps this is; more than 1 in a run that was resumed.
+    """
+
+    episode: EpisodeOptions
+    limits: Limits
+    trajectories_per_problem: int
+    concurrency: int = DEFAULT_CONCURRENCY
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedStep:
+    """A step that is over, or was given up.
+
+    Attributes:
+        episodes: Those that ended, as they ended.
+        unfinished: How many were given up.
+        result: What came of the others.
+        first_loss: Why the first lost episode was lost; empty if none was.
+    """
+
+    episodes: tuple[Episode, ...]
+    unfinished: int
+    result: StepResult
+    first_loss: str = ""
+
+    @property
+    def metrics(self) -> Mapping[str, float | None]:
+        """What the episodes amounted to, beside what is counted from events."""
+        episodes = self.episodes
+        return {
+            "episodes/tool_calls": float(sum(each.tool_calls for each in episodes)),
+            "episodes/attempts": float(sum(each.attempts for each in episodes)),
+            "episodes/prompt_tokens": float(sum(each.prompt_tokens for each in episodes)),
+            "episodes/completion_tokens": float(sum(each.completion_tokens for each in episodes)),
+            "episodes/endpoint_retries": float(sum(each.retries for each in episodes)),
+            "episodes/policy_seconds": sum(each.seconds["policy"] for each in episodes),
+            "episodes/dropped": float(self.result.dropped),
+        }
+
+
+class StepPlayer:
+    """Plays steps, and writes down each episode as it ends.
+
+    Args:
+        options: How.
+        job: Owns the sandboxes; nobody else uses it while a step is played.
+        writer: The run.
+        emit: Told what happens.
+        interrupt: The user's wish to stop.
+        stop: Set when a step is given up: those who wait for an endpoint need not wait any more.
+    """
+
+    def __init__(
+        self,
+        options: StepOptions,
+        *,
+        job: Job,
+        writer: RunWriter,
+        emit: Emit,
+        interrupt: Interrupt,
+        stop: threading.Event,
+    ) -> None:
+        self._options = options
+        self._job = job
+        self._writer = writer
+        self._emit = emit
+        self._interrupt = interrupt
+        self._stop = stop
+        self._judge = IsolatedJudge(with_site_packages=job.connection.has_site_packages)
+        self._cache = VerdictCache()
+
+    def play(
+        self, step: int, problems: Sequence[Problem], model: Model, *, on_end: Callable[[Episode], None] | None = None
+    ) -> PlayedStep:
+        """Plays a step.
+
+        Args:
+            step: Which one, from 0.
+            problems: What it is about.
+            model: Who acts.
+            on_end: Told each episode once it is written down.
+
+        Raises:
+            SandrlError: What no episode can go on with, such as refused credentials.
+        """
+        options = self._options
+        episodes = self._episodes(step, problems)
+        ended: list[Episode] = []
+        began = time.monotonic()
+
+        def keep(episode: Episode, seconds: float) -> None:
+            ended.append(episode)
+            result = result_of(episode)
+            row = episode_row(episode, result, job_id=self._job.id, step=step, attempt=options.attempt, seconds=seconds)
+            self._writer.write_trajectory(row)
+            self._emit(completion_finished(result, finished=len(ended), of=len(episodes)))
+            if on_end is not None:
+                on_end(episode)
+
+        workshop = SharedWorkshop(
+            self._job,
+            self._judge,
+            ScoreOptions(extraction=options.episode.extraction, limits=options.limits, tags=(step_tag(step),)),
+            self._cache,
+            timeout_seconds=options.limits.timeout_seconds,
+            emit=self._emit,
+        )
+        with workshop:
+            try:
+                unfinished = play_all(
+                    episodes,
+                    model,
+                    workshop,
+                    options.episode,
+                    concurrency=options.concurrency,
+                    interrupt=self._interrupt,
+                    on_end=keep,
+                    on_request=lambda left: self._emit(StopRequested(self._interrupt.level is Level.CANCEL, left)),
+                )
+            finally:
+                if len(ended) < len(episodes):
+                    self._stop.set()
+                    workshop.cancel()
+        return _played(step, ended, unfinished, time.monotonic() - began)
+
+    def _episodes(self, step: int, problems: Sequence[Problem]) -> list[Episode]:
+        samples = range(1, self._options.trajectories_per_problem + 1)
+        pairs = [(problem, sample) for problem in problems for sample in samples]
+        return [
+            new_episode(number, f"step-{step}/{number}/{problem.task_id}#{sample}", problem, self._options.episode)
+            for number, (problem, sample) in enumerate(pairs)
+        ]
+
+
+def problems_of(step: int, count: int, problems: Sequence[Problem]) -> list[Problem]:
+    """The problems of a step: the next ones in order, and from the first again after the last."""
+    return [problems[(step * count + place) % len(problems)] for place in range(count)]
+
+
+def _played(step: int, episodes: Sequence[Episode], unfinished: int, seconds: float) -> PlayedStep:
+    results = [result_of(episode) for episode in episodes]
+    rewards = tuple(result.reward for result in results if result.reward is not None)
+    passed = sum(result.is_pass for result in results)
+    result = StepResult(step, rewards, passed, len(results) - len(rewards), seconds)
+    first_loss = next((result.detail for result in results if result.reward is None), "")
+    return PlayedStep(tuple(episodes), unfinished, result, first_loss)
