@@ -63,6 +63,9 @@ class Settings:
         base_url_source: The variable it came from.
         openai_api_key: The key of OpenAI-compatible endpoints.
         openai_base_url: Address of such an endpoint, where it is not the usual one.
+        tinker_api_key: The key of the Tinker service.
+        tinker_api_key_source: The variable it came from.
+        tinker_base_url: Address of that service, where it is not the usual one.
         wandb_api_key: The key of Weights & Biases.
         wandb_project: The project its runs go to.
         wandb_mode: Whether it works `online`, `offline` or is `disabled`; what suits it unless set.
@@ -81,6 +84,9 @@ class Settings:
     wandb_api_key: str | None = field(default=None, repr=False)
     openai_api_key: str | None = field(default=None, repr=False)
     openai_base_url: str | None = None
+    tinker_api_key: str | None = field(default=None, repr=False)
+    tinker_api_key_source: str | None = None
+    tinker_base_url: str | None = None
     wandb_entity: str | None = None
     wandb_project: str | None = None
     wandb_mode: str | None = None
@@ -93,6 +99,7 @@ class Settings:
         values = {name: value for name, value in environment.items() if value.strip()}
         api_key_source = _first_set(values, "CWSANDBOX_API_KEY", "AVIATO_API_KEY")
         base_url_source = _first_set(values, "CWSANDBOX_BASE_URL", "AVIATO_BASE_URL")
+        tinker_source = _first_set(values, "ART_TINKER_API_KEY", "TINKER_API_KEY")
         return cls(
             state_dir=_directory(values, "SANDRL_STATE_DIR", "XDG_STATE_HOME", ".local/state"),
             cache_dir=_directory(values, "SANDRL_CACHE_DIR", "XDG_CACHE_HOME", ".cache"),
@@ -104,6 +111,9 @@ class Settings:
             wandb_api_key=values.get("WANDB_API_KEY"),
             openai_api_key=values.get("OPENAI_API_KEY"),
             openai_base_url=values.get("OPENAI_BASE_URL"),
+            tinker_api_key=values[tinker_source] if tinker_source else None,
+            tinker_api_key_source=tinker_source,
+            tinker_base_url=values.get("TINKER_BASE_URL"),
             wandb_entity=values.get("WANDB_ENTITY_NAME"),
             wandb_project=values.get("WANDB_PROJECT"),
             wandb_mode=values.get("WANDB_MODE"),
@@ -114,7 +124,8 @@ class Settings:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The values that must never be written or shown."""
-        return tuple(secret for secret in (self.api_key, self.wandb_api_key, self.openai_api_key) if secret)
+        keys = (self.api_key, self.wandb_api_key, self.openai_api_key, self.tinker_api_key)
+        return tuple(key for key in keys if key)
 
     @property
     def credentials(self) -> str | None:

@@ -137,7 +137,7 @@ class ChatModel:
     def _chat_question(self, messages: Sequence[Message], tools: Sequence[Json]) -> dict[str, Any]:
         question: dict[str, Any] = {
             "model": self.name,
-            "messages": [_chat_message(message) for message in messages],
+            "messages": [chat_message(message) for message in messages],
             "max_tokens": self._sampling.max_tokens,
             "temperature": self._sampling.temperature,
             "logprobs": True,
@@ -168,7 +168,8 @@ class ChatModel:
         return question
 
 
-def _chat_message(message: Message) -> dict[str, Any]:
+def chat_message(message: Message) -> dict[str, Any]:
+    """The message as chat completions take it, without what no server accepts."""
     document: dict[str, Any] = {"role": message.role, "content": _sendable(message.content)}
     if message.tool_calls:
         document["tool_calls"] = [

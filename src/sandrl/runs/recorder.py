@@ -26,17 +26,20 @@ class MetricsRecorder:
     Args:
         writer: The run; None keeps no file.
         attempt: Which try of its steps the job makes; more than 1 in a resumed run.
+        first_step: The first step the job will write; more than 0 in a resumed run.
         emit: Told what happens here.
     """
 
-    def __init__(self, writer: RunWriter | None = None, *, attempt: int = 1, emit: Emit = ignore) -> None:
+    def __init__(
+        self, writer: RunWriter | None = None, *, attempt: int = 1, first_step: int = 0, emit: Emit = ignore
+    ) -> None:
         self._writer = writer
         self._attempt = attempt
         self._emit = emit
         self._lock = threading.Lock()
         self._completions: list[CompletionFinished] = []
         self._executions: list[ExecutionFinished] = []
-        self._next_step = 0
+        self._next_step = first_step
         self._has_news = False
 
     def __call__(self, event: Event) -> None:

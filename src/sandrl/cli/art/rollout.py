@@ -1,4 +1,4 @@
-"""`sandrl art`: the Aviato Reward Toolkit, episodes of several turns with a sandbox each."""
+"""`sandrl art rollout`: episodes of several turns with a sandbox each, and nothing else."""
 
 from __future__ import annotations
 
@@ -33,14 +33,7 @@ _WHAT = "What to play"
 _EPISODES = "Episodes"
 _ENDPOINT = "Endpoint"
 
-app = typer.Typer(
-    name="art",
-    help="Aviato Reward Toolkit: episodes of several turns, each with a sandbox: rollout.",
-    no_args_is_help=True,
-)
 
-
-@app.command("rollout")
 def rollout(
     model: Annotated[
         str | None,

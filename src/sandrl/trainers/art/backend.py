@@ -1,0 +1,80 @@
+"""A model that is being trained, as the training sees it: it can be asked, and it can take a step.
+
+The design decision: a backend says what it did, in steps and tokens, and never that all went well. A step that moved
+nothing is told from one that did by the numbers, not by the absence of an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sandrl.rollouts.wire import Endpoint
+from sandrl.trainers.art.groups import Group
+
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What a step of training did.
+
+    Attributes:
+        step: How many steps the model has had now, as the backend counts.
+        gradient_steps: How often its weights were changed.
+        tokens: How many sampled tokens were trained on.
+        metrics: What the backend measured, by its own names.
+    """
+
+    step: int
+    gradient_steps: int
+    tokens: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+class TrainedModel(Protocol):
+    """A model that is being trained, between the two ends of its life."""
+
+    needs_logprobs: bool
+    """Whether sampled tokens without logprobs are scored nowhere, so that they cannot be trained on."""
+
+    @property
+    def step(self) -> int:
+        """How many steps it has had."""
+        ...
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where it can be asked, with the token that takes."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What its endpoint calls it, as it is after its last step."""
+        ...
+
+    def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> Trained:
+        """Takes one step, by groups whose rewards differ.
+
+        Args:
+            groups: What to learn from.
+            tools: The tools that were offered.
+            learning_rate: Of the step.
+
+        Raises:
+            ServiceError: If the backend fails.
+            InterruptedRunError: If the user does not want to wait any more.
+        """
+        ...
+
+    def close(self) -> None:
+        """Ends its server; what was trained stays."""
+        ...
+
+
+def count_tokens(groups: Sequence[Group]) -> int:
+    """How many sampled tokens there are in groups."""
+    return sum(
+        len(sample.messages[turn].tokens) for group in groups for sample in group.samples for turn in sample.turns
+    )

@@ -1,0 +1,154 @@
+"""Everything that can be wrong, found out before anything is spent: options, hardware, keys, problems, endpoints.
+
+The design decision: one function checks for a training and for `--dry-run` alike, so that what a dry run says is what
+the training would have found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from sandrl.errors import AuthenticationError, InputError, UsageError
+from sandrl.problems import Problem, load_problems
+from sandrl.rollouts import Sampling
+from sandrl.rollouts.chat import ChatModel
+from sandrl.rollouts.kinds import EpisodeKind
+from sandrl.rollouts.toolbox import tool_schemas
+from sandrl.rollouts.wire import OPENAI_BASE_URL, Endpoint
+from sandrl.runs import RunReader
+from sandrl.settings import Settings
+from sandrl.trainers.art import libraries
+from sandrl.trainers.art.config import ArtConfig
+from sandrl.trainers.art.cuda import check_gpu
+from sandrl.trainers.art.groups import Group, groups_of_rows
+from sandrl.trainers.art.kinds import ArtBackendKind, ArtPolicy
+from sandrl.trainers.art.results import ArtRequest
+from sandrl.trainers.art.service import EXTRA as TINKER_EXTRA
+from sandrl.trainers.art.service import check_base_model, check_tinker, tinker_address
+from sandrl.trainers.sets import ProblemSets
+
+TOOL_SCHEMAS = "tool_schemas"
+"""Where a run's options keep the tools that were offered."""
+
+_HAVE_SPLITS = ("mbpp", "tiny")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a training begins with.
+
+    Attributes:
+        problems: What it is about; empty where episodes are recorded.
+        recorded: The groups of each recorded step, in order; empty where episodes are played.
+        tools: The tools that are or were offered, as JSON schemas of functions.
+        teacher: Where a teacher is asked; None where there is none to ask.
+        notes: What was found, in lines for the user.
+    """
+
+    problems: tuple[Problem, ...]
+    recorded: tuple[tuple[Group, ...], ...]
+    tools: tuple[Mapping[str, Any], ...]
+    teacher: Endpoint | None
+    notes: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """Stands for the problems' content."""
+        return ProblemSets({each.task_id: each for each in self.problems}, {}, is_held_out=False).digest
+
+
+def check(request: ArtRequest, settings: Settings, *, spends: bool) -> Checked:
+    """Finds out what can be wrong.
+
+    Args:
+        request: What is to be trained.
+        settings: What the environment says.
+        spends: Whether a few tokens may be spent to find out more.
+
+    Raises:
+        UsageError: If options, problems, extras or hardware do not fit.
+        ServiceError: If a service does not answer, or refuses.
+    """
+    config = request.config
+    backend = _check_backend(config, settings)
+    recorded, tools = _recorded(request)
+    problems = () if recorded else _problems(config)
+    teacher = None
+    actor = f"recorded in the run {config.trajectories}"
+    if not recorded:
+        actor = f"{config.base_model} itself, as it is after each step"
+        if config.policy is ArtPolicy.TEACHER:
+            teacher = _teacher(config, settings)
+            ChatModel(teacher, config.teacher, Sampling(config.temperature, config.max_tokens)).check()
+            actor = f"{config.teacher} at {teacher.base_url}"
+    if config.backend is ArtBackendKind.TINKER:
+        check_base_model(config.base_model, settings, scores=spends and config.policy is ArtPolicy.TEACHER)
+    names = ", ".join(tool["name"] for tool in tools)
+    notes = (
+        f"Backend: {backend}; trains {config.base_model} with LoRA of rank {config.lora_rank}",
+        f"Episodes: {actor}" + (f"; scored under {config.base_model}" if config.policy is ArtPolicy.TEACHER else ""),
+        f"Tools: {names}" if tools else f"Attempts: up to {config.max_attempts} in an episode",
+    )
+    return Checked(problems, recorded, tools, teacher, notes)
+
+
+def _check_backend(config: ArtConfig, settings: Settings) -> str:
+    if config.backend is ArtBackendKind.LOCAL:
+        check_gpu()
+        libraries.check_installed("art-local")
+        return "local, on a GPU of this machine"
+    libraries.check_installed(TINKER_EXTRA)
+    check_tinker(settings)
+    return f"tinker at {tinker_address(settings)}, with {settings.tinker_api_key_source}"
+
+
+def _problems(config: ArtConfig) -> tuple[Problem, ...]:
+    source = f"{config.problems}:train" if config.problems in _HAVE_SPLITS else config.problems
+    problems = tuple(islice(load_problems(source).problems.values(), config.num_problems))
+    if len(problems) < config.step_problems:
+        raise InputError(f"has {len(problems)} problems, fewer than the {config.step_problems} of a step", path=source)
+    return problems
+
+
+def _recorded(request: ArtRequest) -> tuple[tuple[tuple[Group, ...], ...], tuple[Mapping[str, Any], ...]]:
+    config = request.config
+    if request.recorded is None:
+        return (), tool_schemas(config.tools) if config.rollout is EpisodeKind.TOOLS else ()
+    reader = RunReader(request.recorded)
+    steps = tuple(groups_of_rows(reader.trajectories().rows).values())
+    if not steps:
+        raise InputError(
+            "has no episodes with messages and rewards to train on",
+            path=request.recorded,
+            hint="`sandrl art rollout` plays and keeps such",
+        )
+    if config.policy is ArtPolicy.TRAINED and not any(
+        sample.has_logprobs for groups in steps for group in groups for sample in group.samples
+    ):
+        raise UsageError(
+            f"--policy trained needs logprobs with the tokens' ids, which the run {request.recorded.name!r} has not",
+            hint="use --policy teacher, which scores them anew, or play new episodes without --trajectories",
+        )
+    return steps, _offered(reader.config.options)
+
+
+def _offered(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """The tools that were offered in a run, as its options keep them."""
+    kept = options.get(TOOL_SCHEMAS, options.get("tools"))
+    schemas: Sequence[Any] = kept if isinstance(kept, list) else ()
+    return tuple(each for each in schemas if isinstance(each, dict) and "name" in each)
+
+
+def _teacher(config: ArtConfig, settings: Settings) -> Endpoint:
+    address = config.base_url or settings.openai_base_url or OPENAI_BASE_URL
+    if address == OPENAI_BASE_URL and settings.openai_api_key is None:
+        raise AuthenticationError(
+            f"OPENAI_API_KEY is not set, and --policy teacher asks {config.teacher}",
+            hint="set it, name another endpoint with --base-url, or use --policy trained",
+        )
+    return Endpoint(
+        address, settings.openai_api_key, timeout_seconds=config.request_timeout_seconds, retries=config.request_retries
+    )

@@ -1,0 +1,33 @@
+"""Whether this machine has a GPU that CUDA can use, asked of the driver: torch takes seconds to load for that."""
+
+from __future__ import annotations
+
+import ctypes
+from contextlib import suppress
+
+from sandrl.errors import HardwareError
+
+_DRIVER = "libcuda.so.1"
+
+
+def gpu_count() -> int:
+    """How many GPUs the CUDA driver finds; 0 where there is no driver."""
+    with suppress(OSError, AttributeError):
+        driver = ctypes.CDLL(_DRIVER)
+        count = ctypes.c_int()
+        if driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0:
+            return count.value
+    return 0
+
+
+def check_gpu() -> None:
+    """Makes sure that there is a GPU.
+
+    Raises:
+        HardwareError: If there is none.
+    """
+    if not gpu_count():
+        raise HardwareError(
+            "--backend local trains on a GPU with CUDA, and this machine has none",
+            hint="sandrl art train --backend tinker trains elsewhere; sandrl grpo trains on the processor",
+        )

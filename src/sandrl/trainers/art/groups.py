@@ -1,0 +1,148 @@
+"""What is trained on: groups of episodes with their rewards, and why a step of them could teach nothing.
+
+The design decision: whether a group has a gradient is decided here, before a backend is asked. Backends skip what
+teaches nothing without a word, and some count a step that was not one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from sandrl.rollouts.episodes import Episode
+from sandrl.rollouts.messages import Message, ToolCall
+from sandrl.rollouts.records import result_of
+from sandrl.runs import MessageRow, TrajectoryRow
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One scored episode.
+
+    Attributes:
+        id: Names it in its run.
+        messages: The conversation, prompt and results of tools included.
+        reward: Its reward, from 0.0 to 1.0.
+    """
+
+    id: str
+    messages: tuple[Message, ...]
+    reward: float
+
+    @property
+    def turns(self) -> tuple[int, ...]:
+        """Where in the conversation the model speaks."""
+        return tuple(place for place, message in enumerate(self.messages) if message.role == "assistant")
+
+    @property
+    def has_logprobs(self) -> bool:
+        """Whether every turn of the model has its tokens as ids, and a logprob for each of them."""
+        turns = [self.messages[place] for place in self.turns]
+        return bool(turns) and all(
+            message.tokens
+            and len(message.tokens) == len(message.logprobs)
+            and all(token.startswith(TOKEN_ID) for token in message.tokens)
+            for message in turns
+        )
+
+
+TOKEN_ID = "token_id:"
+"""How a token is written that is named by its number in the vocabulary, by vLLM and ART alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The scored episodes of one problem in one step.
+
+    Attributes:
+        task_id: The problem.
+        samples: The episodes; those that were dropped are not among them.
+    """
+
+    task_id: str
+    samples: tuple[Sample, ...]
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether its rewards differ: relative to their mean, all of equal ones are 0 (arXiv:2402.03300, 4.1.2)."""
+        return any(one.reward != other.reward for one, other in pairwise(self.samples))
+
+
+def groups_of(episodes: Iterable[Episode]) -> tuple[Group, ...]:
+    """The groups of a step's episodes, without those that have no reward."""
+    found: defaultdict[str, list[tuple[int, Sample]]] = defaultdict(list)
+    for episode in episodes:
+        reward = result_of(episode).reward
+        if reward is not None:
+            sample = Sample(episode.id, tuple(episode.messages), reward)
+            found[episode.problem.task_id].append((episode.number, sample))
+    ordered = {task: [sample for _, sample in sorted(samples, key=_number)] for task, samples in found.items()}
+    return tuple(Group(task_id, tuple(samples)) for task_id, samples in ordered.items())
+
+
+def groups_of_rows(rows: Iterable[TrajectoryRow]) -> dict[int, tuple[Group, ...]]:
+    """The groups of episodes that a run has kept, by its steps in order."""
+    found: defaultdict[int, defaultdict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        if row.reward is not None and row.messages and not row.held_out:
+            sample = Sample(row.id, tuple(map(_message, row.messages)), row.reward)
+            found[row.step or 0][row.task_id].append(sample)
+    return {
+        step: tuple(Group(task_id, tuple(samples)) for task_id, samples in found[step].items())
+        for step in sorted(found)
+    }
+
+
+def with_gradient(groups: Sequence[Group], *, needs_logprobs: bool) -> tuple[Group, ...]:
+    """The groups that teach something.
+
+    Args:
+        groups: All of a step.
+        needs_logprobs: Whether episodes without logprobs cannot be trained on; their groups go without them.
+    """
+    usable = [
+        replace(group, samples=tuple(each for each in group.samples if each.has_logprobs)) if needs_logprobs else group
+        for group in groups
+    ]
+    return tuple(group for group in usable if group.has_gradient)
+
+
+def why_no_gradient(groups: Sequence[Group], dropped: int, *, needs_logprobs: bool) -> str:
+    """Why none of a step's groups teaches anything, in a few words.
+
+    Args:
+        groups: All of them.
+        dropped: How many episodes were lost to infrastructure.
+        needs_logprobs: As for `with_gradient`.
+    """
+    samples = [sample for group in groups for sample in group.samples]
+    lost = f", {dropped} dropped" if dropped else ""
+    if not samples:
+        return f"no episode has a reward{lost}"
+    if needs_logprobs and not any(sample.has_logprobs for sample in samples):
+        return "no logprobs: the endpoint that was asked gives none, so it is not known what its tokens were worth"
+    if all(len(group.samples) < 2 for group in groups):
+        return f"no problem has two scored episodes to compare{lost}"
+    rewards = sorted({sample.reward for sample in samples})
+    shown = f": {rewards[0]:g} in all" if len(rewards) == 1 else ""
+    return f"equal rewards in every group{shown}, {len(groups)} groups{lost}"
+
+
+def _number(entry: tuple[int, Sample]) -> int:
+    return entry[0]
+
+
+def _message(row: MessageRow) -> Message:
+    return Message(
+        row.role,
+        row.content,
+        tuple(ToolCall(call.id, call.name, call.arguments) for call in row.tool_calls),
+        tool_call_id=row.tool_call_id,
+        name=row.name,
+        tokens=row.tokens,
+        logprobs=row.logprobs,
+        finish_reason=row.finish_reason,
+        seconds=row.seconds,
+    )

@@ -1,0 +1,48 @@
+"""What a run has trained already, as far as its files and its backend agree.
+
+The design decision: the backend's step is the truth, because its weights are what counts. A run that was killed after
+the backend's step and before its own line gets that line when it goes on, so no step is lost or done twice.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sandrl.errors import UsageError
+from sandrl.runs import MetricsRow, RunReader, RunWriter, completion_metrics
+
+STEP = "train/step"
+GRADIENT_STEPS = "train/gradient_steps"
+
+
+def next_round(writer: RunWriter, step: int) -> int:
+    """The round that a run goes on with, after the files know all that the backend does.
+
+    Args:
+        writer: The run.
+        step: How many steps the backend's model has had.
+
+    Raises:
+        UsageError: If the backend has lost steps that the run has made.
+    """
+    reader = RunReader(writer.path)
+    rows = [row for row in reader.metrics().rows if row.metrics.get(STEP) is not None]
+    known = int(max((row.metrics[STEP] or 0 for row in rows), default=0))
+    following = max((row.step for row in rows), default=-1) + 1
+    if step < known:
+        raise UsageError(
+            f"the run {writer.run_id!r} cannot go on: it has made {known} steps, and its backend knows of {step}",
+            hint="begin a new run with another --run-name",
+        )
+    if step == known:
+        return following
+    played = [row for row in reader.trajectories().rows if row.step == following]
+    metrics = {**completion_metrics(played), STEP: float(step), GRADIENT_STEPS: float(step - known)}
+    attempt = max((row.attempt for row in played), default=1)
+    writer.write_metrics(MetricsRow(job_id=writer.job_id, step=following, attempt=attempt, metrics=metrics))
+    return following + 1
+
+
+def art_directory(run: Path) -> Path:
+    """Where ART keeps what it knows of a run's model."""
+    return run / "art"

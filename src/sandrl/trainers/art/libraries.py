@@ -1,0 +1,107 @@
+"""ART and what it needs, loaded late and kept from surprising anyone.
+
+The design decision: importing ART reads a `.env` file into the environment, asks the network for prices, and logs to
+the terminal. None of it is wanted of a library, and all of it can be switched off before the import, in one place.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
+
+from sandrl import extras
+from sandrl.errors import MissingExtraError
+
+VERSION = "0.5.18"
+"""The release whose insides are relied on."""
+
+_ENVIRONMENT = {
+    # Whoever wants what is in a file has it in the environment before sandrl reads that, or not at all.
+    "PYTHON_DOTENV_DISABLED": "1",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    # Its own server answers within seconds, or there is something wrong with it.
+    "ART_SERVER_TIMEOUT": "60",
+}
+_LOGGERS = ("art", "tinker", "LiteLLM", "weave", "httpx", "openai", "transformers", "uvicorn", "asyncio")
+
+
+def load(module: str, *, extra: str) -> ModuleType:
+    """Imports ART, one of its parts, or something that comes with it.
+
+    Raises:
+        MissingExtraError: If it is not installed, or is another release.
+    """
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
+    check_installed(extra)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return extras.require(module, extra=extra)
+
+
+def check_installed(extra: str) -> None:
+    """Makes sure that ART is there, in the release that is known, without importing it.
+
+    Raises:
+        MissingExtraError: If it is not.
+    """
+    extras.check(("art", "tinker") if extra == "art-tinker" else ("art", "unsloth"), extra=extra)
+    try:
+        found = version("openpipe-art")
+    except PackageNotFoundError as error:
+        raise MissingExtraError("the package 'art' is not OpenPipe's", hint=extras.install_command(extra)) from error
+    if found != VERSION:
+        raise MissingExtraError(
+            f"openpipe-art {found} is installed, and sandrl needs {VERSION}", hint=extras.install_command(extra)
+        )
+
+
+@contextmanager
+def kept_quiet() -> Iterator[None]:
+    """Silences the libraries' loggers and warnings for the length of a `with` block; imports none of them."""
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+
+
+@contextmanager
+def environment(**values: str | None) -> Iterator[None]:
+    """Sets variables for the length of a `with` block, or takes them away where the value is None.
+
+    What libraries take from the environment only is put there for as long as they look.
+    """
+    before = {name: os.environ.get(name) for name in values}
+    _set(values.items())
+    try:
+        yield
+    finally:
+        _set(before.items())
+
+
+def _set(values: Iterable[tuple[str, str | None]]) -> None:
+    for name, value in values:
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """The versions of installed packages."""
+    return {package: version(package) for package in packages}

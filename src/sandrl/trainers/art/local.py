@@ -1,0 +1,226 @@
+"""A model that is trained on a GPU of this machine, by ART's `LocalBackend` with Unsloth and vLLM.
+
+The design decision: the backend lives in this process, because what starts vLLM passes its token on a command line
+that every user of the machine can read; here the token goes through the environment. A teacher's words are scored by
+that same vLLM before they are trained on: ART would train them unscored, but earlier turns again with each later one.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sandrl.errors import ServiceError
+from sandrl.rollouts.messages import Message
+from sandrl.rollouts.wire import Endpoint, Wire
+from sandrl.trainers.art.backend import LOOPBACK, Trained, count_tokens
+from sandrl.trainers.art.config import ArtConfig
+from sandrl.trainers.art.groups import TOKEN_ID, Group, Sample
+from sandrl.trainers.art.histories import art_group, context, openai_tools
+from sandrl.trainers.art.kinds import ArtPolicy
+from sandrl.trainers.art.libraries import environment, load
+from sandrl.trainers.art.loop import EventLoop
+from sandrl.trainers.art.service import first_line
+
+EXTRA = "art-local"
+
+_GRADIENT_STEPS = "data/step_num_gradient_steps"
+_SCORED_AT_ONCE = 16
+
+
+class LocalModel:
+    """A model that is trained on this machine.
+
+    Args:
+        config: What is trained.
+        name: Names the model in ART's directory: the run.
+        path: ART's directory, in which its checkpoints are.
+        loop: The loop the backend lives in.
+
+    Raises:
+        ServiceError: If it cannot be loaded, or served.
+    """
+
+    needs_logprobs: bool
+
+    def __init__(self, config: ArtConfig, *, name: str, path: Path, loop: EventLoop) -> None:
+        self.needs_logprobs = config.policy is ArtPolicy.TRAINED
+        self._loop = loop
+        self._config = config
+        self._tokenizer: Any = None
+        # Unsloth changes what is imported after it.
+        os.environ.setdefault("IMPORT_UNSLOTH", "1")
+        art = load("art", extra=EXTRA)
+        local = load("art.local", extra=EXTRA)
+        token = secrets.token_urlsafe(32)
+        hide_token(load("art.unsloth.service", extra=EXTRA))
+        self._model = art.TrainableModel(
+            name=name,
+            project=config.project,
+            base_model=config.base_model,
+            _internal_config={"peft_args": {"r": config.lora_rank}},
+        )
+        with ExitStack() as stack:
+            # Metrics are sandrl's own to report; and vLLM finds its token where nobody else looks.
+            stack.enter_context(environment(WANDB_API_KEY=None, VLLM_API_KEY=token))
+            self._backend = local.LocalBackend(in_process=True, path=str(path))
+            stack.callback(self.close)
+            try:
+                server = {"host": LOOPBACK, "api_key": token}
+                loop.run(self._model.register(self._backend, _openai_client_config={"server_args": server}))
+            except (OSError, ValueError, RuntimeError, ImportError) as error:
+                raise ServiceError(
+                    f"{config.base_model!r} cannot be loaded for training: {first_line(error)}",
+                    hint=f"its logs are in {path}; a smaller --base-model needs less memory",
+                ) from error
+            stack.pop_all()
+
+    @property
+    def step(self) -> int:
+        """How many steps it has had."""
+        return int(self._loop.run(self._model.get_step()))
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where it can be asked."""
+        return Endpoint(
+            self._model.inference_base_url,
+            self._model.inference_api_key,
+            timeout_seconds=self._config.request_timeout_seconds,
+            retries=self._config.request_retries,
+        )
+
+    @property
+    def name(self) -> str:
+        """What its endpoint calls it now."""
+        return str(self._model.get_inference_name(self.step))
+
+    def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> Trained:
+        """Takes one step."""
+        before = self.step
+        if not self.needs_logprobs:
+            groups = self._scored(groups, tools)
+        art_groups = [art_group(group, tools, extra=EXTRA) for group in groups]
+        try:
+            with environment(WANDB_API_KEY=None):
+                result = self._loop.run(self._backend.train(self._model, art_groups, learning_rate=learning_rate))
+        except RuntimeError as error:
+            raise ServiceError(f"step {before + 1} cannot be trained: {first_line(error)}") from error
+        metrics = dict(result.metrics)
+        # It counts a step that trained nothing, too; the gradient steps tell.
+        return Trained(int(result.step), int(metrics.get(_GRADIENT_STEPS, 0)), count_tokens(groups), metrics)
+
+    def close(self) -> None:
+        """Ends vLLM and frees the GPU."""
+        self._loop.close(self._backend.close())
+
+    def _scored(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]]) -> list[Group]:
+        if self._tokenizer is None:
+            transformers = load("transformers", extra=EXTRA)
+            self._tokenizer = transformers.AutoTokenizer.from_pretrained(self._config.base_model)
+        wire, name, offered = Wire(self.endpoint), self.name, openai_tools(tools)
+
+        def score(sample: Sample, turn: int) -> Message:
+            prompt, spoken = spoken_tokens(self._tokenizer, context(sample, turn + 1), offered)
+            return replace(
+                sample.messages[turn],
+                tokens=tuple(f"{TOKEN_ID}{token}" for token in spoken),
+                logprobs=score_tokens(wire, name, prompt, spoken),
+            )
+
+        with ThreadPoolExecutor(_SCORED_AT_ONCE) as pool:
+            pending = [
+                [
+                    (sample, [(turn, pool.submit(score, sample, turn)) for turn in sample.turns])
+                    for sample in group.samples
+                ]
+                for group in groups
+            ]
+            return [
+                replace(group, samples=tuple(_with_turns(sample, dict(turns)) for sample, turns in samples))
+                for group, samples in zip(groups, pending, strict=True)
+            ]
+
+
+def _with_turns(sample: Sample, turns: Mapping[int, Any]) -> Sample:
+    messages = tuple(
+        turns[place].result() if place in turns else message for place, message in enumerate(sample.messages)
+    )
+    return replace(sample, messages=messages)
+
+
+def hide_token(service: Any) -> None:
+    """Keeps the token of ART's vLLM off its command line; vLLM reads it from `VLLM_API_KEY`.
+
+    Args:
+        service: ART's module that starts it.
+    """
+    build = service.build_vllm_runtime_server_cmd
+
+    def without_token(config: Any) -> list[str]:
+        arguments = {name: value for name, value in config.server_args.items() if name != "api_key"}
+        return list(build(config.model_copy(update={"server_args": arguments})))
+
+    if not getattr(build, "hides_token", False):
+        without_token.hides_token = True  # type: ignore[attr-defined]
+        service.build_vllm_runtime_server_cmd = without_token
+
+
+def spoken_tokens(
+    tokenizer: Any, messages: Sequence[Mapping[str, Any]], tools: list[dict[str, Any]] | None
+) -> tuple[list[int], list[int]]:
+    """The tokens of a conversation up to where its last message begins, and those of that message, its end included.
+
+    Args:
+        tokenizer: Of the model, with its chat template.
+        messages: The conversation; its last message is the model's.
+        tools: The tools that were offered.
+    """
+    # Templates write things of their own before a message, such as an empty thought: those are no words of its.
+    mark = "\u241f"
+    spoken_text = tokenizer.apply_chat_template([*messages], tools=tools, tokenize=False)
+    marked = tokenizer.apply_chat_template(
+        [*messages[:-1], {"role": "assistant", "content": mark}], tools=tools, tokenize=False
+    )
+    begins_at = marked.rindex(mark)
+    prompt = list(tokenizer.encode(spoken_text[:begins_at], add_special_tokens=False))
+    spoken = list(tokenizer.encode(spoken_text[begins_at:], add_special_tokens=False))
+    end = tokenizer.eos_token_id
+    if end in spoken:
+        spoken = spoken[: len(spoken) - spoken[::-1].index(end)]
+    return prompt, spoken
+
+
+def score_tokens(wire: Wire, name: str, prompt: Sequence[int], spoken: Sequence[int]) -> tuple[float, ...]:
+    """The logprobs that a model behind vLLM gives to tokens it did not sample.
+
+    Args:
+        wire: Asks vLLM.
+        name: The model.
+        prompt: The tokens before them.
+        spoken: The tokens (T).
+
+    Returns:
+        One for each of them (T).
+
+    Raises:
+        EndpointError: If vLLM gives none.
+    """
+    tokens = [*prompt, *spoken]
+    question = {"model": name, "prompt": tokens, "max_tokens": 1, "temperature": 0, "prompt_logprobs": 0}
+
+    def read(document: Mapping[str, Any]) -> tuple[float, ...]:
+        try:
+            found = document["choices"][0]["prompt_logprobs"][len(prompt) :]
+            return tuple(float(each[str(token)]["logprob"]) for token, each in zip(spoken, found, strict=True))
+        except (KeyError, IndexError, TypeError) as error:
+            raise ValueError("the answer has no logprobs of the prompt") from error
+
+    logprobs, _ = wire.ask("completions", question, read)
+    return logprobs

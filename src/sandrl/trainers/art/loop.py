@@ -1,0 +1,77 @@
+"""The event loop that ART lives in: a thread of its own, which other threads ask for results.
+
+The design decision: ART's backends, and the server through which the trained model acts, are coroutines of one loop,
+while episodes are threads that wait. Whoever waits here is woken by a wish to cancel, too: a service that trains for
+minutes does not keep a user who wants to leave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from sandrl.errors import InterruptedRunError
+from sandrl.events import Emit, TrainingStopping, ignore
+from sandrl.sandboxes import Interrupt, Level
+
+Result = TypeVar("Result")
+
+_CLOSING_SECONDS = 10.0
+
+
+class EventLoop:
+    """A running event loop, between the two ends of a `with` block.
+
+    Args:
+        interrupt: The user's wish to stop: the second gives up what is waited for.
+        emit: Told of such a wish.
+    """
+
+    def __init__(self, interrupt: Interrupt, emit: Emit = ignore) -> None:
+        self._interrupt = interrupt
+        self._emit = emit
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="sandrl-art", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CLOSING_SECONDS)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Runs a coroutine and waits for it.
+
+        Raises:
+            InterruptedRunError: If the user does not want to wait any more.
+        """
+        result = asyncio.run_coroutine_threadsafe(work, self._loop)
+        seen = self._interrupt.level
+        while not result.done():
+            waker = self._interrupt.waker()
+            level = self._interrupt.level
+            if level > seen:
+                self._emit(TrainingStopping(cancel=level is Level.CANCEL))
+            if level is Level.CANCEL:
+                result.cancel()
+                raise InterruptedRunError("interrupted", signal_number=self._interrupt.signal_number)
+            if level > seen:
+                seen = level
+                continue
+            waiting: set[Future[Any]] = {result, waker}
+            wait(waiting, return_when=FIRST_COMPLETED)
+        return result.result()
+
+    def close(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs a coroutine that puts things in order, whatever the user wishes; gives it a few seconds."""
+        wait({asyncio.run_coroutine_threadsafe(work, self._loop)}, timeout=_CLOSING_SECONDS)

@@ -1,0 +1,119 @@
+"""What a training with ART is asked for, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandrl.errors import CleanupError, InfrastructureError, InterruptedRunError, TrainingError
+from sandrl.trainers.art.config import RUN_NAME, ArtConfig
+
+
+@dataclass(frozen=True, slots=True)
+class ArtRequest:
+    """What to train, and where to keep it.
+
+    Attributes:
+        config: How to train.
+        runs_dir: Where the run directory is made.
+        run_name: Its name.
+        resume: The directory of the run to go on with.
+        recorded: The directory of the run whose episodes are trained on.
+    """
+
+    config: ArtConfig
+    runs_dir: Path
+    run_name: str = RUN_NAME
+    resume: Path | None = None
+    recorded: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Episodes that were played, or read, and what was trained on them.
+
+    Attributes:
+        step: How many steps the model has had after it.
+        trajectories: How many episodes have a reward.
+        dropped: How many were lost to infrastructure.
+        reward: Their mean reward; None if there is none.
+        metrics: What the training measured; empty if nothing was trained.
+        failure: Why nothing was trained; empty if something was.
+    """
+
+    step: int
+    trajectories: int
+    dropped: int
+    reward: float | None
+    metrics: Mapping[str, float | None]
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ArtRun:
+    """A training that is over.
+
+    Attributes:
+        job_id: The job.
+        run_dir: Where it is written down.
+        first_step: How many steps the model had had before.
+        step: How many it has had.
+        of: How many it was to have.
+        rounds: What was played and trained, in order.
+        is_short: Whether it ended because there was nothing more to train on.
+        signal_number: The signal that asked to stop; 0 if none did.
+        cleanup_error: Set if sandboxes were left behind.
+    """
+
+    job_id: str
+    run_dir: Path
+    first_step: int
+    step: int
+    of: int
+    rounds: tuple[Round, ...]
+    is_short: bool = False
+    signal_number: int = 0
+    cleanup_error: CleanupError | None = None
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Why rounds trained nothing, one for each that did not."""
+        return tuple(each.failure for each in self.rounds if each.failure)
+
+    @property
+    def dropped(self) -> int:
+        """How many episodes were lost to infrastructure."""
+        return sum(each.dropped for each in self.rounds)
+
+    def raise_for_outcome(self) -> None:
+        """Raises what the command should end with, the most urgent first.
+
+        Raises:
+            InterruptedRunError: If the user asked to stop.
+            CleanupError: If sandboxes were left behind.
+            InfrastructureError: If nothing could be trained because all episodes were lost.
+            TrainingError: If it ended before its last step, or nothing was trained at all.
+        """
+        if self.signal_number:
+            raise InterruptedRunError(
+                f"interrupted after step {self.step} of {self.of}; what is done is saved in {self.run_dir}",
+                signal_number=self.signal_number,
+                hint=f"sandrl art train --resume --run-name {self.run_dir.name}",
+            )
+        if self.cleanup_error is not None:
+            raise self.cleanup_error
+        if self.step == self.of or (self.is_short and self.step > self.first_step):
+            return
+        last = self.rounds[-1] if self.rounds else None
+        if last is not None and last.dropped and not last.trajectories:
+            raise InfrastructureError(
+                f"step {last.step + 1} could not be trained: all of its {last.dropped} episodes were lost",
+                hint=f"sandrl runs show {self.run_dir.name} has the reason of each",
+            )
+        if self.rounds:
+            raise TrainingError(
+                f"step {self.step + 1} trained nothing, {len(self.failures)} times: {self.failures[-1]}",
+                hint="easier or harder problems, more --trajectories-per-problem or a higher --temperature make rewards"
+                " differ",
+            )

@@ -1,0 +1,143 @@
+"""The Tinker service: whether it is there, lets us in and has the model, found out in seconds.
+
+The design decision: its SDK asks a service that is not there for minutes, so one plain request goes before it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from sandrl.errors import AuthenticationError, EndpointError, UsageError
+from sandrl.rollouts.wire import Endpoint, Wire
+from sandrl.settings import Settings
+from sandrl.trainers.art.libraries import environment, load
+
+EXTRA = "art-tinker"
+TINKER_BASE_URL = "https://tinker.thinkingmachines.dev/services/tinker-prod"
+
+# Less than the 15 s within which a user is to know.
+_PROBE_SECONDS = 10.0
+_SHOWN_MODELS = 5
+_KEY_HINT = "set ART_TINKER_API_KEY (or TINKER_API_KEY) to a key of https://tinker-console.thinkingmachines.ai"
+
+
+def tinker_address(settings: Settings) -> str:
+    """Where the service is."""
+    return settings.tinker_base_url or TINKER_BASE_URL
+
+
+def check_tinker(settings: Settings) -> None:
+    """Makes sure that there is a key, and that the service answers.
+
+    Raises:
+        AuthenticationError: If there is no key, or it cannot be one.
+        UsageError: If the address is none.
+        EndpointError: If the service does not answer.
+    """
+    if settings.tinker_api_key is None:
+        raise AuthenticationError("--backend tinker needs a key, and none is set", hint=_KEY_HINT)
+    if not settings.tinker_api_key.startswith(("tml-", "eyJ")):
+        raise AuthenticationError(
+            f"{settings.tinker_api_key_source} holds no key of Tinker: these begin with tml-", hint=_KEY_HINT
+        )
+    address = tinker_address(settings)
+    try:
+        endpoint = Endpoint(address, retries=0)
+    except UsageError as error:
+        raise UsageError(error.message.replace("--base-url", "TINKER_BASE_URL")) from error
+    try:
+        Wire(endpoint).look("api/v1/healthz", timeout_seconds=_PROBE_SECONDS)
+    except EndpointError as error:
+        reason = error.message.partition(" cannot be reached: ")[2]
+        local = urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
+        raise EndpointError(
+            f"Tinker at {address} cannot be reached: {reason}",
+            hint="start that server, or unset TINKER_BASE_URL" if local else "check the network",
+        ) from error
+    except AuthenticationError:
+        # It is there. Whether it takes the key, its SDK will say, which knows how to show one.
+        pass
+
+
+@contextmanager
+def key_shown(settings: Settings) -> Iterator[None]:
+    """Lets Tinker's SDK find the key and the address, in the environment only, for the length of a `with` block."""
+    with environment(TINKER_API_KEY=settings.tinker_api_key, TINKER_BASE_URL=settings.tinker_base_url):
+        yield
+
+
+def check_base_model(base_model: str, settings: Settings, *, scores: bool) -> None:
+    """Makes sure that the service lets us in and trains a model.
+
+    Args:
+        base_model: The model.
+        settings: Has the key.
+        scores: Whether it must score tokens that another model sampled; it is asked to score three.
+
+    Raises:
+        AuthenticationError: If it refuses the key.
+        UsageError: If it does not offer the model, or does not score.
+        EndpointError: If it fails.
+    """
+    tinker = load("tinker", extra=EXTRA)
+    with key_shown(settings), translated(settings):
+        client = tinker.ServiceClient()
+        try:
+            offered = [each.model_name for each in client.get_server_capabilities().supported_models]
+            can_score = base_model not in offered or not scores or _scores(client, base_model)
+        finally:
+            client.holder.close()
+    if base_model not in offered:
+        near = list(dict.fromkeys([*difflib.get_close_matches(base_model, offered, _SHOWN_MODELS, 0.3), *offered]))
+        shown = ", ".join(near[:_SHOWN_MODELS])
+        raise UsageError(
+            f"Tinker at {tinker_address(settings)} has no model {base_model!r}",
+            hint=f"use --base-model with one it has: {shown}" if shown else None,
+        )
+    if not can_score:
+        raise UsageError(
+            f"Tinker at {tinker_address(settings)} does not score tokens of other models, which --policy teacher needs",
+            hint="use --policy trained, or --backend local",
+        )
+
+
+def _scores(client: Any, base_model: str) -> bool:
+    tinker = load("tinker", extra=EXTRA)
+    tokens = [0, 1, 2]
+    try:
+        found = client.create_sampling_client(base_model=base_model).compute_logprobs(
+            tinker.ModelInput.from_ints(tokens)
+        )
+        return len(found.result() or ()) == len(tokens)
+    except (tinker.BadRequestError, tinker.UnprocessableEntityError, tinker.RequestFailedError):
+        return False
+
+
+@contextmanager
+def translated(settings: Settings) -> Iterator[None]:
+    """Turns the SDK's errors into ours.
+
+    Raises:
+        AuthenticationError: If the key is refused.
+        EndpointError: If the service does not answer, or fails.
+    """
+    tinker = load("tinker", extra=EXTRA)
+    try:
+        yield
+    except (tinker.AuthenticationError, tinker.PermissionDeniedError) as error:
+        raise AuthenticationError(
+            f"Tinker refuses the key in {settings.tinker_api_key_source}", hint=_KEY_HINT
+        ) from error
+    except tinker.APIConnectionError as error:
+        raise EndpointError(f"Tinker at {tinker_address(settings)} does not answer any more") from error
+    except tinker.TinkerError as error:
+        raise EndpointError(f"Tinker at {tinker_address(settings)} fails: {first_line(error)}") from error
+
+
+def first_line(error: BaseException) -> str:
+    """What an error of a library says, in one line."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,229 @@
+"""A model that a Tinker service trains, by ART's `TinkerNativeBackend`.
+
+The design decision: ART's backend is used as it is released, and what it leaves open is closed around it: its server
+takes a token and listens on loopback only, every step leaves a checkpoint a killed run can go on from, and a teacher's
+words are scored under the model that is trained before they are, because ART skips what has no logprobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sandrl.errors import InputError, UsageError
+from sandrl.rollouts.messages import Message
+from sandrl.rollouts.wire import Endpoint
+from sandrl.settings import Settings
+from sandrl.trainers.art.backend import LOOPBACK, Trained, count_tokens
+from sandrl.trainers.art.config import ArtConfig
+from sandrl.trainers.art.groups import TOKEN_ID, Group, Sample
+from sandrl.trainers.art.histories import art_group, context, openai_tools
+from sandrl.trainers.art.kinds import ArtPolicy
+from sandrl.trainers.art.libraries import load
+from sandrl.trainers.art.loop import EventLoop
+from sandrl.trainers.art.service import EXTRA, first_line, key_shown, translated
+
+_PACKAGE = "art.tinker_native.backend"
+
+
+class TinkerModel:
+    """A model that a Tinker service trains.
+
+    Args:
+        config: What is trained.
+        settings: Has the key.
+        name: Names the model in ART's directory: the run.
+        path: ART's directory, which remembers where the checkpoints are.
+        loop: The loop the backend lives in.
+
+    Raises:
+        UsageError: If ART does not know how conversations with the model are written.
+        InputError: If its tokenizer cannot be loaded.
+        ServiceError: If the service fails, or refuses.
+    """
+
+    def __init__(self, config: ArtConfig, settings: Settings, *, name: str, path: Path, loop: EventLoop) -> None:
+        # What is without logprobs gets them from the service.
+        self.needs_logprobs = config.policy is ArtPolicy.TRAINED
+        self._settings = settings
+        self._loop = loop
+        self._timeouts = (config.request_timeout_seconds, config.request_retries)
+        art = load("art", extra=EXTRA)
+        token = secrets.token_urlsafe(32)
+        with ExitStack() as stack:
+            stack.enter_context(key_shown(settings))
+            stack.enter_context(translated(settings))
+            self._backend = _guarded_backend(token)(path=str(path))
+            self._model = art.TrainableModel(
+                name=name,
+                project=config.project,
+                base_model=config.base_model,
+                _internal_config={
+                    "tinker_native_args": {
+                        "renderer_name": config.renderer or _renderer_name(config.base_model),
+                        "training_client_args": {"rank": config.lora_rank},
+                    }
+                },
+            )
+            stack.callback(self.close)
+            try:
+                server = {"host": LOOPBACK, "api_key": token}
+                loop.run(self._model.register(self._backend, _openai_client_config={"server_args": server}))
+            except (OSError, ValueError) as error:
+                raise InputError(
+                    f"the tokenizer of {config.base_model!r} cannot be loaded: {first_line(error)}",
+                    hint="is the model hub reachable? A directory of the model works without it",
+                ) from error
+            stack.pop_all()
+
+    @property
+    def step(self) -> int:
+        """How many steps it has had."""
+        return int(self._state.current_step)
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where it can be asked."""
+        seconds, retries = self._timeouts
+        return Endpoint(
+            self._model.inference_base_url, self._model.inference_api_key, timeout_seconds=seconds, retries=retries
+        )
+
+    @property
+    def name(self) -> str:
+        """What its endpoint calls it now."""
+        return str(self._model.get_inference_name(self.step))
+
+    def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> Trained:
+        """Takes one step."""
+        before = self.step
+        with translated(self._settings):
+            if not self.needs_logprobs:
+                groups = self._loop.run(self._all_scored(groups, openai_tools(tools)))
+            art_groups = [art_group(group, tools, extra=EXTRA) for group in groups]
+            # Without a checkpoint the next job would begin at the base model again, under a later step's name.
+            result = self._loop.run(
+                self._backend.train(self._model, art_groups, learning_rate=learning_rate, save_checkpoint=True)
+            )
+        # The backend moves on by one optimizer step, or, where it found nothing to train, not at all.
+        return Trained(int(result.step), int(result.step) - before, count_tokens(groups), dict(result.metrics))
+
+    def close(self) -> None:
+        """Ends its server, and what keeps the service waiting for us."""
+        states = list(self._backend._model_state.values())
+        self._loop.close(self._backend.close())
+        for state in states:
+            state.service_client.holder.close()
+
+    @property
+    def _state(self) -> Any:
+        return self._backend._model_state[self._model.name]
+
+    async def _all_scored(self, groups: Sequence[Group], tools: list[dict[str, Any]] | None) -> list[Group]:
+        scored = await asyncio.gather(*(self._scored(sample, tools) for group in groups for sample in group.samples))
+        found = iter(scored)
+        return [replace(group, samples=tuple(next(found) for _ in group.samples)) for group in groups]
+
+    async def _scored(self, sample: Sample, tools: list[dict[str, Any]] | None) -> Sample:
+        """An episode whose turns have the tokens and logprobs they have under the model as it is now."""
+        turns = await asyncio.gather(*(self._scored_turn(sample, turn, tools) for turn in sample.turns))
+        messages = list(sample.messages)
+        for turn, message in zip(sample.turns, turns, strict=True):
+            messages[turn] = message
+        return replace(sample, messages=tuple(messages))
+
+    async def _scored_turn(self, sample: Sample, turn: int, tools: list[dict[str, Any]] | None) -> Message:
+        tinker = load("tinker", extra=EXTRA)
+        prompt, spoken = self._tokens(context(sample, turn + 1), tools)
+        sampler = self._state.sampler_clients[self.step]
+        found = await sampler.compute_logprobs_async(tinker.ModelInput.from_ints([*prompt, *spoken]))
+        logprobs = list(found or [])[len(prompt) :]
+        if len(logprobs) != len(spoken) or None in logprobs:
+            return replace(sample.messages[turn], tokens=(), logprobs=())
+        return replace(
+            sample.messages[turn], tokens=tuple(f"{TOKEN_ID}{token}" for token in spoken), logprobs=tuple(logprobs)
+        )
+
+    def _tokens(
+        self, messages: Sequence[dict[str, Any]], tools: list[dict[str, Any]] | None
+    ) -> tuple[list[int], list[int]]:
+        """The tokens of a conversation up to its last message, and those of that message, its end included."""
+        data = load("art.tinker_native.data", extra=EXTRA)
+        renderers = load("tinker_cookbook.renderers", extra=EXTRA)
+        renderer = self._state.renderer
+        rendered = data.convert_openai_messages_to_renderer_format(list(messages), tools, renderer)
+        tokens, weights = renderer.build_supervised_example(
+            rendered, train_on_what=renderers.TrainOnWhat.LAST_ASSISTANT_MESSAGE
+        )
+        spoken = [token for token, weight in zip(tokens.to_ints(), weights.tolist(), strict=True) if weight > 0]
+        return list(renderer.build_generation_prompt(rendered[:-1]).to_ints()), spoken
+
+
+def _renderer_name(base_model: str) -> str:
+    renderers = load("art.tinker.renderers", extra=EXTRA)
+    try:
+        return str(renderers.get_renderer_name(base_model))
+    except ValueError as error:
+        raise UsageError(
+            f"ART does not know how conversations with {base_model!r} are written",
+            hint="name a renderer of tinker_cookbook's with --renderer, for example qwen3_instruct or llama3",
+        ) from error
+
+
+def _guarded_backend(token: str) -> type[Any]:
+    """ART's backend with a server that only answers those who have a token.
+
+    Args:
+        token: The token.
+    """
+    module: Any = load(_PACKAGE, extra=EXTRA)
+    fastapi: Any = load("fastapi", extra=EXTRA)
+    responses = load("fastapi.responses", extra=EXTRA)
+    tinker = load("tinker", extra=EXTRA)
+    expected = f"Bearer {token}".encode()
+
+    async def admit(request: Any) -> None:
+        given = request.headers.get("authorization", "")
+        if not hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected):
+            raise fastapi.HTTPException(401, "this server belongs to a training; it answers to its token only")
+
+    async def explain(request: Any, error: Any) -> Any:
+        """A refusal by the service as what it is: the question's fault is told from the service's."""
+        is_ours = (
+            getattr(error, "status_code", 500) in (400, 413, 422)
+            or "user" in str(getattr(error, "category", "")).lower()
+        )
+        document = {"error": {"message": first_line(error)}}
+        return responses.JSONResponse(document, status_code=400 if is_ours else 503)
+
+    admit.__annotations__["request"] = fastapi.Request
+
+    class GuardedBackend(module.TinkerNativeBackend):  # type: ignore[misc]
+        async def _run_openai_server(self, state: Any, host: str, port: int) -> None:
+            unguarded = module.FastAPI
+            module.FastAPI = lambda: fastapi.FastAPI(
+                dependencies=[fastapi.Depends(admit)],
+                exception_handlers={tinker.TinkerError: explain},
+                openapi_url=None,
+            )
+            try:
+                # It makes its application before it first waits.
+                server = super()._run_openai_server(state, host, port)
+                waiting = asyncio.ensure_future(server)
+                await asyncio.sleep(0)
+            finally:
+                module.FastAPI = unguarded
+            await waiting
+
+        def _crash_on_server_exit(self, task: asyncio.Task[None]) -> None:
+            """Ends the server's task, not the process: there are sandboxes to stop, and results to keep."""
+            if not task.cancelled():
+                task.exception()
+
+    return GuardedBackend

@@ -1,0 +1,357 @@
+"""One training with ART: episodes, a step by its backend, a line in the run; and again.
+
+The design decision: a round is what is played or read for one step, and every round is a step of the run's curves,
+whether it taught anything or not: a curve without the rounds that taught nothing would show another policy. What counts
+as progress is the backend's step alone, and a training whose rounds teach nothing, one after another, has failed.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import ExitStack, redirect_stdout
+from pathlib import Path
+
+from sandrl.errors import InterruptedRunError, TrainingError, UsageError
+from sandrl.events import Emit, all_of, ignore
+from sandrl.rewards.judge import Limits
+from sandrl.rewards.scoring import lifetime_seconds
+from sandrl.rollouts import Sampling
+from sandrl.rollouts.chat import ChatModel
+from sandrl.rollouts.episodes import Episode, EpisodeOptions
+from sandrl.rollouts.records import result_of
+from sandrl.rollouts.steps import DEFAULT_CONCURRENCY, PlayedStep, StepOptions, StepPlayer, problems_of
+from sandrl.runs import MetricsRecorder, Outcome, OwnerRow, RunLog, RunReader, RunWriter, own_versions
+from sandrl.runs.wandb import reported, wandb_tags
+from sandrl.sandboxes import Connection, Interrupt, Job, connect, current_owner, new_job_id
+from sandrl.settings import Settings
+from sandrl.trainers.art import libraries
+from sandrl.trainers.art.backend import Trained, TrainedModel
+from sandrl.trainers.art.checks import TOOL_SCHEMAS, Checked, check
+from sandrl.trainers.art.config import COMMAND, ArtConfig
+from sandrl.trainers.art.events import (
+    ArtStepFailed,
+    ArtStepStarted,
+    ArtStepTrained,
+    ArtTrainingStarted,
+    ProblemPlayed,
+    TrajectoriesCollected,
+)
+from sandrl.trainers.art.groups import Group, groups_of, why_no_gradient, with_gradient
+from sandrl.trainers.art.history import GRADIENT_STEPS, STEP, art_directory, next_round
+from sandrl.trainers.art.kinds import ArtBackendKind
+from sandrl.trainers.art.loop import EventLoop
+from sandrl.trainers.art.results import ArtRequest, ArtRun, Round
+from sandrl.trainers.directory import PROBLEMS_DIGEST
+from sandrl.trainers.printed import FILE, PrintedFile
+
+WORKFLOW_TAG = "art-training"
+
+MOST_ATTEMPTS = 3
+"""How many rounds in a row may teach nothing before the training has failed."""
+
+# Episodes end when the model does; their sandboxes must outlive the slowest.
+_EPISODE_SECONDS = 3600.0
+_PACKAGES = {
+    ArtBackendKind.TINKER: ("openpipe-art", "tinker", "tinker-cookbook", "torch", "transformers"),
+    ArtBackendKind.LOCAL: ("openpipe-art", "torch", "transformers", "unsloth"),
+}
+# What ART calls the numbers that every trainer has.
+_KNOWN = {"loss": ("loss/train", "loss:mean", "loss:sum"), "grad_norm": ("loss/grad_norm", "grad_norm")}
+
+
+def run_art(
+    request: ArtRequest, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
+) -> ArtRun:
+    """Trains a model on episodes in sandboxes, and leaves a run directory.
+
+    Args:
+        request: What to train.
+        settings: What the environment says.
+        emit: Told what happens.
+        interrupt: The user's wish to stop.
+
+    Raises:
+        UsageError: If options, problems, extras or hardware do not fit.
+        ServiceError: If a service does not answer, or refuses.
+        TrainingError: If the loss is no number.
+        InterruptedRunError: If the user did not want the step in hand to be finished.
+    """
+    interrupt = interrupt or Interrupt()
+    config = request.config
+    with ExitStack() as stack:
+        stack.enter_context(libraries.kept_quiet())
+        checked = check(request, settings, spends=True)
+        if request.resume is not None:
+            _check_unchanged(request.resume, checked)
+        connection = None
+        if not checked.recorded:
+            connection = connect(
+                settings, runtime=config.runtime, image=config.image, packages=config.packages, emit=emit
+            )
+        stack.enter_context(interrupt.heard())
+        created = RunWriter.create(
+            request.runs_dir if request.resume is None else request.resume.parent,
+            command=COMMAND,
+            job_id=new_job_id(),
+            state_dir=settings.state_dir,
+            name=request.run_name if request.resume is None else request.resume.name,
+            resume=request.resume is not None,
+            options={
+                **config.document(),
+                PROBLEMS_DIGEST: checked.digest,
+                TOOL_SCHEMAS: [dict(tool) for tool in checked.tools],
+            },
+            versions={**own_versions(), **libraries.versions(_PACKAGES[config.backend])},
+            secrets=settings.secrets,
+        )
+        writer = stack.enter_context(created.noting_failure())
+        wandb_run = stack.enter_context(
+            reported(writer, config.report_to, settings, is_training=True, project=config.project, emit=emit)
+        )
+        stack.enter_context(redirect_stdout(PrintedFile(writer.path / FILE)))
+        loop = stack.enter_context(EventLoop(interrupt, emit))
+        model = _model(config, settings, writer, loop)
+        stack.callback(model.close)
+        training = _Training(config, checked, model, writer, emit, interrupt)
+        tags = (WORKFLOW_TAG, f"project:{config.project}", f"run-name:{writer.run_id}", *wandb_tags(wandb_run))
+        job = None if connection is None else training.open_stage(stack, connection, tags)
+        try:
+            training.run()
+        except InterruptedRunError as error:
+            hint = f"sandrl art train --resume --run-name {writer.run_id}"
+            writer.finish(Outcome.INTERRUPTED)
+            raise InterruptedRunError(
+                f"interrupted in step {training.step + 1} of {config.num_steps}; the steps before it are saved in"
+                f" {writer.path}",
+                signal_number=error.signal_number,
+                hint=hint,
+            ) from error
+        writer.finish(Outcome.INTERRUPTED if interrupt.level else training.outcome)
+    return ArtRun(
+        writer.job_id,
+        writer.path,
+        first_step=training.first_step,
+        step=training.step,
+        of=config.num_steps,
+        rounds=tuple(training.rounds),
+        is_short=training.is_short,
+        signal_number=interrupt.signal_number,
+        cleanup_error=None if job is None else job.cleanup_error(),
+    )
+
+
+def _check_unchanged(run: Path, checked: Checked) -> None:
+    if RunReader(run).config.options.get(PROBLEMS_DIGEST) != checked.digest:
+        raise UsageError(
+            f"the run {run.name!r} cannot go on: its problems have other content now", hint="begin a new run"
+        )
+
+
+def _model(config: ArtConfig, settings: Settings, writer: RunWriter, loop: EventLoop) -> TrainedModel:
+    path = art_directory(writer.path)
+    if config.backend is ArtBackendKind.TINKER:
+        from sandrl.trainers.art.tinker import TinkerModel
+
+        return TinkerModel(config, settings, name=writer.run_id, path=path, loop=loop)
+    from sandrl.trainers.art.local import LocalModel
+
+    return LocalModel(config, name=writer.run_id, path=path, loop=loop)
+
+
+class _Training:
+    """Plays and trains, round by round."""
+
+    def __init__(
+        self,
+        config: ArtConfig,
+        checked: Checked,
+        model: TrainedModel,
+        writer: RunWriter,
+        emit: Emit,
+        interrupt: Interrupt,
+    ) -> None:
+        self.rounds: list[Round] = []
+        self.first_step = self.step = model.step
+        self.is_short = False
+        self._config = config
+        self._checked = checked
+        self._model = model
+        self._writer = writer
+        self._interrupt = interrupt
+        self._emit = emit
+        self._round = next_round(writer, model.step)
+        self._job_attempt = len(RunReader(writer.path).config.jobs)
+        self._log = RunLog(writer)
+        self._recorder = MetricsRecorder(writer, attempt=self._job_attempt, first_step=self._round, emit=emit)
+        self._stop = threading.Event()
+        self._player: StepPlayer | None = None
+        self._teacher: ChatModel | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the run ended, where nobody interrupted it."""
+        is_done = self.step == self._config.num_steps or (self.is_short and self.step > self.first_step)
+        return Outcome.FINISHED if is_done else Outcome.FAILED
+
+    def open_stage(self, stack: ExitStack, connection: Connection, tags: tuple[str, ...]) -> Job:
+        """Makes the job whose sandboxes the episodes are played in."""
+        config, checked, writer = self._config, self._checked, self._writer
+        tell = all_of(self._recorder, self._log, self._emit)
+        limits = Limits(timeout_seconds=config.timeout_seconds)
+        actor = config.base_model if checked.teacher is None else config.teacher
+        job = Job(
+            connection,
+            job_id=writer.job_id,
+            tags=(*tags, f"model:{actor}", *config.tags),
+            command=COMMAND,
+            run_dir=writer.path,
+            ledger=writer.ledger(OwnerRow.model_validate(current_owner())),
+            max_lifetime_seconds=_EPISODE_SECONDS
+            + lifetime_seconds({each.task_id: each for each in checked.problems}, limits),
+            max_sandboxes=config.max_sandboxes,
+            emit=tell,
+        )
+        stack.enter_context(self._recorder)
+        stack.enter_context(job)
+        # Before the job ends: who waits for an endpoint must not come back to a job that is over.
+        stack.callback(self._stop.set)
+        options = StepOptions(
+            EpisodeOptions(
+                kind=config.rollout,
+                tool_set=config.tools,
+                max_tool_calls=config.max_tool_calls,
+                max_attempts=config.max_attempts,
+                show_tests=config.show_tests,
+                extraction=config.extract,
+            ),
+            limits,
+            config.trajectories_per_problem,
+            concurrency=min(config.concurrency or DEFAULT_CONCURRENCY, config.episodes_per_step),
+            attempt=self._job_attempt,
+        )
+        self._player = StepPlayer(
+            options, job=job, writer=writer, emit=tell, interrupt=self._interrupt, stop=self._stop
+        )
+        return job
+
+    def run(self) -> None:
+        """Trains until the last step, or until there is a reason not to go on."""
+        config, checked = self._config, self._checked
+        self._emit(
+            ArtTrainingStarted(
+                self._writer.run_id,
+                base_model=config.base_model,
+                backend=config.backend.value,
+                actor="" if checked.recorded else (config.base_model if checked.teacher is None else config.teacher),
+                problems=len(checked.problems),
+                first_step=self.step,
+                steps=config.num_steps,
+                episodes=config.episodes_per_step,
+            )
+        )
+        attempt = 1
+        while self.step < config.num_steps and not self._interrupt.level:
+            if checked.recorded and self._round >= len(checked.recorded):
+                self.is_short = True
+                return
+            done = self._one_round(attempt)
+            attempt = attempt + 1 if done.failure else 1
+            if attempt > MOST_ATTEMPTS and not checked.recorded:
+                return
+
+    def _one_round(self, attempt: int) -> Round:
+        began = time.monotonic()
+        self._log.step = self._round
+        if self._checked.recorded:
+            groups, played = self._checked.recorded[self._round], None
+            self._emit(ArtStepStarted(self.step + 1, attempt, len(groups)))
+        else:
+            played = self._play(attempt)
+            groups = groups_of(played.episodes)
+        dropped = 0 if played is None else played.result.dropped
+        rewards = [sample.reward for group in groups for sample in group.samples]
+        mean = math.fsum(rewards) / len(rewards) if rewards else None
+        useful = with_gradient(groups, needs_logprobs=self._model.needs_logprobs)
+        self._emit(TrajectoriesCollected(self.step + 1, len(rewards), dropped, mean, len(groups), len(useful)))
+        trained, failure = self._train(groups, useful, dropped)
+        metrics = _metrics(trained, time.monotonic() - began)
+        if played is None:
+            metrics |= {"reward/mean": mean, "reward/groups": float(len(groups))}
+            metrics["reward/zero_variance_groups"] = float(sum(not group.has_gradient for group in groups))
+        self._recorder.log(self._round, {**(played.metrics if played is not None else {}), **metrics})
+        self._round += 1
+        self.step = trained.step
+        done = Round(self.step, len(rewards), dropped, mean, {} if failure else metrics, failure)
+        self.rounds.append(done)
+        if failure:
+            self._emit(ArtStepFailed(self.step + 1, attempt, failure))
+        else:
+            self._emit(ArtStepTrained(self.step, metrics))
+        loss = metrics.get("loss")
+        if loss is not None and not math.isfinite(loss):
+            raise TrainingError(
+                f"the loss of step {self.step} is not a number, so the model is lost from there on",
+                hint="begin a new run with a smaller --learning-rate",
+            )
+        return done
+
+    def _play(self, attempt: int) -> PlayedStep:
+        config = self._config
+        assert self._player is not None, "it is there where episodes are played"
+        problems = problems_of(self._round, config.step_problems, self._checked.problems)
+        self._emit(ArtStepStarted(self.step + 1, attempt, len(problems)))
+        left = dict.fromkeys((problem.task_id for problem in problems), config.trajectories_per_problem)
+        rewards: defaultdict[str, list[float | None]] = defaultdict(list)
+
+        def note(episode: Episode) -> None:
+            task_id = episode.problem.task_id
+            rewards[task_id].append(result_of(episode).reward)
+            left[task_id] -= 1
+            if not left[task_id]:
+                finished = sum(not count for count in left.values())
+                self._emit(ProblemPlayed(task_id, tuple(rewards[task_id]), finished, len(left)))
+
+        played = self._player.play(self._round, problems, self._actor(), on_end=note)
+        if played.unfinished:
+            raise InterruptedRunError("interrupted", signal_number=self._interrupt.signal_number)
+        return played
+
+    def _actor(self) -> ChatModel:
+        """Who plays: the teacher, or the trained model as it is now, which has another name after each step."""
+        config = self._config
+        sampling = Sampling(config.temperature, config.max_tokens)
+        if self._checked.teacher is None:
+            return ChatModel(self._model.endpoint, self._model.name, sampling, stop=self._stop)
+        if self._teacher is None:
+            self._teacher = ChatModel(self._checked.teacher, config.teacher, sampling, stop=self._stop)
+        return self._teacher
+
+    def _train(self, groups: Sequence[Group], useful: Sequence[Group], dropped: int) -> tuple[Trained, str]:
+        """Takes a step, if there is something to learn; and why not, if there is not."""
+        nothing = Trained(self.step, gradient_steps=0, tokens=0)
+        if not useful:
+            return nothing, why_no_gradient(groups, dropped, needs_logprobs=self._model.needs_logprobs)
+        trained = self._model.train(useful, self._checked.tools, learning_rate=self._config.learning_rate)
+        if not trained.gradient_steps:
+            return trained, "the backend found nothing to train on; printed.log in the run directory may say why"
+        return trained, ""
+
+
+def _metrics(trained: Trained, seconds: float) -> dict[str, float | None]:
+    """What a step amounted to, the backend's own numbers under names that all trainers share, or `art/`."""
+    left = dict(trained.metrics)
+    metrics: dict[str, float | None] = {
+        STEP: float(trained.step),
+        GRADIENT_STEPS: float(trained.gradient_steps),
+        "train/tokens": float(trained.tokens),
+        "step_seconds": seconds,
+    }
+    for name, theirs in _KNOWN.items():
+        found = next((each for each in theirs if each in left), None)
+        if found is not None:
+            metrics[name] = float(left.pop(found))
+    return metrics | {f"art/{name}": float(value) for name, value in left.items()}
