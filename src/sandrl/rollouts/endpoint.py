@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
-from urllib.parse import urlsplit
 
+from sandrl.addresses import check_address, refuse_password
 from sandrl.errors import AuthenticationError, InputError, SandrlError, ServiceError
 from sandrl.extras import require
 from sandrl.rollouts.policy import Question, Sampling
@@ -42,7 +42,7 @@ class EndpointPolicy:
 
     Raises:
         MissingExtraError: If `openai` is not installed.
-        InputError: If the address is none, or the endpoint has several models and none is named.
+        UsageError: If the address is none; `InputError` if the endpoint has several models and none is named.
         ServiceError: If the endpoint does not answer.
     """
 
@@ -55,11 +55,8 @@ class EndpointPolicy:
         batch_size: int | None = None,
         retries: int = _RETRIES,
     ) -> None:
-        if not base_url.startswith(("http://", "https://")):
-            raise InputError(f"--base-url must begin with http:// or https://, not {base_url!r}")
-        if "@" in urlsplit(base_url).netloc:
-            # It would be in the run directory, in messages, in the list of processes.
-            raise InputError("--base-url has a user or password in it", hint="give the key in OPENAI_API_KEY")
+        check_address(base_url, "--base-url")
+        refuse_password(base_url, "--base-url", hint=f"give the key in {KEY_VARIABLE}")
         self._openai = require("openai", extra=EXTRA)
         self._base_url = base_url
         self._client = self._openai.OpenAI(

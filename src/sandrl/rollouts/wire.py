@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException, HTTPMessage
 from typing import IO, Any, TypeVar
-from urllib.parse import urlsplit
 
 from sandrl import __version__
-from sandrl.errors import AuthenticationError, EndpointError, RequestRefusedError, UsageError
+from sandrl.addresses import check_address, is_of_this_machine, refuse_password
+from sandrl.errors import AuthenticationError, EndpointError, RequestRefusedError
 from sandrl.sandboxes import delay_seconds
 
 Answer = TypeVar("Answer")
@@ -35,7 +35,6 @@ _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_HINT_SECONDS = 60.0
 _MOST_BYTES = 64 << 20
 _PIECE_BYTES = 64 << 10
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _AGAIN = frozenset({408, 409, 425, 429})
 
 
@@ -56,23 +55,13 @@ class Endpoint:
     retries: int = 4
 
     def __post_init__(self) -> None:
-        try:
-            parts = urlsplit(self.base_url)
-            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-        except ValueError:
-            is_address = False
-        if not is_address:
-            raise UsageError(
-                "--base-url is no address: it must begin with https:// or http://, and name a host",
-                hint=f"for example {VLLM_BASE_URL}",
-            )
-        if "@" in parts.netloc:
-            raise UsageError("--base-url holds a user name or password", hint=_KEY_HINT)
+        check_address(self.base_url, "--base-url", hint=f"for example {VLLM_BASE_URL}")
+        refuse_password(self.base_url, "--base-url", hint=_KEY_HINT)
 
     @property
     def is_local(self) -> bool:
         """Whether it is on this machine, which no proxy leads to."""
-        return urlsplit(self.base_url).hostname in _LOOPBACK
+        return is_of_this_machine(self.base_url)
 
 
 class Stopped(Exception):

@@ -7,11 +7,11 @@ and image only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from sandrl.addresses import check_address
 from sandrl.errors import UsageError
 from sandrl.events import Emit, RuntimeChosen, RuntimeStarting, ignore
 from sandrl.settings import RuntimeKind, Settings
@@ -19,7 +19,6 @@ from sandrl.settings import RuntimeKind, Settings
 REMOTE_BASE_URL = "https://api.cwsandbox.com"
 REMOTE_IMAGE = "python:3.11"
 REMOTE_CONCURRENCY = 32
-_ADDRESS = re.compile(r"https?://[^/\s]", re.IGNORECASE)
 PACKAGES_ANNOTATION = "sandrl.dev/packages"
 
 
@@ -169,11 +168,9 @@ def _connect_remote(settings: Settings, reason: str, image: str | None, packages
             "--packages is for the local runtime; remotely the image decides what is installed",
             hint="use --image with an image that has them, or --runtime local",
         )
-    if settings.base_url is not None and not _ADDRESS.match(settings.base_url):
-        raise UsageError(
-            f"{settings.base_url_source} is no address: it must begin with https:// or http://, and name a host",
-            hint=f"unset {settings.base_url_source} for the usual address, {REMOTE_BASE_URL}",
-        )
+    if settings.base_url is not None:
+        source = str(settings.base_url_source)
+        check_address(settings.base_url, source, hint=f"unset {source} for the usual address, {REMOTE_BASE_URL}")
     return Connection(
         kind=RuntimeKind.REMOTE,
         reason=reason,

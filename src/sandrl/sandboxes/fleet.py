@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from sandrl.addresses import without_credentials
 from sandrl.errors import InfrastructureError, NotRunningError, SandrlError, UnknownSandboxError
 from sandrl.sandboxes.connection import Connection
-from sandrl.sandboxes.registry import without_credentials
 from sandrl.sandboxes.sdk import SdkSession, credentials, go_round_proxies, load_sdk
 
 if TYPE_CHECKING:

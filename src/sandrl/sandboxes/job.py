@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from sandrl.addresses import without_credentials
 from sandrl.errors import CleanupError, InfrastructureError, SandrlError, UsageError
 from sandrl.events import CleaningUp, CreationSlowed, Emit, Event, SandboxCreated, SandboxStopped, Warned, ignore
 from sandrl.runs import WARM_TAG
@@ -32,7 +33,7 @@ from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.owner import Owner, current_owner
 from sandrl.sandboxes.pace import Pace, delay_seconds
 from sandrl.sandboxes.pool import Pool
-from sandrl.sandboxes.registry import JobEntry, Registration, without_credentials
+from sandrl.sandboxes.registry import JobEntry, Registration
 from sandrl.sandboxes.sdk import Launch, SdkSession, Stop
 from sandrl.sandboxes.tags import encode_tag, job_tag, job_tags, owner_tag
 

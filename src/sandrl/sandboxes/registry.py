@@ -18,10 +18,10 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import Field, ValidationError
 
+from sandrl.addresses import without_credentials
 from sandrl.errors import SandrlError
 from sandrl.events import Emit, Warned, ignore
 from sandrl.runs.config import write_whole
@@ -134,12 +134,6 @@ def read_jobs(state_dir: Path) -> tuple[JobEntry, ...]:
 def find_owner(state_dir: Path, owner_hash: str) -> Owner | None:
     """The process behind the tag `owner-<hash>`, or None if the registry does not know it."""
     return next((entry.process for entry in read_jobs(state_dir) if entry.owner_hash == owner_hash), None)
-
-
-def without_credentials(address: str) -> str:
-    """An address without the user and password that one may have in front of its host, and without its query."""
-    parts = urlsplit(address)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def _entries(state_dir: Path) -> Iterator[tuple[os.DirEntry[str], JobEntry]]:

@@ -13,10 +13,10 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
+from sandrl.addresses import refuse_password
 from sandrl.errors import InputError, UsageError
 from sandrl.rewards.extraction import Extraction
 from sandrl.settings import ReportTo, RuntimeKind
@@ -127,8 +127,7 @@ class GrpoConfig(BaseModel):
             )
         if self.vllm_server_url is not None and self.use_vllm != "server":
             raise ValueError("vllm_server_url: is only used with use_vllm = server")
-        if "@" in urlsplit(self.vllm_server_url or "").netloc:
-            raise ValueError("vllm_server_url: has a user or password in it, which would be kept with the run")
+        refuse_password(self.vllm_server_url or "", "vllm_server_url")
         return self
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.support.chat_server import ChatServer
 
-from sandrl.errors import AuthenticationError, InputError, ServiceError
+from sandrl.errors import AuthenticationError, InputError, ServiceError, UsageError
 from sandrl.rollouts import EndpointPolicy, Question, Sampling
 
 
@@ -98,12 +98,12 @@ def test_an_endpoint_that_is_not_there_is_said_to_be_silent() -> None:
 
 
 def test_an_address_that_is_none_is_refused_at_once() -> None:
-    with pytest.raises(InputError, match="must begin with http"):
+    with pytest.raises(UsageError, match="must begin with http"):
         EndpointPolicy("localhost:8000")
 
 
 def test_an_address_with_a_password_is_refused_and_not_repeated() -> None:
-    with pytest.raises(InputError, match="has a user or password in it") as caught:
+    with pytest.raises(UsageError, match="has a user or password in it") as caught:
         EndpointPolicy("http://me:hunter2@localhost:8000/v1")
     assert "hunter2" not in str(caught.value)
 

@@ -20,7 +20,6 @@ from sandrl.sandboxes.registry import (
     find_owner,
     forget_jobs,
     read_jobs,
-    without_credentials,
 )
 
 
@@ -144,11 +143,6 @@ def test_a_job_that_moves_says_where(tmp_path: Path) -> None:
     registration.renew()
     (found,) = read_jobs(tmp_path)
     assert found.address == "https://example.test:1/x"
-
-
-def test_an_address_never_carries_credentials() -> None:
-    assert without_credentials("http://127.0.0.1:50051") == "http://127.0.0.1:50051"
-    assert "secret" not in without_credentials("https://secret@h/secretless?secret#secret").replace("secretless", "")
 
 
 @pytest.mark.parametrize(

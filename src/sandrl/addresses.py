@@ -1,0 +1,59 @@
+"""Addresses of services: which texts are one, and what of them may be kept.
+
+The design decision: an address is written into run directories, registries and messages, and everybody on the machine
+can read it in the list of processes. So one that a user names must hold no password, and no message repeats it.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit, urlunsplit
+
+from sandrl.errors import UsageError
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def check_address(address: str, name: str, *, hint: str | None = None) -> None:
+    """Makes sure that a text is the address of a service.
+
+    Args:
+        address: The text.
+        name: What the user calls it: an option or a variable.
+        hint: What to do if it is none.
+
+    Raises:
+        UsageError: If it is none.
+    """
+    try:
+        parts = urlsplit(address)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise UsageError(f"{name} is no address: it must begin with https:// or http://, and name a host", hint=hint)
+
+
+def refuse_password(address: str, name: str, *, hint: str | None = None) -> None:
+    """Makes sure that nothing secret is in an address, which would be kept.
+
+    Args:
+        address: The address.
+        name: What the user calls it: an option or a variable.
+        hint: Where the secret belongs.
+
+    Raises:
+        UsageError: If a user or password is in front of its host.
+    """
+    if "@" in urlsplit(address).netloc:
+        raise UsageError(f"{name} has a user or password in it, which would be kept with the run", hint=hint)
+
+
+def without_credentials(address: str) -> str:
+    """An address without the user and password that one may have in front of its host, and without its query."""
+    parts = urlsplit(address)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def is_of_this_machine(address: str) -> bool:
+    """Whether an address leads to the machine it is used on, where no proxy leads to."""
+    return urlsplit(address).hostname in _LOOPBACK
