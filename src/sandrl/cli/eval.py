@@ -22,7 +22,7 @@ from sandrl.cli.options import (
     RunsDir,
     Runtime,
     SandboxTags,
-    package_names,
+    sandbox_request,
 )
 from sandrl.events import LogLevel
 from sandrl.rewards.extraction import Extraction
@@ -127,12 +127,10 @@ def evaluate(
             extraction=extract,
             limits=Limits(timeout_seconds=timeout),
             concurrency=concurrency,
-            max_sandboxes=max_sandboxes,
             retries=retries,
-            runtime=runtime,
-            image=image,
-            packages=package_names(packages),
-            tags=tuple(tag or ()),
+            sandboxes=sandbox_request(
+                runtime=runtime, image=image, packages=packages, tag=tag, max_sandboxes=max_sandboxes
+            ),
             out=out,
             runs_dir=runs_dir,
             run_name=run_name,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sandrl.events import LogLevel
 from sandrl.settings import ReportTo, RuntimeKind
+
+if TYPE_CHECKING:
+    from sandrl.sandboxes import SandboxRequest
 
 SANDBOXES_PANEL = "Sandboxes"
 OUTPUT_PANEL = "Output"
@@ -74,6 +78,20 @@ FailUnder = Annotated[
     float | None,
     typer.Option(metavar="RATE", min=0, max=1, help="Exit 1 if the pass rate is lower.", rich_help_panel=OUTPUT_PANEL),
 ]
+
+
+def sandbox_request(
+    *,
+    runtime: RuntimeKind,
+    image: str | None,
+    packages: str | None,
+    tag: Sequence[str] | None,
+    max_sandboxes: int | None = None,
+) -> SandboxRequest:
+    """The sandboxes that the options of a command ask for."""
+    from sandrl.sandboxes import SandboxRequest
+
+    return SandboxRequest(runtime, image, package_names(packages), tuple(tag or ()), max_sandboxes)
 
 
 def package_names(packages: str | None) -> tuple[str, ...]:

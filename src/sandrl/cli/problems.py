@@ -16,7 +16,7 @@ from sandrl.cli.options import (
     Packages,
     Runtime,
     SandboxTags,
-    package_names,
+    sandbox_request,
 )
 from sandrl.settings import RuntimeKind
 
@@ -113,12 +113,10 @@ def validate(
         limit=limit,
         limits=Limits(timeout_seconds=timeout, check_timeout_seconds=check_timeout),
         concurrency=concurrency,
-        max_sandboxes=max_sandboxes,
         require_isolated=require_isolated,
-        runtime=runtime,
-        image=image,
-        packages=package_names(packages),
-        tags=tuple(tag or ()),
+        sandboxes=sandbox_request(
+            runtime=runtime, image=image, packages=packages, tag=tag, max_sandboxes=max_sandboxes
+        ),
     )
     interrupt = Interrupt()
     with progress.choose(json_output=True) as tell, signals.passed_to(interrupt):

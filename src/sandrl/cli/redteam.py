@@ -17,7 +17,7 @@ from sandrl.cli.options import (
     Retries,
     Runtime,
     SandboxTags,
-    package_names,
+    sandbox_request,
 )
 from sandrl.settings import RuntimeKind
 
@@ -83,13 +83,11 @@ def redteam(
         exploits=tuple(exploit or ()),
         limits=Limits(timeout_seconds=timeout, check_timeout_seconds=check_timeout),
         concurrency=concurrency,
-        max_sandboxes=max_sandboxes,
         retries=retries,
         require_isolated=require_isolated,
-        runtime=runtime,
-        image=image,
-        packages=package_names(packages),
-        tags=tuple(tag or ()),
+        sandboxes=sandbox_request(
+            runtime=runtime, image=image, packages=packages, tag=tag, max_sandboxes=max_sandboxes
+        ),
     )
     interrupt = Interrupt()
     with progress.choose(json_output=True) as tell, signals.passed_to(interrupt):

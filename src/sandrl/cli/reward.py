@@ -25,7 +25,7 @@ from sandrl.cli.options import (
     RunsDir,
     Runtime,
     SandboxTags,
-    package_names,
+    sandbox_request,
 )
 from sandrl.events import LogLevel
 from sandrl.rewards.extraction import Extraction
@@ -136,17 +136,15 @@ def reward(
         skip_bad_rows=skip_bad_rows,
         limits=Limits(timeout_seconds=timeout, check_timeout_seconds=check_timeout),
         concurrency=concurrency,
-        max_sandboxes=max_sandboxes,
         retries=retries,
         reward=reward_,
         components=Components(format_reward, length_penalty, timeout_penalty),
         caching=not no_cache,
         cache=cache,
         require_isolated=require_isolated,
-        runtime=runtime,
-        image=image,
-        packages=package_names(packages),
-        tags=tuple(tag or ()),
+        sandboxes=sandbox_request(
+            runtime=runtime, image=image, packages=packages, tag=tag, max_sandboxes=max_sandboxes
+        ),
         job_id=job_id,
         out=out,
         runs_dir=runs_dir,

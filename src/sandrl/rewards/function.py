@@ -28,7 +28,7 @@ from sandrl.rewards.policies import Components, RewardName, RewardPolicy
 from sandrl.rewards.scoring import lifetime_seconds, longest_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport
 from sandrl.rewards.verdict import Status
-from sandrl.sandboxes import Interrupt, Job, connect, new_job_id, step_tag
+from sandrl.sandboxes import Interrupt, Job, SandboxRequest, step_tag
 from sandrl.settings import RuntimeKind, load_settings
 
 Message: TypeAlias = Mapping[str, Any]
@@ -64,25 +64,17 @@ class FunctionOptions:
         on_infrastructure_error: What a completion without a reward becomes.
         fallback_reward: What `ZERO` gives it.
         require_isolated: Never judge in the completion's process.
-        max_sandboxes: How many sandboxes to hold at once, those included that are being stopped; None for no bound.
         warm_sandboxes: How many to create ahead of the next batch at most, while the trainer makes its completions; no
             more than the last batch ran.
-        runtime: What runs the sandboxes.
-        image: Their image; the runtime's own default unless given.
-        packages: Installed packages the code may import (local runtime).
-        tags: Tags of every sandbox.
+        sandboxes: Where the code runs, unless a job is given.
     """
 
     score: ScoreOptions = field(default_factory=ScoreOptions)
     on_infrastructure_error: OnInfrastructureError = OnInfrastructureError.MASK
     fallback_reward: float = 0.0
     require_isolated: bool = False
-    max_sandboxes: int | None = None
     warm_sandboxes: int = 0
-    runtime: RuntimeKind = RuntimeKind.AUTO
-    image: str | None = None
-    packages: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
+    sandboxes: SandboxRequest = field(default_factory=SandboxRequest)
 
 
 class RewardFunction:
@@ -213,18 +205,11 @@ class RewardFunction:
             self._job.warm_up(count, tags=options.tags, timeout_seconds=longest_seconds(self._problems, options.limits))
 
     def _open_job(self) -> Job:
-        options = self._options
-        connection = connect(
-            load_settings(), runtime=options.runtime, image=options.image, packages=options.packages, emit=self._emit
-        )
-        lifetime = lifetime_seconds(self._problems, options.score.limits)
-        self._job = Job(
-            connection,
-            job_id=new_job_id(),
+        sandboxes = self._options.sandboxes
+        self._job = sandboxes.job(
+            sandboxes.connect(load_settings(), emit=self._emit),
             command="reward_function",
-            max_sandboxes=options.max_sandboxes,
-            tags=options.tags,
-            max_lifetime_seconds=lifetime,
+            max_lifetime_seconds=lifetime_seconds(self._problems, self._options.score.limits),
             emit=self._emit,
         )
         atexit.register(self.close)
@@ -319,7 +304,7 @@ def reward_function(
         emit: Told what happens.
 
     Raises:
-        UsageError: If an option is none of its words, or the problems cannot be loaded.
+        UsageError: If an option is impossible, or the problems cannot be loaded.
     """
     policy = reward if callable(reward) else _word(RewardName, reward, "reward").policy
     limits = limits or Limits()
@@ -340,12 +325,14 @@ def reward_function(
             on_infrastructure_error=_word(OnInfrastructureError, on_infrastructure_error, "on_infrastructure_error"),
             fallback_reward=fallback_reward,
             require_isolated=require_isolated,
-            max_sandboxes=max_sandboxes,
             warm_sandboxes=warm_sandboxes,
-            runtime=_word(RuntimeKind, runtime, "runtime"),
-            image=image,
-            packages=tuple(packages),
-            tags=tuple(tags),
+            sandboxes=SandboxRequest(
+                runtime=_word(RuntimeKind, runtime, "runtime"),
+                image=image,
+                packages=tuple(packages),
+                tags=tuple(tags),
+                max_sandboxes=max_sandboxes,
+            ),
         ),
         job=job,
         cache=VerdictCache(None if cache is None else Path(cache)),

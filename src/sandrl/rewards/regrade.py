@@ -30,7 +30,7 @@ from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion
 from sandrl.rewards.verdict import Status
 from sandrl.runs import RunReader, TrajectoryRow
-from sandrl.sandboxes import Interrupt, Job, connect, new_job_id
+from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import RuntimeKind, Settings
 
 
@@ -137,18 +137,12 @@ def regrade(
     if len(known) < len(rows):
         emit(Warned(f"{len(rows) - len(known)} completions are left out: their problem or their text is not there"))
     how = _score_options(options, request)
-    connection = connect(
-        settings, runtime=request.runtime, packages=tuple(map(str, _list(options.get("packages")))), emit=emit
-    )
+    packages = tuple(map(str, _list(options.get("packages"))))
+    sandboxes = SandboxRequest(runtime=request.runtime, packages=packages, tags=("runs-regrade",))
+    connection = sandboxes.connect(settings, emit=emit)
     how = replace(how, concurrency=request.concurrency or connection.suggested_concurrency)
-    job = Job(
-        connection,
-        job_id=new_job_id(),
-        command="runs regrade",
-        tags=("runs-regrade",),
-        max_lifetime_seconds=lifetime_seconds(problems, how.limits),
-        emit=emit,
-    )
+    lifetime = lifetime_seconds(problems, how.limits)
+    job = sandboxes.job(connection, command="runs regrade", max_lifetime_seconds=lifetime, emit=emit)
     with interrupt.heard(), job:
         emit(JobStarted(job.id, len(known), min(how.concurrency or 1, len(known))))
         report = score(

@@ -13,7 +13,8 @@ from sandrl.rewards.judge import Limits, check_limits
 from sandrl.rewards.policies import Components, RewardName
 from sandrl.rewards.summary import ScoreReport, Summary
 from sandrl.rewards.verdict import Status
-from sandrl.settings import ReportTo, RuntimeKind
+from sandrl.sandboxes import SandboxRequest
+from sandrl.settings import ReportTo
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +28,13 @@ class RewardRequest:
         limits: What a completion may use.
         skip_bad_rows: Skip and count rows that cannot be used, instead of refusing the file.
         concurrency: How many sandboxes at once; what suits the runtime unless given.
-        max_sandboxes: How many sandboxes to hold at once, those included that are being stopped; None for no bound.
         retries: How often a completion is tried again when its sandbox failed.
         reward: The policy that turns a verdict into a reward.
         components: What is rewarded besides.
         caching: Judge identical completions once.
         cache: Directory of verdicts of earlier runs; None keeps them within this run.
         require_isolated: Give no reward where the checks cannot be kept out of the completion's process.
-        runtime: What runs the sandboxes.
-        image: Their image; the runtime's own default unless given.
-        packages: Installed packages the code may import (local runtime).
-        tags: Tags of every sandbox.
+        sandboxes: Where the code runs.
         job_id: Id of the job; a random one unless given.
         out: Where to append results as they arrive.
         runs_dir: Where the run directory is made; what the settings say unless given.
@@ -53,17 +50,13 @@ class RewardRequest:
     limits: Limits = field(default_factory=Limits)
     skip_bad_rows: bool = False
     concurrency: int | None = None
-    max_sandboxes: int | None = None
     retries: int = 2
     reward: RewardName = RewardName.BINARY
     components: Components = field(default_factory=Components)
     caching: bool = True
     cache: Path | None = None
     require_isolated: bool = False
-    runtime: RuntimeKind = RuntimeKind.AUTO
-    image: str | None = None
-    packages: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
+    sandboxes: SandboxRequest = field(default_factory=SandboxRequest)
     job_id: str | None = None
     out: Path | None = None
     runs_dir: Path | None = None

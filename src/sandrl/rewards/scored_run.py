@@ -37,9 +37,9 @@ from sandrl.rewards.records import trajectory_row
 from sandrl.rewards.request import RewardRequest, RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport, summarise
-from sandrl.runs import MetricsRecorder, Outcome, OwnerRow, RunLog, RunWriter, own_versions
+from sandrl.runs import MetricsRecorder, Outcome, RunLog, RunWriter, own_versions
 from sandrl.runs.wandb import reported, wandb_tags
-from sandrl.sandboxes import Connection, Interrupt, Job, checked_job_id, connect, current_owner, new_job_id
+from sandrl.sandboxes import Connection, Interrupt, checked_job_id, new_job_id
 from sandrl.settings import Settings
 
 
@@ -81,9 +81,7 @@ def score_run(
     with ExitStack() as stack:
         cache = VerdictCache(request.cache)
         out = None if request.out is None else stack.enter_context(_opened(request.out))
-        connection = connect(
-            settings, runtime=request.runtime, image=request.image, packages=request.packages, emit=emit
-        )
+        connection = request.sandboxes.connect(settings, emit=emit)
         stack.enter_context(interrupt.heard())
         concurrency = request.concurrency or max(connection.suggested_concurrency, least_concurrency)
         created = RunWriter.create(
@@ -100,18 +98,14 @@ def score_run(
         wandb_run = stack.enter_context(reported(writer, request.report_to, settings, is_training=False, emit=emit))
         recorder = stack.enter_context(MetricsRecorder(writer, emit=emit))
         tell = all_of(recorder, RunLog(writer, request.log_level), emit)
-        job = Job(
+        job = request.sandboxes.tagged(*wandb_tags(wandb_run)).job(
             connection,
-            job_id=job_id,
-            tags=(*request.tags, *wandb_tags(wandb_run)),
             command=command,
-            max_sandboxes=request.max_sandboxes,
-            run_dir=writer.path,
-            ledger=writer.ledger(OwnerRow.model_validate(current_owner())),
             max_lifetime_seconds=lifetime_seconds(problems, request.limits),
+            writer=writer,
             emit=tell,
         )
-        tell(JobStarted(job_id, total, min(concurrency, total, request.max_sandboxes or concurrency)))
+        tell(JobStarted(job_id, total, min(concurrency, total, request.sandboxes.max_sandboxes or concurrency)))
         judge = IsolatedJudge(
             with_site_packages=connection.has_site_packages, require_isolated=request.require_isolated
         )
@@ -208,7 +202,6 @@ def _options(request: RewardRequest, connection: Connection, concurrency: int) -
         "max_output_bytes": request.limits.max_output_bytes,
         "max_file_bytes": request.limits.max_file_bytes,
         "concurrency": concurrency,
-        "max_sandboxes": request.max_sandboxes,
         "retries": request.retries,
         "reward": request.reward.value,
         "format_reward": request.components.format_reward,
@@ -217,11 +210,7 @@ def _options(request: RewardRequest, connection: Connection, concurrency: int) -
         "caching": request.caching,
         "cache": None if request.cache is None else str(request.cache),
         "require_isolated": request.require_isolated,
-        "runtime": connection.kind.value,
-        "runtime_reason": connection.reason,
-        "image": connection.image,
-        "packages": list(request.packages),
-        "tags": list(request.tags),
+        **request.sandboxes.document(connection),
         "out": None if request.out is None else str(request.out),
         "log_level": request.log_level.value,
         "report_to": request.report_to.value,

@@ -15,7 +15,7 @@ from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.judge import IsolatedJudge, Judge, Limits, time_limit
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.summary import ScoreReport
-from sandrl.sandboxes import Interrupt, Job, connect, new_job_id
+from sandrl.sandboxes import Interrupt, Job, SandboxRequest
 from sandrl.settings import load_settings
 
 # Enough for a sandbox to be created and stopped in, however busy the runtime is.
@@ -68,9 +68,10 @@ def score(
     """
     options = options or ScoreOptions()
     if job is None:
-        connection = connect(load_settings(), emit=emit)
+        sandboxes = SandboxRequest()
+        connection = sandboxes.connect(load_settings(), emit=emit)
         lifetime = lifetime_seconds(problems, options.limits)
-        with Job(connection, job_id=new_job_id(), command="score", max_lifetime_seconds=lifetime, emit=emit) as own:
+        with sandboxes.job(connection, command="score", max_lifetime_seconds=lifetime, emit=emit) as own:
             return score(
                 completions,
                 problems,

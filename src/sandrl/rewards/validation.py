@@ -19,8 +19,8 @@ from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport
 from sandrl.rewards.verdict import Status, Trust
-from sandrl.sandboxes import Interrupt, Job, connect, new_job_id
-from sandrl.settings import RuntimeKind, Settings
+from sandrl.sandboxes import Interrupt, SandboxRequest
+from sandrl.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +32,16 @@ class ValidationRequest:
         limit: How many of them, from the first; all if None.
         limits: What a solution may use.
         concurrency: How many sandboxes at once; what suits the runtime unless given.
-        max_sandboxes: How many sandboxes to hold at once, those included that are being stopped; None for no bound.
         require_isolated: Never judge in the process of a solution.
-        runtime: What runs the sandboxes.
-        image: Their image; the runtime's own default unless given.
-        packages: Installed packages the solutions may import (local runtime).
-        tags: Tags of every sandbox.
+        sandboxes: Where the code runs.
     """
 
     problems: str
     limit: int | None = None
     limits: Limits = field(default_factory=Limits)
     concurrency: int | None = None
-    max_sandboxes: int | None = None
     require_isolated: bool = False
-    runtime: RuntimeKind = RuntimeKind.AUTO
-    image: str | None = None
-    packages: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
+    sandboxes: SandboxRequest = field(default_factory=SandboxRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,19 +133,13 @@ def validate(
         raise InputError("no problem has a reference solution", path=request.problems, field="reference")
     if without_reference:
         emit(Warned(f"{without_reference} problems have no reference solution and are left out"))
-    connection = connect(settings, runtime=request.runtime, image=request.image, packages=request.packages, emit=emit)
+    sandboxes = request.sandboxes.tagged("problems-validate")
+    connection = sandboxes.connect(settings, emit=emit)
     concurrency = request.concurrency or connection.suggested_concurrency
-    job = Job(
-        connection,
-        job_id=new_job_id(),
-        command="problems validate",
-        max_sandboxes=request.max_sandboxes,
-        tags=("problems-validate", *request.tags),
-        max_lifetime_seconds=lifetime_seconds(problems, request.limits),
-        emit=emit,
-    )
+    lifetime = lifetime_seconds(problems, request.limits)
+    job = sandboxes.job(connection, command="problems validate", max_lifetime_seconds=lifetime, emit=emit)
     with interrupt.heard(), job:
-        at_once = min(concurrency, len(references), request.max_sandboxes or concurrency)
+        at_once = min(concurrency, len(references), sandboxes.max_sandboxes or concurrency)
         emit(JobStarted(job.id, len(references), at_once))
         began = time.monotonic()
         report = score(

@@ -10,7 +10,8 @@ from sandrl.errors import CleanupError, InfrastructureError, InterruptedRunError
 from sandrl.rewards.judge import Limits, check_limits
 from sandrl.rollouts.episodes import EpisodeOptions
 from sandrl.rollouts.policy import Sampling
-from sandrl.settings import ReportTo, RuntimeKind
+from sandrl.sandboxes import SandboxRequest
+from sandrl.settings import ReportTo
 
 LOCAL_MODEL = "Qwen/Qwen2.5-3B-Instruct"
 OPENAI_MODEL = "gpt-4o-mini"
@@ -41,10 +42,7 @@ class RolloutRequest:
         limits: What a solution may use; its time is also that of one command.
         project: The project a later training belongs to, and W&B's.
         learning_rate: That of a later training; kept with the run.
-        runtime: What runs the sandboxes.
-        image: Their image; the runtime's own default unless given.
-        packages: Installed packages the code may import (local runtime).
-        tags: Tags of every sandbox.
+        sandboxes: Where solutions and tools run.
         runs_dir: Where the run directory is made; what the settings say unless given.
         run_name: Its name.
         report_to: Where metrics go besides the run directory.
@@ -67,10 +65,7 @@ class RolloutRequest:
     limits: Limits = field(default_factory=Limits)
     project: str = "aviato-rl-demo"
     learning_rate: float = 2e-5
-    runtime: RuntimeKind = RuntimeKind.AUTO
-    image: str | None = None
-    packages: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
+    sandboxes: SandboxRequest = field(default_factory=SandboxRequest)
     runs_dir: Path | None = None
     run_name: str | None = None
     report_to: ReportTo = ReportTo.AUTO

@@ -7,7 +7,6 @@ problems, the endpoint and its model, the runtime. A trajectory is in the run di
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 
@@ -15,7 +14,7 @@ from pydantic import JsonValue
 
 from sandrl.errors import AuthenticationError
 from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, all_of, ignore
-from sandrl.problems import Problem, load_problems
+from sandrl.problems import load_problems
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rollouts.chat import ChatModel
 from sandrl.rollouts.kinds import EpisodeKind
@@ -23,9 +22,9 @@ from sandrl.rollouts.request import RolloutRequest, RolloutRun
 from sandrl.rollouts.steps import DEFAULT_CONCURRENCY, PlayedStep, StepOptions, StepPlayer, problems_of
 from sandrl.rollouts.toolbox import tool_schemas
 from sandrl.rollouts.wire import OPENAI_BASE_URL, VLLM_BASE_URL, Endpoint
-from sandrl.runs import MetricsRecorder, Outcome, OwnerRow, RunLog, RunWriter, own_versions
+from sandrl.runs import MetricsRecorder, Outcome, RunLog, RunWriter, own_versions
 from sandrl.runs.wandb import reported, wandb_tags
-from sandrl.sandboxes import Connection, Interrupt, Job, connect, current_owner, new_job_id
+from sandrl.sandboxes import Connection, Interrupt, new_job_id
 from sandrl.settings import Settings
 
 COMMAND = "art-rollout"
@@ -55,7 +54,7 @@ def run_rollouts(
     stop = threading.Event()
     model = ChatModel(find_endpoint(request, settings), request.model_name, request.sampling, stop=stop)
     model.check()
-    connection = connect(settings, runtime=request.runtime, image=request.image, packages=request.packages, emit=emit)
+    connection = request.sandboxes.connect(settings, emit=emit)
     with ExitStack() as stack:
         stack.enter_context(interrupt.heard())
         created = RunWriter.create(
@@ -74,7 +73,11 @@ def run_rollouts(
         )
         recorder = stack.enter_context(MetricsRecorder(writer, emit=emit))
         tell = all_of(recorder, RunLog(writer), emit)
-        job = stack.enter_context(_job(request, connection, writer, problems, wandb_tags(wandb_run), tell))
+        sandboxes = request.sandboxes.tagged(COMMAND, f"model:{request.model_name}", *wandb_tags(wandb_run))
+        lifetime = _EPISODE_SECONDS + lifetime_seconds(problems, request.limits)
+        job = stack.enter_context(
+            sandboxes.job(connection, command=COMMAND, max_lifetime_seconds=lifetime, writer=writer, emit=tell)
+        )
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         stack.callback(stop.set)
         options = StepOptions(
@@ -140,26 +143,6 @@ def _close(played: PlayedStep, recorder: MetricsRecorder, emit: Emit) -> None:
     emit(RolloutStepFinished(step.step, step.mean_reward, step.passed, len(step.rewards), step.dropped, step.seconds))
 
 
-def _job(
-    request: RolloutRequest,
-    connection: Connection,
-    writer: RunWriter,
-    problems: Mapping[str, Problem],
-    tags: Sequence[str],
-    emit: Emit,
-) -> Job:
-    return Job(
-        connection,
-        job_id=writer.job_id,
-        tags=(COMMAND, f"model:{request.model_name}", *tags, *request.tags),
-        command=COMMAND,
-        run_dir=writer.path,
-        ledger=writer.ledger(OwnerRow.model_validate(current_owner())),
-        max_lifetime_seconds=_EPISODE_SECONDS + lifetime_seconds(problems, request.limits),
-        emit=emit,
-    )
-
-
 def _options(request: RolloutRequest, connection: Connection, model: ChatModel) -> dict[str, JsonValue]:
     episode = request.episode
     has_tools = episode.kind is EpisodeKind.TOOLS
@@ -185,10 +168,6 @@ def _options(request: RolloutRequest, connection: Connection, model: ChatModel) 
         "timeout_seconds": request.limits.timeout_seconds,
         "project": request.project,
         "learning_rate": request.learning_rate,
-        "runtime": connection.kind.value,
-        "runtime_reason": connection.reason,
-        "image": connection.image,
-        "packages": list(request.packages),
-        "tags": list(request.tags),
+        **request.sandboxes.document(connection),
         "report_to": request.report_to.value,
     }

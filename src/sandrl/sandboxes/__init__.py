@@ -9,6 +9,7 @@ from sandrl.sandboxes.job import Job, Ledger, Withdrawn, checked_job_id, new_job
 from sandrl.sandboxes.owner import Liveness, Owner, current_owner, liveness
 from sandrl.sandboxes.pace import delay_seconds
 from sandrl.sandboxes.registry import JobEntry, find_owner, read_jobs
+from sandrl.sandboxes.request import SandboxRequest
 from sandrl.sandboxes.sdk import Launch
 from sandrl.sandboxes.tags import encode_tag, problem_tag, step_tag
 
@@ -24,6 +25,7 @@ __all__ = [
     "Liveness",
     "Outcome",
     "Owner",
+    "SandboxRequest",
     "Withdrawn",
     "checked_job_id",
     "connect",

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 from sandrl.addresses import refuse_password
 from sandrl.errors import InputError, UsageError
 from sandrl.rewards.extraction import Extraction
+from sandrl.sandboxes import SandboxRequest
 from sandrl.settings import ReportTo, RuntimeKind
 
 TINY = "tiny"
@@ -134,6 +135,11 @@ class GrpoConfig(BaseModel):
     def is_tiny(self) -> bool:
         """Whether the policy is the one that is built on the spot."""
         return self.model == TINY
+
+    @property
+    def sandboxes(self) -> SandboxRequest:
+        """Where the code runs."""
+        return SandboxRequest(self.runtime, self.image, self.packages, self.tags, self.max_sandboxes)
 
     @property
     def groups(self) -> int:

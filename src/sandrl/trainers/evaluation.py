@@ -107,10 +107,10 @@ def run_eval(
     problems = dict(islice(load_problems(request.scoring.problems).problems.items(), request.num_problems))
     policy = _policy(request, settings, emit)
     emit(PolicyAsked(policy.name, len(problems), request.answers))
-    scoring = replace(request.scoring, tags=(COMMAND, f"model:{policy.name}", *request.scoring.tags))
+    sandboxes = request.scoring.sandboxes.tagged(COMMAND, f"model:{policy.name}")
     with closing(_answered(request, policy, problems, interrupt)) as batches:
         run = score_run(
-            scoring,
+            replace(request.scoring, sandboxes=sandboxes),
             batches,
             problems,
             settings,

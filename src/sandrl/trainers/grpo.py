@@ -21,9 +21,9 @@ from sandrl.rewards.function import FunctionOptions
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rollouts.tools import tools_factory
 from sandrl.rollouts.workbench import Workshop
-from sandrl.runs import Outcome, OwnerRow, RunLog, RunReader, RunWriter
+from sandrl.runs import Outcome, RunLog, RunReader, RunWriter
 from sandrl.runs.wandb import reported, wandb_tags
-from sandrl.sandboxes import Connection, Job, connect, current_owner
+from sandrl.sandboxes import Connection, Job
 from sandrl.settings import ReportTo, Settings
 from sandrl.trainers import libraries
 from sandrl.trainers.arguments import trl_arguments
@@ -140,9 +140,7 @@ def run_grpo(
         if request.resume is not None:
             check_unchanged(request.resume, context)
         place = _policy(context)
-        connection = connect(
-            settings, runtime=config.runtime, image=config.image, packages=config.packages, emit=context.emit
-        )
+        connection = config.sandboxes.connect(settings, emit=context.emit)
         with (
             interrupt.heard(),
             interrupt.answered(context.emit),
@@ -162,12 +160,7 @@ def run_grpo(
                 emit=context.emit,
             ) as wandb_run,
         ):
-            tags = (
-                engine.workflow_tag,
-                f"model:{config.model}",
-                *wandb_tags(processes.from_first(wandb_run)),
-                *config.tags,
-            )
+            tags = (engine.workflow_tag, f"model:{config.model}", *wandb_tags(processes.from_first(wandb_run)))
             return _train(context, arguments, place, connection, writer, tags)
 
 
@@ -199,7 +192,13 @@ def _train(
         raise InputError("holds the checkpoints of another run", path=checkpoints, hint="choose another --output-dir")
     tally, log = Tally(processes), RunLog(writer)
     told = replace(context, emit=all_of(tally, log, _without_parts(context)))
-    job = _job(told, connection, writer, tags)
+    job = config.sandboxes.tagged(*tags).job(
+        connection,
+        command=context.engine.command,
+        max_lifetime_seconds=lifetime_seconds(context.sets.all, Limits(timeout_seconds=config.timeout_seconds)),
+        writer=writer,
+        emit=told.emit,
+    )
     reward = _reward(told, job, writer, attempt)
     recorder = Recorder(context, tally, writer, log, checkpoints, begin=begin, attempt=attempt)
     with job, redirect_stdout(PrintedFile(writer.path / FILE)):
@@ -256,21 +255,6 @@ def _without_parts(context: Context) -> Emit:
     if context.processes.count == 1:
         return context.emit
     return lambda event: None if isinstance(event, RewardCallFinished) else context.emit(event)
-
-
-def _job(context: Context, connection: Connection, writer: RunWriter, tags: tuple[str, ...]) -> Job:
-    config = context.config
-    return Job(
-        connection,
-        job_id=writer.job_id,
-        tags=tags,
-        command=context.engine.command,
-        run_dir=writer.path,
-        ledger=writer.ledger(OwnerRow.model_validate(current_owner())),
-        max_lifetime_seconds=lifetime_seconds(context.sets.all, Limits(timeout_seconds=config.timeout_seconds)),
-        max_sandboxes=config.max_sandboxes,
-        emit=context.emit,
-    )
 
 
 def _reward(context: Context, job: Job, writer: RunWriter, attempt: int) -> TrainingReward:

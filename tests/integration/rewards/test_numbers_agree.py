@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sandrl.rewards import RewardRequest, run_reward
 from sandrl.runs import RunReader, completion_metrics, disagreements, logged_executions
-from sandrl.sandboxes import Interrupt
+from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import RuntimeKind, Settings
 
 PROBLEM = {"task_id": "inc", "prompt": "Add one.", "tests": ["assert f(1) == 2", "assert f(2) == 3"]}
@@ -27,7 +27,7 @@ def request(tmp_path: Path, codes: list[str], **options: object) -> RewardReques
     return RewardRequest(
         completions=str(tmp_path / "c.jsonl"),
         problems=str(tmp_path / "p.jsonl"),
-        runtime=RuntimeKind.LOCAL,
+        sandboxes=SandboxRequest(runtime=RuntimeKind.LOCAL),
         runs_dir=tmp_path / "runs",
         concurrency=2,
         **options,  # type: ignore[arg-type]

@@ -27,7 +27,17 @@ from sandrl.rewards import (
     score,
 )
 from sandrl.runs import Outcome, RunReader, SandboxEvent
-from sandrl.sandboxes import Command, Connection, Interrupt, Job, JobEntry, find_owner, new_job_id, read_jobs
+from sandrl.sandboxes import (
+    Command,
+    Connection,
+    Interrupt,
+    Job,
+    JobEntry,
+    SandboxRequest,
+    find_owner,
+    new_job_id,
+    read_jobs,
+)
 from sandrl.settings import RuntimeKind, Settings
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
@@ -203,7 +213,8 @@ def test_a_crowded_machine_makes_no_honest_completion_time_out(job: Job) -> None
 
 @pytest.fixture
 def request_of_demo(tmp_path: Path) -> RewardRequest:
-    return RewardRequest(runtime=RuntimeKind.LOCAL, runs_dir=tmp_path, run_name="demo", tags=("mine",))
+    sandboxes = SandboxRequest(runtime=RuntimeKind.LOCAL, tags=("mine",))
+    return RewardRequest(sandboxes=sandboxes, runs_dir=tmp_path, run_name="demo")
 
 
 def test_a_run_leaves_a_directory_that_says_everything(settings: Settings, request_of_demo: RewardRequest) -> None:
@@ -235,12 +246,11 @@ def test_packages_of_this_environment_can_be_imported(settings: Settings, tmp_pa
     problems, answers = tmp_path / "p.jsonl", tmp_path / "c.jsonl"
     problems.write_text('{"task_id": "t", "prompt": "", "tests": ["assert typing_extensions.Any"]}\n')
     answers.write_text('{"task_id": "t", "code": "import typing_extensions"}\n')
-    base = RewardRequest(str(answers), str(problems), runtime=RuntimeKind.LOCAL, runs_dir=tmp_path)
+    local = SandboxRequest(runtime=RuntimeKind.LOCAL)
+    base = RewardRequest(str(answers), str(problems), sandboxes=local, runs_dir=tmp_path)
     without = run_reward(base, settings).report.results[0]
     assert "No module named 'typing_extensions'" in without.detail
-    given = RewardRequest(
-        str(answers), str(problems), runtime=RuntimeKind.LOCAL, runs_dir=tmp_path, packages=("typing-extensions",)
-    )
+    given = replace(base, sandboxes=replace(local, packages=("typing-extensions",)))
     assert run_reward(given, settings).report.results[0].reward == 1.0
 
 

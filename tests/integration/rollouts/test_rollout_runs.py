@@ -14,7 +14,7 @@ from sandrl.rollouts.kinds import EpisodeKind
 from sandrl.rollouts.request import RolloutRequest, RolloutRun
 from sandrl.rollouts.run import run_rollouts
 from sandrl.runs import Outcome, RunReader, SandboxEvent, disagreements
-from sandrl.sandboxes import Interrupt
+from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import RuntimeKind, load_settings
 from tests.support.scripted_model import MODEL, Answer, Fault, Question, Says, ScriptedModel
 
@@ -66,7 +66,7 @@ def run(server: ScriptedModel, runs_dir: Path, interrupt: Interrupt | None = Non
         model=MODEL,
         base_url=server.base_url,
         problems="bundled",
-        runtime=RuntimeKind.LOCAL,
+        sandboxes=SandboxRequest(runtime=RuntimeKind.LOCAL),
         runs_dir=runs_dir,
         **options,  # type: ignore[arg-type]
     )

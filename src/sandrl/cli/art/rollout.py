@@ -18,7 +18,7 @@ from sandrl.cli.options import (
     RunsDir,
     Runtime,
     SandboxTags,
-    package_names,
+    sandbox_request,
 )
 from sandrl.cli.progress import Remarks
 from sandrl.events import Event, RolloutStepFinished
@@ -181,10 +181,7 @@ def rollout(
         limits=Limits(timeout_seconds=timeout),
         project=project,
         learning_rate=learning_rate,
-        runtime=runtime,
-        image=image,
-        packages=package_names(packages),
-        tags=tuple(tag or ()),
+        sandboxes=sandbox_request(runtime=runtime, image=image, packages=packages, tag=tag),
         runs_dir=runs_dir,
         run_name=run_name,
         report_to=report_to,

@@ -15,8 +15,8 @@ from sandrl.rewards.redteam.campaign import RedteamReport, attack
 from sandrl.rewards.redteam.corpus import EXPLOITS
 from sandrl.rewards.redteam.exploit import Exploit, Kind, aim_at
 from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.sandboxes import Interrupt, Job, connect, new_job_id
-from sandrl.settings import RuntimeKind, Settings
+from sandrl.sandboxes import Interrupt, SandboxRequest
+from sandrl.settings import Settings
 
 PROBLEMS_PER_KIND = 2
 """How many problems of each kind are attacked unless told otherwise."""
@@ -32,13 +32,9 @@ class RedteamRequest:
         exploits: Names of those to try; all unless given.
         limits: What an exploit may use.
         concurrency: How many sandboxes at once; what suits the runtime unless given.
-        max_sandboxes: How many sandboxes to hold at once, those included that are being stopped; None for no bound.
         retries: How often one is tried again when its sandbox failed.
         require_isolated: Never judge in one process.
-        runtime: What runs the sandboxes.
-        image: Their image; the runtime's own default unless given.
-        packages: Installed packages the code may import (local runtime).
-        tags: Tags of every sandbox.
+        sandboxes: Where the code runs.
     """
 
     problems: str = "bundled"
@@ -46,13 +42,9 @@ class RedteamRequest:
     exploits: tuple[str, ...] = ()
     limits: Limits = field(default_factory=lambda: Limits(timeout_seconds=5.0))
     concurrency: int | None = None
-    max_sandboxes: int | None = None
     retries: int = 2
     require_isolated: bool = False
-    runtime: RuntimeKind = RuntimeKind.AUTO
-    image: str | None = None
-    packages: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
+    sandboxes: SandboxRequest = field(default_factory=SandboxRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +112,10 @@ def run_redteam(
     problems = first_of_each_kind(load_problems(request.problems).problems.values(), request.limit)
     if not problems:
         raise InputError("every problem rewards whatever ends well; there is nothing to trick", path=request.problems)
-    connection = connect(settings, runtime=request.runtime, image=request.image, packages=request.packages, emit=emit)
+    sandboxes = request.sandboxes.tagged("redteam")
+    connection = sandboxes.connect(settings, emit=emit)
     lifetime = lifetime_seconds({problem.task_id: problem for problem in problems}, request.limits)
-    job = Job(
-        connection,
-        job_id=new_job_id(),
-        command="redteam",
-        max_sandboxes=request.max_sandboxes,
-        tags=("redteam", *request.tags),
-        max_lifetime_seconds=lifetime,
-        emit=emit,
-    )
+    job = sandboxes.job(connection, command="redteam", max_lifetime_seconds=lifetime, emit=emit)
     with interrupt.heard(), job:
         report = attack(
             problems,

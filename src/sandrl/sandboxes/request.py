@@ -1,0 +1,110 @@
+"""What a piece of work asks for when it asks for sandboxes, and the job it gets.
+
+The design decision: whatever runs code takes the same few words about sandboxes, so they are one record, which every
+request holds and nobody takes apart: it finds the runtime, makes the job and says what of it is kept with a run. How
+many completions or episodes are under way at once is not among them: each kind of work counts something else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pydantic import JsonValue
+
+from sandrl.errors import UsageError
+from sandrl.events import Emit, ignore
+from sandrl.runs import OwnerRow, RunWriter
+from sandrl.sandboxes.connection import Connection, connect
+from sandrl.sandboxes.job import Job, new_job_id
+from sandrl.sandboxes.owner import current_owner
+from sandrl.settings import RuntimeKind, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxRequest:
+    """Which sandboxes are wanted.
+
+    Attributes:
+        runtime: What runs them.
+        image: Their image; the runtime's own default unless given.
+        packages: Installed packages the code may import (local runtime).
+        tags: Tags of every sandbox, as text.
+        max_sandboxes: How many to hold at once, those included that are being stopped; None for no bound.
+
+    Raises:
+        UsageError: If none could ever be held.
+    """
+
+    runtime: RuntimeKind = RuntimeKind.AUTO
+    image: str | None = None
+    packages: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    max_sandboxes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_sandboxes is not None and self.max_sandboxes < 1:
+            raise UsageError(f"max_sandboxes must be 1 or more, not {self.max_sandboxes}")
+
+    def tagged(self, *tags: str) -> SandboxRequest:
+        """The same with the tags of a workflow, which come before the user's."""
+        return replace(self, tags=(*tags, *self.tags))
+
+    def connect(self, settings: Settings, *, emit: Emit = ignore) -> Connection:
+        """Chooses the runtime and makes sure the local one is there.
+
+        Args:
+            settings: What the environment says.
+            emit: Told what is chosen.
+
+        Raises:
+            AuthenticationError: If the remote service was asked for without credentials.
+            RuntimeUnavailableError: If the local runtime cannot start or isolate on this machine.
+            UsageError: If packages are asked for that cannot be given, or the remote service's address is none.
+        """
+        return connect(settings, runtime=self.runtime, image=self.image, packages=self.packages, emit=emit)
+
+    def job(
+        self,
+        connection: Connection,
+        *,
+        command: str,
+        max_lifetime_seconds: float,
+        writer: RunWriter | None = None,
+        emit: Emit = ignore,
+    ) -> Job:
+        """Makes the job that will own the sandboxes; entering it begins, leaving it ends it.
+
+        Args:
+            connection: Where they come from.
+            command: What the registry of jobs calls the work.
+            max_lifetime_seconds: After this the service ends a sandbox, whatever happened to the job.
+            writer: The run the job belongs to, whose id it has and where its ledger is; a job without one leaves no
+                run directory.
+            emit: Told what happens.
+        """
+        return Job(
+            connection,
+            job_id=new_job_id() if writer is None else writer.job_id,
+            command=command,
+            tags=self.tags,
+            max_sandboxes=self.max_sandboxes,
+            max_lifetime_seconds=max_lifetime_seconds,
+            run_dir=None if writer is None else writer.path,
+            ledger=None if writer is None else writer.ledger(OwnerRow.model_validate(current_owner())),
+            emit=emit,
+        )
+
+    def document(self, connection: Connection) -> dict[str, JsonValue]:
+        """What a run keeps of it as plain JSON: what was asked for, and what that came to.
+
+        Args:
+            connection: What `connect` has found.
+        """
+        return {
+            "max_sandboxes": self.max_sandboxes,
+            "runtime": connection.kind.value,
+            "runtime_reason": connection.reason,
+            "image": connection.image,
+            "packages": list(self.packages),
+            "tags": list(self.tags),
+        }
