@@ -1,0 +1,75 @@
+"""What happens while sandrl works, as typed facts.
+
+The design decision: library code never prints. It calls an `Emit` with one of these frozen records, and whoever started
+the work decides what to do with it: the command line draws, a trainer logs, a test collects. Records carry plain values
+only, so that this package depends on nothing. They are in modules by what they tell of, and are all imported from here.
+"""
+
+from __future__ import annotations
+
+from sandrl.events.event import Emit, Event, LogLevel, all_of, ignore
+from sandrl.events.policies import PolicyAsked, PolicyBuilding, PolicyReady
+from sandrl.events.rollouts import RolloutStarted, RolloutStepFinished
+from sandrl.events.runs import ReportingStarted, StopRequested, Warned
+from sandrl.events.sandboxes import (
+    CleaningUp,
+    CreationSlowed,
+    JobStarted,
+    RuntimeChosen,
+    RuntimeStarting,
+    SandboxCreated,
+    SandboxStopped,
+    StopFinished,
+)
+from sandrl.events.scoring import (
+    CanaryFinished,
+    CompletionFinished,
+    CompletionStarted,
+    ExecutionFinished,
+    RetryScheduled,
+)
+from sandrl.events.training import (
+    CheckpointSaved,
+    EvaluationFinished,
+    EvaluationStarted,
+    RewardCallFinished,
+    StepFinished,
+    TrainingStarted,
+    TrainingStopping,
+)
+
+__all__ = [
+    "CanaryFinished",
+    "CheckpointSaved",
+    "CleaningUp",
+    "CompletionFinished",
+    "CompletionStarted",
+    "CreationSlowed",
+    "Emit",
+    "EvaluationFinished",
+    "EvaluationStarted",
+    "Event",
+    "ExecutionFinished",
+    "JobStarted",
+    "LogLevel",
+    "PolicyAsked",
+    "PolicyBuilding",
+    "PolicyReady",
+    "ReportingStarted",
+    "RetryScheduled",
+    "RewardCallFinished",
+    "RolloutStarted",
+    "RolloutStepFinished",
+    "RuntimeChosen",
+    "RuntimeStarting",
+    "SandboxCreated",
+    "SandboxStopped",
+    "StepFinished",
+    "StopFinished",
+    "StopRequested",
+    "TrainingStarted",
+    "TrainingStopping",
+    "Warned",
+    "all_of",
+    "ignore",
+]

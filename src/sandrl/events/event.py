@@ -1,0 +1,42 @@
+"""What an event is, and who is told.
+
+The design decision: telling is one call of a function, so whoever works needs to know nothing of who listens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+
+class LogLevel(StrEnum):
+    """How much of what happens is logged: each level has those after it, too."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened."""
+
+
+Emit: TypeAlias = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """Drops the event: the `Emit` of those who do not care."""
+
+
+def all_of(*listeners: Emit) -> Emit:
+    """An `Emit` that tells several, in this order."""
+
+    def tell(event: Event) -> None:
+        for listener in listeners:
+            listener(event)
+
+    return tell

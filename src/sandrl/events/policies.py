@@ -1,0 +1,56 @@
+"""Policies that are made and asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sandrl.events.event import Event
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyBuilding(Event):
+    """A policy is being made.
+
+    Attributes:
+        name: Its name.
+        stage: What it learns from.
+        step: The step in that stage, from 1.
+        right: The share of right answers it samples by now; None where it was not measured.
+    """
+
+    name: str
+    stage: str
+    step: int
+    right: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyReady(Event):
+    """A policy can be loaded.
+
+    Attributes:
+        name: Its name.
+        path: Its directory.
+        seconds: How long it took.
+        cached: Whether it was there already.
+    """
+
+    name: str
+    path: str
+    seconds: float
+    cached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyAsked(Event):
+    """A policy is about to be asked.
+
+    Attributes:
+        name: Its name.
+        problems: How many problems it is shown.
+        answers: How many answers it gives to each.
+    """
+
+    name: str
+    problems: int
+    answers: int

@@ -1,0 +1,125 @@
+"""A training run, from its first step to its last evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sandrl.events.event import Event
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingStarted(Event):
+    """A training run begins, or goes on.
+
+    Attributes:
+        run_id: Its name.
+        model: What is trained.
+        problems: How many problems it trains on.
+        first_step: The first step it will do, from 0; more than 0 where it goes on.
+        steps: How many steps it has in all.
+        completions: How many completions a step has, over all processes.
+        processes: How many processes train together.
+    """
+
+    run_id: str
+    model: str
+    problems: int
+    first_step: int
+    steps: int
+    completions: int
+    processes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RewardCallFinished(Event):
+    """A trainer's call for rewards was answered.
+
+    Attributes:
+        number: Which call it was, from 1.
+        completions: How many completions it was about.
+        sandboxes: How many sandboxes these were run in.
+        passed: How many passed every check.
+        judged: How many had code and a reward.
+        no_code: How many had nothing to run.
+        cached: How many got the verdict of an identical one.
+        unscorable: How many have no reward.
+        seconds: How long it took.
+    """
+
+    number: int
+    completions: int
+    sandboxes: int
+    passed: int
+    judged: int
+    no_code: int
+    cached: int
+    unscorable: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepFinished(Event):
+    """A training step is done and written down.
+
+    Attributes:
+        step: Which one, from 0.
+        steps: How many there are.
+        metrics: Its metrics, by the names that `metrics.jsonl` has them under.
+    """
+
+    step: int
+    steps: int
+    metrics: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSaved(Event):
+    """A checkpoint is complete.
+
+    Attributes:
+        step: How many steps the policy in it has had.
+        path: Where it is.
+    """
+
+    step: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationStarted(Event):
+    """The policy is about to be evaluated.
+
+    Attributes:
+        step: How many steps it has had.
+        problems: On how many problems.
+    """
+
+    step: int
+    problems: int
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationFinished(Event):
+    """The policy was evaluated.
+
+    Attributes:
+        step: How many steps it has had.
+        pass_at_1: The share of problems that a sampled completion passes; None if none could be scored.
+        scored: How many completions that is about.
+    """
+
+    step: int
+    pass_at_1: float | None
+    scored: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingStopping(Event):
+    """The user asked to stop training.
+
+    Attributes:
+        cancel: False: the step in hand is finished and saved first; True: it is given up.
+    """
+
+    cancel: bool
