@@ -7,6 +7,14 @@ only, so that this package depends on nothing. They are in modules by what they 
 
 from __future__ import annotations
 
+from sandrl.events.art import (
+    ArtStepFailed,
+    ArtStepStarted,
+    ArtStepTrained,
+    ArtTrainingStarted,
+    ProblemPlayed,
+    TrajectoriesCollected,
+)
 from sandrl.events.event import Emit, Event, LogLevel, all_of, ignore
 from sandrl.events.policies import PolicyAsked, PolicyBuilding, PolicyReady
 from sandrl.events.rollouts import RolloutStarted, RolloutStepFinished
@@ -39,6 +47,10 @@ from sandrl.events.training import (
 )
 
 __all__ = [
+    "ArtStepFailed",
+    "ArtStepStarted",
+    "ArtStepTrained",
+    "ArtTrainingStarted",
     "CanaryFinished",
     "CheckpointSaved",
     "CleaningUp",
@@ -55,6 +67,7 @@ __all__ = [
     "PolicyAsked",
     "PolicyBuilding",
     "PolicyReady",
+    "ProblemPlayed",
     "ReportingStarted",
     "RetryScheduled",
     "RewardCallFinished",
@@ -69,6 +82,7 @@ __all__ = [
     "StopRequested",
     "TrainingStarted",
     "TrainingStopping",
+    "TrajectoriesCollected",
     "Warned",
     "all_of",
     "ignore",

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Self
 
 import typer
 
+from sandrl import events
 from sandrl.cli.progress import Progress, Remarks, remark
 from sandrl.cli.text import visible
 from sandrl.cli.training import training_remark
 from sandrl.events import Event
-from sandrl.trainers.art import events
 
 if TYPE_CHECKING:
     from rich.console import Console

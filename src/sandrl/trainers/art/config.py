@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 from sandrl.errors import InputError, UsageError
 from sandrl.rewards.extraction import Extraction
 from sandrl.rollouts.kinds import EpisodeKind, ToolSet
+from sandrl.sandboxes import SandboxRequest
 from sandrl.settings import ReportTo, RuntimeKind
 from sandrl.trainers.art.kinds import ArtBackendKind, ArtPolicy
 from sandrl.trainers.config import near
@@ -126,6 +127,11 @@ class ArtConfig(BaseModel):
     def episodes_per_step(self) -> int:
         """How many episodes a step has."""
         return self.step_problems * self.trajectories_per_problem
+
+    @property
+    def sandboxes(self) -> SandboxRequest:
+        """The sandboxes it asks for."""
+        return SandboxRequest(self.runtime, self.image, self.packages, self.tags, self.max_sandboxes)
 
     def document(self) -> dict[str, JsonValue]:
         """The configuration as plain JSON, every field with its value."""

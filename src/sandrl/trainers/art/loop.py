@@ -44,6 +44,7 @@ class EventLoop:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.close(_cancel_others())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSING_SECONDS)
         if not self._thread.is_alive():
@@ -75,3 +76,11 @@ class EventLoop:
     def close(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs a coroutine that puts things in order, whatever the user wishes; gives it a few seconds."""
         wait({asyncio.run_coroutine_threadsafe(work, self._loop)}, timeout=_CLOSING_SECONDS)
+
+
+async def _cancel_others() -> None:
+    """Ends what still goes on in the loop."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

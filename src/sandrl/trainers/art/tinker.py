@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from sandrl.errors import InputError, UsageError
@@ -206,20 +208,22 @@ def _guarded_backend(token: str) -> type[Any]:
 
     class GuardedBackend(module.TinkerNativeBackend):  # type: ignore[misc]
         async def _run_openai_server(self, state: Any, host: str, port: int) -> None:
-            unguarded = module.FastAPI
-            module.FastAPI = lambda: fastapi.FastAPI(
+            uvicorn = module.uvicorn
+            application = partial(
+                fastapi.FastAPI,
                 dependencies=[fastapi.Depends(admit)],
                 exception_handlers={tinker.TinkerError: explain},
                 openapi_url=None,
             )
-            try:
-                # It makes its application before it first waits.
-                server = super()._run_openai_server(state, host, port)
-                waiting = asyncio.ensure_future(server)
+            # Nothing of the application begins or ends with the server, and its logs are nobody's.
+            quiet = SimpleNamespace(
+                Config=partial(uvicorn.Config, lifespan="off", log_config=None), Server=uvicorn.Server
+            )
+            with _replaced(module, FastAPI=application, uvicorn=quiet):
+                serving = asyncio.ensure_future(super()._run_openai_server(state, host, port))
+                # It has made its application and its server by the time it first waits.
                 await asyncio.sleep(0)
-            finally:
-                module.FastAPI = unguarded
-            await waiting
+            await serving
 
         def _crash_on_server_exit(self, task: asyncio.Task[None]) -> None:
             """Ends the server's task, not the process: there are sandboxes to stop, and results to keep."""
@@ -227,3 +231,14 @@ def _guarded_backend(token: str) -> type[Any]:
                 task.exception()
 
     return GuardedBackend
+
+
+@contextmanager
+def _replaced(module: Any, **others: Any) -> Iterator[None]:
+    """Gives a module other globals for the length of a `with` block."""
+    before = {name: getattr(module, name) for name in others}
+    vars(module).update(others)
+    try:
+        yield
+    finally:
+        vars(module).update(before)

@@ -16,7 +16,17 @@ from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 
 from sandrl.errors import InterruptedRunError, TrainingError, UsageError
-from sandrl.events import Emit, all_of, ignore
+from sandrl.events import (
+    ArtStepFailed,
+    ArtStepStarted,
+    ArtStepTrained,
+    ArtTrainingStarted,
+    Emit,
+    ProblemPlayed,
+    TrajectoriesCollected,
+    all_of,
+    ignore,
+)
 from sandrl.rewards.judge import Limits
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rollouts import Sampling
@@ -24,22 +34,14 @@ from sandrl.rollouts.chat import ChatModel
 from sandrl.rollouts.episodes import Episode, EpisodeOptions
 from sandrl.rollouts.records import result_of
 from sandrl.rollouts.steps import DEFAULT_CONCURRENCY, PlayedStep, StepOptions, StepPlayer, problems_of
-from sandrl.runs import MetricsRecorder, Outcome, OwnerRow, RunLog, RunReader, RunWriter, own_versions
+from sandrl.runs import MetricsRecorder, Outcome, RunLog, RunReader, RunWriter, own_versions
 from sandrl.runs.wandb import reported, wandb_tags
-from sandrl.sandboxes import Connection, Interrupt, Job, connect, current_owner, new_job_id
+from sandrl.sandboxes import Connection, Interrupt, Job, new_job_id
 from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
 from sandrl.trainers.art.backend import Trained, TrainedModel
 from sandrl.trainers.art.checks import TOOL_SCHEMAS, Checked, check
 from sandrl.trainers.art.config import COMMAND, ArtConfig
-from sandrl.trainers.art.events import (
-    ArtStepFailed,
-    ArtStepStarted,
-    ArtStepTrained,
-    ArtTrainingStarted,
-    ProblemPlayed,
-    TrajectoriesCollected,
-)
 from sandrl.trainers.art.groups import Group, groups_of, why_no_gradient, with_gradient
 from sandrl.trainers.art.history import GRADIENT_STEPS, STEP, art_directory, next_round
 from sandrl.trainers.art.kinds import ArtBackendKind
@@ -60,7 +62,8 @@ _PACKAGES = {
     ArtBackendKind.LOCAL: ("openpipe-art", "torch", "transformers", "unsloth"),
 }
 # What ART calls the numbers that every trainer has.
-_KNOWN = {"loss": ("loss/train", "loss:mean", "loss:sum"), "grad_norm": ("loss/grad_norm", "grad_norm")}
+_KNOWN = {"loss": ("loss/train", "loss:mean"), "grad_norm": ("loss/grad_norm", "grad_norm", "grad_norm:mean")}
+_LOSS_SUM = "loss:sum"
 
 
 def run_art(
@@ -89,9 +92,7 @@ def run_art(
             _check_unchanged(request.resume, checked)
         connection = None
         if not checked.recorded:
-            connection = connect(
-                settings, runtime=config.runtime, image=config.image, packages=config.packages, emit=emit
-            )
+            connection = config.sandboxes.connect(settings, emit=emit)
         stack.enter_context(interrupt.heard())
         created = RunWriter.create(
             request.runs_dir if request.resume is None else request.resume.parent,
@@ -203,16 +204,12 @@ class _Training:
         tell = all_of(self._recorder, self._log, self._emit)
         limits = Limits(timeout_seconds=config.timeout_seconds)
         actor = config.base_model if checked.teacher is None else config.teacher
-        job = Job(
+        lifetime = lifetime_seconds({each.task_id: each for each in checked.problems}, limits)
+        job = config.sandboxes.tagged(*tags, f"model:{actor}").job(
             connection,
-            job_id=writer.job_id,
-            tags=(*tags, f"model:{actor}", *config.tags),
             command=COMMAND,
-            run_dir=writer.path,
-            ledger=writer.ledger(OwnerRow.model_validate(current_owner())),
-            max_lifetime_seconds=_EPISODE_SECONDS
-            + lifetime_seconds({each.task_id: each for each in checked.problems}, limits),
-            max_sandboxes=config.max_sandboxes,
+            max_lifetime_seconds=_EPISODE_SECONDS + lifetime,
+            writer=writer,
             emit=tell,
         )
         stack.enter_context(self._recorder)
@@ -354,4 +351,6 @@ def _metrics(trained: Trained, seconds: float) -> dict[str, float | None]:
         found = next((each for each in theirs if each in left), None)
         if found is not None:
             metrics[name] = float(left.pop(found))
+    if "loss" not in metrics and _LOSS_SUM in left and trained.tokens:
+        metrics["loss"] = float(left[_LOSS_SUM]) / trained.tokens
     return metrics | {f"art/{name}": float(value) for name, value in left.items()}

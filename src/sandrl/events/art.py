@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sandrl.events import Event
+from sandrl.events.event import Event
 
 
 @dataclass(frozen=True, slots=True)
