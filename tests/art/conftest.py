@@ -1,0 +1,53 @@
+"""ART and the Tinker server it trains with: skipped where they are not installed."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.tinker_server.process import TinkerServer, running_server
+
+MISSING = [name for name in ("torch", "tinker", "tinker_cookbook", "art") if not importlib.util.find_spec(name)]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skips what trains where nothing can."""
+    if not MISSING:
+        # The SDK has no way to close its connections.
+        config.addinivalue_line("filterwarnings", "ignore:unclosed:ResourceWarning")
+    else:
+        reason = f"not installed: {', '.join(MISSING)} (make test-art)"
+        for item in items:
+            if Path(__file__).parent in item.path.parents:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def untrained_policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A policy of the shape of the tiny one that has learned nothing: made in a second."""
+    import torch
+
+    from sandrl.trainers import libraries
+    from sandrl.trainers.tiny.model import make_model
+    from sandrl.trainers.tiny.recipe import Recipe
+    from sandrl.trainers.tiny.tokenizer import train_tokenizer
+
+    directory = tmp_path_factory.mktemp("untrained")
+    recipe = Recipe()
+    with libraries.kept_quiet(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        tokenizer = train_tokenizer(recipe)
+        make_model(recipe, tokenizer).save_pretrained(directory)
+        tokenizer.save_pretrained(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def tinker_server(untrained_policy: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TinkerServer]:
+    """One Tinker server for all tests, which trains LoRA on the untrained policy."""
+    record = tmp_path_factory.mktemp("tinker") / "record.jsonl"
+    with running_server(untrained_policy, record) as server:
+        yield server

@@ -1,0 +1,75 @@
+"""The server as a command: `python -m tests.support.tinker_server --model DIRECTORY`.
+
+It prints one line, with its address, once it answers, and listens on this machine alone. The API key it asks for comes
+from an environment variable, never from the command line, where everyone could read it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ipaddress
+import os
+import socket
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import torch
+import uvicorn
+from transformers.utils.logging import disable_progress_bar
+
+from tests.support.tinker_server.app import make_app
+from tests.support.tinker_server.checkpoints import Checkpoints
+from tests.support.tinker_server.process import READY
+from tests.support.tinker_server.service import Options, Service
+from tests.support.tinker_server.weights import Base
+
+
+def main() -> None:
+    """Serves until it is told to end."""
+    parser = argparse.ArgumentParser(prog="python -m tests.support.tinker_server", description=__doc__)
+    parser.add_argument("--model", type=Path, required=True, help="what save_pretrained wrote, tokenizer included")
+    parser.add_argument("--host", default="127.0.0.1", help="a loopback address")
+    parser.add_argument("--port", type=int, default=0, help="0 for any that is free")
+    parser.add_argument("--state", type=Path, help="where checkpoints are kept after the end")
+    parser.add_argument("--record", type=Path, help="a file that gets a line for everything done to a model")
+    parser.add_argument("--key-variable", default="TINKER_API_KEY", help="the variable with the API key")
+    parser.add_argument("--full", action="store_true", help="train all weights instead of LoRA")
+    parser.add_argument("--poll-seconds", type=float, default=20.0, help="how long a future is waited for at a time")
+    parser.add_argument("--while-stdin", action="store_true", help="end when standard input does")
+    parser.add_argument("--nan-after", type=int, metavar="N", help="after N steps losses are no numbers")
+    parser.add_argument("--crash-before-save", type=int, metavar="N", help="end at once before the N-th save")
+    arguments = parser.parse_args()
+    key = os.environ.get(arguments.key_variable)
+    if not key:
+        parser.error(f"{arguments.key_variable} must hold the API key")
+    if arguments.host != "localhost" and not ipaddress.ip_address(arguments.host).is_loopback:
+        parser.error("--host must be a loopback address")
+    disable_progress_bar()
+    # More threads are no faster for a small model, and would change its last digits with the machine.
+    torch.set_num_threads(1)
+    with contextlib.ExitStack() as stack:
+        state = arguments.state or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tinker-server-")))
+        state.mkdir(parents=True, exist_ok=True)
+        checkpoints = Checkpoints(state)
+        checkpoints.remove_leftovers()
+        options = Options(arguments.full, arguments.record, arguments.nan_after, arguments.crash_before_save)
+        service = Service(Base(arguments.model), checkpoints, options)
+        app = make_app(service, key, poll_seconds=arguments.poll_seconds)
+        listener = stack.enter_context(socket.create_server((arguments.host, arguments.port), backlog=1024))
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        if arguments.while_stdin:
+            threading.Thread(target=_end_with_stdin, args=(server,), daemon=True).start()
+        print(f"{READY}http://{arguments.host}:{listener.getsockname()[1]}", flush=True)  # noqa: T201
+        server.run(sockets=[listener])
+
+
+def _end_with_stdin(server: uvicorn.Server) -> None:
+    sys.stdin.read()
+    server.should_exit = True
+
+
+main()

@@ -1,0 +1,220 @@
+"""A model in training: its trained tensors, their gradients, its optimizer.
+
+The design decision: the optimizer is `torch.optim.AdamW`, which the SDK says the service's is identical to, and a
+checkpoint holds exactly its state. Gradients add up over calls of forward_backward until a step is taken.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from tinker.types import AdamParams, Datum, ForwardBackwardOutput, LoraConfig, ModelInput, TensorData
+from torch import Tensor
+
+from tests.support.tinker_server.losses import Config, check_inputs, token_losses
+from tests.support.tinker_server.refusals import Refused
+from tests.support.tinker_server.weights import Base, Everything, Lora, Trained, Weights, digest
+
+TOKENS_AT_ONCE = 16_384
+"""How many tokens go through the model together, padding included."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A datum that was found to be in order: tokens and targets, T each, and what the loss takes besides."""
+
+    tokens: list[int]
+    targets: list[int]
+    inputs: dict[str, Tensor]
+
+
+class ModelInTraining:
+    """What a training client owns.
+
+    Args:
+        base: What it starts from.
+        config: What is to be trained.
+        everything: All weights instead.
+    """
+
+    def __init__(self, base: Base, config: LoraConfig, *, everything: bool) -> None:
+        self.config = config
+        self.steps = 0
+        self._base = base
+        self._trained: Trained = Everything(base) if everything else Lora(base, config)
+        if not self._trained.tensors:
+            raise Refused("nothing to train: the model has no linear layer of these kinds")
+        self._optimizer = torch.optim.AdamW(self._trained.tensors.values())
+
+    @property
+    def digest(self) -> str:
+        """Says whether the trained tensors are the same."""
+        return digest(self._trained.tensors)
+
+    def run(
+        self, data: Sequence[Datum], loss_fn: str, config: Config, *, backward: bool, factor: float = 1.0
+    ) -> ForwardBackwardOutput:
+        """Computes the loss, and adds its gradients to those there are.
+
+        Args:
+            data: What it is computed on.
+            loss_fn: Which loss.
+            config: What the loss is computed with.
+            backward: Whether gradients are wanted.
+            factor: What the loss is multiplied by before it is reported and differentiated.
+
+        Raises:
+            Refused: If a datum is not in order; then nothing was changed.
+        """
+        examples = [as_example(datum, loss_fn, config, self._base) for datum in data]
+        total, outputs = 0.0, []
+        with torch.set_grad_enabled(backward):
+            for batch in batches(examples):
+                logprobs = target_logprobs(self._base, self._trained.weights(), batch)
+                losses = [
+                    token_losses(loss_fn, logprobs_T, example.inputs, config).sum()
+                    for example, logprobs_T in zip(batch, logprobs, strict=True)
+                ]
+                loss = torch.stack(losses).sum() * factor
+                if backward:
+                    loss.backward()
+                total += float(loss.detach())
+                outputs += [{"logprobs": TensorData.from_torch(logprobs_T.detach())} for logprobs_T in logprobs]
+        return ForwardBackwardOutput(
+            loss_fn_output_type="TorchLossReturn", loss_fn_outputs=outputs, metrics={"loss:sum": total}
+        )
+
+    def step(self, adam: AdamParams) -> dict[str, float]:
+        """Changes the trained tensors by the gradients there are, and forgets those.
+
+        Returns:
+            The norm of all gradients together, before it was clipped.
+        """
+        norm = torch.nn.utils.clip_grad_norm_(self._trained.tensors.values(), adam.grad_clip_norm or float("inf"))
+        self._optimizer.param_groups[0].update(
+            lr=adam.learning_rate, betas=(adam.beta1, adam.beta2), eps=adam.eps, weight_decay=adam.weight_decay
+        )
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+        self.steps += 1
+        return {"unclipped_grad_l2:mean": float(norm)}
+
+    def saved(self, *, optimizer: bool) -> bytes:
+        """The trained tensors, and the optimizer's state where it is wanted."""
+        content: dict[str, Any] = {"tensors": {name: t.detach() for name, t in self._trained.tensors.items()}}
+        if optimizer:
+            content |= {"optimizer": self._optimizer.state_dict(), "steps": self.steps}
+        file = io.BytesIO()
+        torch.save(content, file)
+        return file.getvalue()
+
+    def load(self, saved: bytes, *, optimizer: bool) -> None:
+        """Goes back to what was saved; without the optimizer's state, that starts anew.
+
+        Raises:
+            Refused: If something else was trained there, or the optimizer's state was not saved.
+        """
+        content = torch.load(io.BytesIO(saved), weights_only=True)
+        shapes = {name: tensor.shape for name, tensor in content["tensors"].items()}
+        if shapes != {name: tensor.shape for name, tensor in self._trained.tensors.items()}:
+            raise Refused("the checkpoint is of a model of which something else is trained")
+        if optimizer and "optimizer" not in content:
+            raise Refused("the checkpoint has no optimizer state: it was saved for sampling")
+        with torch.no_grad():
+            for name, tensor in self._trained.tensors.items():
+                tensor.copy_(content["tensors"][name])
+                tensor.grad = None
+        self._optimizer = torch.optim.AdamW(self._trained.tensors.values())
+        self.steps = 0
+        if optimizer:
+            self._optimizer.load_state_dict(content["optimizer"])
+            self.steps = content["steps"]
+
+    def frozen(self) -> Weights:
+        """The whole model's weights as they are now, for sampling."""
+        with torch.no_grad():
+            return {name: tensor.clone() for name, tensor in self._trained.weights().items()}
+
+
+def as_example(datum: Datum, loss_fn: str, config: Config, base: Base) -> Example:
+    """Checks a datum.
+
+    Raises:
+        Refused: If something is missing, too much, too long or no token.
+    """
+    check_inputs(loss_fn, set(datum.loss_fn_inputs), config)
+    tokens = checked_tokens(as_tokens(datum.model_input), base)
+    inputs = {name: tensor.to_torch() for name, tensor in datum.loss_fn_inputs.items()}
+    for name, tensor in inputs.items():
+        if tuple(tensor.shape) != (len(tokens),):
+            raise Refused(f"{name} has the shape {list(tensor.shape)}, but the input has {len(tokens)} tokens")
+    targets = [int(token) for token in inputs.pop("target_tokens").tolist()]
+    return Example(tokens, checked_tokens(targets, base), inputs)
+
+
+def checked_tokens(tokens: Sequence[int], base: Base) -> list[int]:
+    """Tokens that the model can take.
+
+    Raises:
+        Refused: If it cannot.
+    """
+    if not tokens:
+        raise Refused("there are no tokens")
+    if len(tokens) > base.positions:
+        raise Refused(f"{len(tokens)} tokens are more than the model's context window of {base.positions}")
+    if min(tokens) < 0 or max(tokens) >= base.vocabulary:
+        raise Refused(f"tokens must be from 0 to {base.vocabulary - 1}")
+    return list(tokens)
+
+
+def batches(examples: Sequence[Example]) -> Iterator[list[Example]]:
+    """Cuts examples, in their order, into parts that go through the model together."""
+    batch: list[Example] = []
+    for example in examples:
+        longest = max(len(each.tokens) for each in [*batch, example])
+        if batch and longest * (len(batch) + 1) > TOKENS_AT_ONCE:
+            yield batch
+            batch = []
+        batch.append(example)
+    if batch:
+        yield batch
+
+
+def target_logprobs(base: Base, weights: Weights, batch: Sequence[Example]) -> list[Tensor]:
+    """The log-probability of every target, T for each example.
+
+    Examples are padded at the end, where causal attention keeps it from what comes before.
+    """
+    longest = max(len(example.tokens) for example in batch)
+    tokens_BT = torch.tensor([example.tokens + [0] * (longest - len(example.tokens)) for example in batch])
+    logits_BTV = base(weights, input_ids=tokens_BT, use_cache=False).logits
+    return [
+        -torch.nn.functional.cross_entropy(
+            logits_TV[: len(example.targets)], torch.tensor(example.targets), reduction="none"
+        )
+        for example, logits_TV in zip(batch, logits_BTV, strict=True)
+    ]
+
+
+def as_tokens(given: ModelInput) -> list[int]:
+    """The tokens of an input.
+
+    Raises:
+        Refused: If it is more than text.
+    """
+    try:
+        return given.to_ints()
+    except ValueError as error:
+        raise Refused("this model takes text alone") from error
+
+
+def listed(datum: Datum) -> Mapping[str, Any]:
+    """What a datum says, for the record."""
+    return {
+        "input_tokens": as_tokens(datum.model_input),
+        **{name: t.tolist() for name, t in datum.loss_fn_inputs.items()},
+    }

@@ -1,0 +1,80 @@
+"""The server as a process of its own, between the two ends of a `with` block."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[3]
+READY = "Tinker server at "
+
+
+@dataclass(frozen=True)
+class TinkerServer:
+    """A server that runs.
+
+    Attributes:
+        base_url: Its address.
+        key: The API key it asks for.
+        model: The directory of its model, which is the name of its base model too.
+        record: The file with a line for everything that was done to a model.
+        process: It.
+    """
+
+    base_url: str
+    key: str
+    model: Path
+    record: Path
+    process: subprocess.Popen[str]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a client finds it by."""
+        return {"TINKER_BASE_URL": self.base_url, "TINKER_API_KEY": self.key}
+
+    def records(self, operation: str | None = None) -> list[dict[str, Any]]:
+        """What was done to models, all of it or one kind."""
+        lines = self.record.read_text(encoding="utf-8").splitlines() if self.record.exists() else []
+        rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        return [row for row in rows if operation in (None, row["op"])]
+
+
+@contextmanager
+def running_server(
+    model: Path, record: Path, *words: str | Path, key: str | None = None, port: int = 0
+) -> Iterator[TinkerServer]:
+    """Starts a server and ends it, however the block ends.
+
+    Args:
+        model: Its model.
+        record: Its record.
+        words: Further options of the command.
+        key: The API key it asks for; None for one of its own.
+        port: Where it listens; 0 for any.
+    """
+    key = key or f"tml-{secrets.token_hex(16)}"
+    options = ["--model", model, "--record", record, "--port", port, "--while-stdin", *words]
+    argv = [sys.executable, "-m", "tests.support.tinker_server", *map(str, options)]
+    environment = {**os.environ, "TINKER_API_KEY": key, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.startswith(READY), f"the Tinker server did not start: {line!r}"
+            yield TinkerServer(line.removeprefix(READY).strip(), key, model, record, process)
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()

@@ -1,0 +1,163 @@
+"""Draws tokens for many requests at once.
+
+The design decision: requests are padded at their beginning into one batch, but each has its own random numbers, one for
+each token, and picks where that number falls among the probabilities. So what a request gets does not depend on which
+others it was served with, and a seed gives the same tokens again.
+
+The log-probability returned for a token is that of the distribution at its temperature, before top_k and top_p cut it:
+the service's maintainers say that theirs are "the same logprobs used for sampling, even when temperature scaling is
+applied" (thinking-machines-lab/tinker-cookbook#86; a user has doubted it since, tinker-feedback#148). At temperature 1
+that is what a forward pass gives. A temperature of 0 means the likeliest token, and log-probabilities as at 1.
+
+The token that ends a sequence is part of it. Sequences end with a stop token, a token that completes a stop string, or
+the model's own end token, as with any server of models.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from tinker.types import SamplingParams
+from torch import Tensor
+from transformers import DynamicCache
+
+from tests.support.tinker_server.refusals import Refused
+from tests.support.tinker_server.weights import Base, Weights
+
+
+@dataclass(eq=False)
+class Sample:
+    """A sequence that is being drawn.
+
+    Attributes:
+        prompt: What it continues.
+        params: How tokens are drawn.
+        limit: How many at most.
+        chance: Where its random numbers come from.
+        tokens, logprobs: What was drawn so far.
+        stop_reason: Why it ended; None while it has not.
+    """
+
+    prompt: list[int]
+    params: SamplingParams
+    limit: int
+    chance: random.Random
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    stop_reason: Literal["stop", "length"] | None = None
+
+    def take(self, token: int, logprob: float, base: Base) -> None:
+        """Takes the next token."""
+        self.tokens.append(token)
+        self.logprobs.append(logprob)
+        if self._is_stopped(token, base):
+            self.stop_reason = "stop"
+        elif len(self.tokens) >= self.limit:
+            self.stop_reason = "length"
+
+    def _is_stopped(self, token: int, base: Base) -> bool:
+        stop = self.params.stop or ()
+        stops = [stop] if isinstance(stop, str) else list(stop)
+        if token in base.ends or token in stops:
+            return True
+        texts = [each for each in stops if isinstance(each, str)]
+        if not texts:
+            return False
+        said = base.tokenizer.decode(self.tokens)
+        return any(text in said for text in texts)
+
+
+def samples(prompt: list[int], params: SamplingParams, count: int, base: Base) -> list[Sample]:
+    """What a request for some samples is drawn as.
+
+    Raises:
+        Refused: If that is more than the model can hold, or its numbers make no sense.
+    """
+    limit = base.positions - len(prompt) if params.max_tokens is None else params.max_tokens
+    if len(prompt) + limit > base.positions:
+        raise Refused(
+            f"Prompt length plus max_tokens exceeds the model's context window: "
+            f"{len(prompt)} + {limit} > {base.positions}"
+        )
+    if limit < 1 or count < 1:
+        raise Refused("there must be something to sample: max_tokens and num_samples of at least 1")
+    if params.temperature < 0 or not 0 < params.top_p <= 1 or params.top_k < -1:
+        raise Refused("temperature must be at least 0, top_p above 0 and up to 1, top_k at least -1")
+    return [
+        Sample(
+            prompt, params, limit, random.Random() if params.seed is None else random.Random(f"{params.seed} {number}")
+        )
+        for number in range(count)
+    ]
+
+
+@torch.inference_mode()
+def draw(base: Base, weights: Weights, batch: Sequence[Sample]) -> None:
+    """Draws all sequences of a batch to their ends.
+
+    Raises:
+        ArithmeticError: If the weights are such that there are no probabilities.
+    """
+    live = list(batch)
+    longest = max(len(each.prompt) for each in live)
+    tokens_BT = torch.tensor([[0] * (longest - len(each.prompt)) + each.prompt for each in live])
+    mask_BT = torch.tensor([[0] * (longest - len(each.prompt)) + [1] * len(each.prompt) for each in live])
+    cache = DynamicCache(config=base.module.config)
+    while True:
+        positions_BT = (mask_BT.cumsum(-1) - 1).clamp(min=0)[:, -tokens_BT.shape[1] :]
+        logits_BV = base(
+            weights,
+            input_ids=tokens_BT,
+            attention_mask=mask_BT,
+            position_ids=positions_BT,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        ).logits[:, -1]
+        tokens_B, logprobs_B = _next(logits_BV, live)
+        for each, token, logprob in zip(live, tokens_B.tolist(), logprobs_B.tolist(), strict=True):
+            if each.stop_reason is None:
+                each.take(token, logprob, base)
+        going = [place for place, each in enumerate(live) if each.stop_reason is None]
+        if not going:
+            return
+        # Those that have ended are carried along until they are half of all: leaving them behind copies the cache.
+        if len(going) <= len(live) // 2:
+            places = torch.tensor(going)
+            cache.batch_select_indices(places)
+            live, tokens_B, mask_BT = [live[place] for place in going], tokens_B[places], mask_BT[places]
+        tokens_BT = tokens_B[:, None]
+        mask_BT = torch.cat([mask_BT, torch.ones_like(tokens_BT)], dim=1)
+
+
+def _next(logits_BV: Tensor, live: Sequence[Sample]) -> tuple[Tensor, Tensor]:
+    """One token for each sequence, and its log-probability."""
+    if not torch.isfinite(logits_BV).all():
+        raise ArithmeticError("the model's weights are not finite: there is nothing to sample")
+    temperatures_B1 = torch.tensor([[each.params.temperature or 1.0] for each in live])
+    logprobs_BV = torch.log_softmax(logits_BV / temperatures_B1, dim=-1)
+    chances_BV = _cut(logprobs_BV.double().exp(), live)
+    sums_BV = chances_BV.cumsum(-1)
+    numbers_B1 = torch.tensor([[each.chance.random()] for each in live], dtype=torch.float64)
+    drawn_B1 = torch.searchsorted(sums_BV, numbers_B1 * sums_BV[:, -1:], right=True)
+    is_greedy_B1 = torch.tensor([[each.params.temperature == 0] for each in live])
+    tokens_B1 = torch.where(is_greedy_B1, logprobs_BV.argmax(-1, keepdim=True), drawn_B1)
+    tokens_B1 = tokens_B1.clamp(max=logits_BV.shape[-1] - 1)
+    return tokens_B1[:, 0], logprobs_BV.gather(-1, tokens_B1)[:, 0]
+
+
+def _cut(chances_BV: Tensor, live: Sequence[Sample]) -> Tensor:
+    """Leaves the likeliest tokens alone: top_k of them, and as few as have top_p together."""
+    if all(each.params.top_k < 1 and each.params.top_p == 1 for each in live):
+        return chances_BV
+    size = chances_BV.shape[-1]
+    top_k_B1 = torch.tensor([[each.params.top_k if each.params.top_k > 0 else size] for each in live])
+    top_p_B1 = torch.tensor([[each.params.top_p] for each in live], dtype=torch.float64)
+    sorted_BV, order_BV = chances_BV.sort(dim=-1, descending=True)
+    before_BV = sorted_BV.cumsum(-1) - sorted_BV
+    is_kept_BV = (torch.arange(size) < top_k_B1) & ((before_BV < top_p_B1) | (top_p_B1 == 1))
+    return torch.zeros_like(chances_BV).scatter(-1, order_BV, sorted_BV * is_kept_BV)
