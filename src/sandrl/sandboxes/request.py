@@ -15,8 +15,9 @@ from sandrl.errors import UsageError
 from sandrl.events import Emit, ignore
 from sandrl.runs import OwnerRow, RunWriter
 from sandrl.sandboxes.connection import Connection, connect
-from sandrl.sandboxes.job import Job, new_job_id
+from sandrl.sandboxes.job import Job
 from sandrl.sandboxes.owner import current_owner
+from sandrl.sandboxes.tags import new_job_id
 from sandrl.settings import RuntimeKind, Settings
 
 

@@ -147,6 +147,9 @@ class SdkSession:
         connection: Where sandboxes come from.
         tags: The tags of every sandbox, encoded.
         max_lifetime_seconds: After this the service ends a sandbox whatever happens here.
+
+    Attributes:
+        base_url: The address of the runtime that what is launched now goes to.
     """
 
     def __init__(self, connection: Connection, *, tags: Sequence[str], max_lifetime_seconds: float) -> None:
@@ -161,7 +164,7 @@ class SdkSession:
         """Sends what is launched from here on to a runtime; what is in flight stays where it is."""
         if connection.is_local:
             go_round_proxies()
-        self._base_url = connection.base_url
+        self.base_url = connection.base_url
         self._defaults = self._sdk.SandboxDefaults(
             container_image=connection.image,
             base_url=connection.base_url,
@@ -184,8 +187,8 @@ class SdkSession:
         """
         if within is not None:
             launch.base_url, launch.sandbox = within.base_url, within.sandbox
-        elif launch.sandbox is None or launch.base_url != self._base_url:
-            launch.base_url, launch.sandbox = self._base_url, self._fresh_sandbox(launch.tags)
+        elif launch.sandbox is None or launch.base_url != self.base_url:
+            launch.base_url, launch.sandbox = self.base_url, self._fresh_sandbox(launch.tags)
         assert launch.sandbox is not None, "ended launches have had one"
         command = launch.command
         launch.launched_at, launch.launched_time = time.monotonic(), datetime.now(UTC)
@@ -199,12 +202,12 @@ class SdkSession:
 
     def prepare(self, launch: Launch) -> None:
         """Begins to create a launch's sandbox ahead of its command."""
-        launch.base_url, launch.sandbox = self._base_url, self._fresh_sandbox(launch.tags)
+        launch.base_url, launch.sandbox = self.base_url, self._fresh_sandbox(launch.tags)
         launch.launched_at = time.monotonic()
         launch.start = launch.sandbox.start()
 
     def _fresh_sandbox(self, tags: Sequence[str]) -> Sandbox:
-        with _addressed_to(self._base_url):
+        with _addressed_to(self.base_url):
             sandbox: Sandbox = self._session.sandbox(tags=list(tags))
         return sandbox
 

@@ -17,7 +17,10 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import secrets
 from collections.abc import Iterable, Mapping
+
+from sandrl.errors import UsageError
 
 MAX_TAG_CHARACTERS = 63
 TRAINING_TAG = "rl-training"
@@ -35,6 +38,25 @@ def encode_tag(text: str) -> str:
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARACTERS]
     head = re.sub(r"[^A-Za-z0-9._-]+", "-", text)[: MAX_TAG_CHARACTERS - _DIGEST_CHARACTERS - 1].strip("._-")
     return f"{head}-{digest}" if head else digest
+
+
+def new_job_id() -> str:
+    """A fresh job id: `job-` and eight hex digits."""
+    return f"job-{secrets.token_hex(4)}"
+
+
+def checked_job_id(text: str) -> str:
+    """A job id the user gave.
+
+    Raises:
+        UsageError: If it cannot be a tag as it is.
+    """
+    if not _VALID.fullmatch(text):
+        raise UsageError(
+            f"--job-id {text!r} cannot be a tag",
+            hint="use up to 63 letters, digits, '.', '_' and '-', a letter or digit first and last",
+        )
+    return text
 
 
 def job_tag(job_id: str) -> str:

@@ -21,7 +21,7 @@ from sandrl.rewards.function import RewardFunction
 from sandrl.rewards.judge import Execution
 from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Connection, Interrupt, Job, Outcome, new_job_id
-from sandrl.sandboxes.job import NoLedger
+from sandrl.sandboxes.journal import NoLedger
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
 RIGHT, HALF = "<answer>def f(x): return x + 1</answer>", "<answer>def f(x): return 2</answer>"

@@ -15,7 +15,7 @@ from sandrl.runs import WARM_TAG
 from sandrl.runtime import daemon
 from sandrl.sandboxes import Command, Connection, Interrupt, Job, Launch, connect, new_job_id
 from sandrl.sandboxes.fleet import Fleet, SandboxInfo
-from sandrl.sandboxes.job import NoLedger
+from sandrl.sandboxes.journal import NoLedger
 from sandrl.settings import RuntimeKind, Settings
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
@@ -98,6 +98,8 @@ def test_what_nobody_used_is_gone_with_its_job(connection: Connection) -> None:
     ledger = Lines()
     with a_job(connection, ledger) as job:
         job.warm_up(3)
+        # One whose id is not known yet is stopped by its tags, and has no line of its own about that.
+        wait_until_there_are(3, job)
         run(job, job.launch(MARK, may_be_warm=True))
     assert living(job) == []
     assert sorted(map(tuple, ledger.events.values())) == [

@@ -9,8 +9,8 @@ import pytest
 
 from sandrl.errors import AuthenticationError, InfrastructureError, SandrlError, UsageError
 from sandrl.sandboxes.connection import Connection
-from sandrl.sandboxes.job import checked_job_id, new_job_id
 from sandrl.sandboxes.sdk import SdkSession, is_command_timeout, load_sdk
+from sandrl.sandboxes.tags import checked_job_id, new_job_id
 from sandrl.settings import RuntimeKind
 
 sdk = load_sdk()

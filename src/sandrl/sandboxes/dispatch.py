@@ -1,0 +1,198 @@
+"""The launches of a job, from when they are handed over until their sandboxes are given up.
+
+The design decision: a launch is handed over at once and sent when there is room: within the user's bound, and within
+what the service bears (see `pace.py`). A refusal for want of room is met here and puts the launch back; nobody else
+hears of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from sandrl.events import CreationSlowed
+from sandrl.runs import WARM_TAG
+from sandrl.sandboxes.commands import Command
+from sandrl.sandboxes.journal import Journal
+from sandrl.sandboxes.pace import Pace
+from sandrl.sandboxes.pool import Pool
+from sandrl.sandboxes.sdk import Launch, SdkSession
+from sandrl.sandboxes.stopping import Stopping
+from sandrl.sandboxes.tags import encode_tag
+
+# What a sandbox runs that nobody has a command for yet.
+_NOTHING = Command(())
+
+
+class Dispatch:
+    """Sends launches, and knows which sandboxes a job holds.
+
+    Args:
+        session: Where launches go.
+        journal: Where a sandbox is written down before it is asked for.
+        stopping: The sandboxes on their way out, which are held, too.
+        max_sandboxes: How many to hold at once; None for no bound.
+        max_lifetime_seconds: After this the service ends a sandbox, whatever happens here.
+    """
+
+    def __init__(
+        self,
+        session: SdkSession,
+        journal: Journal,
+        stopping: Stopping,
+        *,
+        max_sandboxes: int | None,
+        max_lifetime_seconds: float,
+    ) -> None:
+        self._session = session
+        self._journal = journal
+        self._stopping = stopping
+        self._pace = Pace(max_sandboxes)
+        self._pool = Pool(max_lifetime_seconds)
+        self._keys = itertools.count(1)
+        # In flight is what was handed over and not collected; some of it waits to be sent.
+        self._in_flight: dict[str, Launch] = {}
+        self._unsent: deque[Launch] = deque()
+        self._kept: dict[str, Launch] = {}
+
+    def __len__(self) -> int:
+        """How many launches are in flight."""
+        return len(self._in_flight)
+
+    @property
+    def _held(self) -> int:
+        """How many sandboxes there are, or may be, because they are being created or stopped."""
+        in_use = len(self._kept.keys() | self._in_flight.keys()) - len(self._unsent)
+        return in_use + len(self._pool) + len(self._stopping)
+
+    def warm_up(self, count: int, tags: Sequence[str], timeout_seconds: float) -> None:
+        """Begins to create sandboxes for launches to come, until there are so many or no room is left."""
+        unfit = self._pool.drop_unfit(timeout_seconds, self._session.base_url)
+        for spare in unfit:
+            self._stopping.begin(spare)
+        # Where the service has just refused some, the launches to come will find out when it has room again.
+        if any(spare.has_failed_to_start for spare in unfit) or self._pace.seconds_left(time.monotonic()):
+            return
+        encoded = tuple(encode_tag(tag) for tag in (WARM_TAG, *tags))
+        while len(self._pool) < count and self._pace.has_room(self._held):
+            spare = Launch(self._new_key(), _NOTHING, encoded)
+            self._journal.intend(spare)
+            self._session.prepare(spare)
+            self._pool.add(spare)
+
+    def send_within(self, command: Command, kept: Launch) -> Launch:
+        """Runs a command in the sandbox of a launch that was kept, at once."""
+        launch = Launch(kept.key, command)
+        self._in_flight[launch.key] = launch
+        self._session.send(launch, kept)
+        return launch
+
+    def hand_over(self, command: Command, tags: Sequence[str], *, may_be_warm: bool) -> Launch:
+        """Takes a command that wants a fresh sandbox, and sends it if there is room."""
+        launch = Launch(self._new_key(), command, tuple(encode_tag(tag) for tag in tags), may_be_warm)
+        self._in_flight[launch.key] = launch
+        self._unsent.append(launch)
+        self.send_more()
+        return launch
+
+    def send_more(self) -> None:
+        """Sends what waits, as far as there is room."""
+        if not self._unsent:
+            return
+        if not self._pace.has_room(self._held):
+            self._stopping.settle()
+        while self._unsent:
+            launch = self._unsent[0]
+            if not self._take_spare(launch):
+                if self._pace.seconds_left(time.monotonic()) or not self._pace.has_room(self._held):
+                    break
+                if not launch.base_url:
+                    self._journal.intend(launch)
+            self._session.send(launch)
+            self._unsent.popleft()
+        if self._unsent:
+            self._stopping.watch()
+
+    def seconds_to_next(self, now: float) -> float:
+        """How long the service wants to be left alone before what waits is sent; 0 if it need not wait for that."""
+        return self._pace.seconds_left(now) if self._unsent else 0.0
+
+    def withdraw(self) -> list[Launch]:
+        """Gives up the launches that wait to be sent, and returns them."""
+        withdrawn = list(self._unsent)
+        self._unsent.clear()
+        return withdrawn
+
+    def put_back(self, launch: Launch) -> bool:
+        """Whether a launch that ended found no room, and waits to be sent again."""
+        refusal = self._session.refusal(launch)
+        if refusal is None or launch.key not in self._in_flight:
+            return False
+        launch.process = None
+        self._unsent.appendleft(launch)
+        # It may exist all the same, if the answer is not the whole story.
+        self._stopping.lose_track()
+        sent = (each for each in self._in_flight.values() if each.sandbox_id is not None)
+        pause = self._pace.refuse(
+            asked_at=launch.launched_at,
+            now=time.monotonic(),
+            exists=len({each.key for each in sent} | self._kept.keys()) + len(self._stopping),
+            hint_seconds=refusal.hint_seconds,
+        )
+        if pause is not None:
+            self._journal.tell(CreationSlowed(refusal.reason, pause))
+        return True
+
+    def land(self, launch: Launch) -> None:
+        """Takes a launch out of flight, and keeps its sandbox, if it got one, until that is released."""
+        self._in_flight.pop(launch.key, None)
+        if launch.process is None:
+            return
+        if launch.sandbox_id is None:
+            self._stopping.lose_track()
+            return
+        if launch.key not in self._kept:
+            self._pace.accept()
+            self._journal.created(launch.key, launch.sandbox_id)
+        self._kept[launch.key] = launch
+
+    def release(self, launch: Launch) -> None:
+        """Begins to stop the sandbox of a launch that was kept; one that is stopping already is left alone."""
+        if self._kept.pop(launch.key, None) is not None:
+            self._stopping.begin(launch)
+        self._stopping.keep_few()
+
+    def cancel(self) -> None:
+        """Cancels everything in flight."""
+        self._unsent.clear()
+        for launch in self._in_flight.values():
+            launch.cancel()
+
+    def give_up(self) -> None:
+        """Cancels everything in flight, and begins to stop every sandbox."""
+        self.cancel()
+        for launch in (self._kept | self._in_flight).values():
+            if launch.process is not None:
+                self._stopping.begin(launch)
+        for spare in self._pool.clear():
+            self._stopping.begin(spare)
+        self._kept.clear()
+        self._in_flight.clear()
+
+    def _take_spare(self, launch: Launch) -> bool:
+        """Whether a launch that was never sent found a sandbox that stands ready."""
+        if launch.base_url or not launch.may_be_warm:
+            return False
+        spare = self._pool.take(launch.command.timeout_seconds, self._session.base_url)
+        if spare is None:
+            return False
+        self._journal.taken(spare, launch.tags)
+        del self._in_flight[launch.key]
+        launch.key, launch.base_url, launch.sandbox = spare.key, spare.base_url, spare.sandbox
+        self._in_flight[launch.key] = launch
+        return True
+
+    def _new_key(self) -> str:
+        return f"{next(self._keys):06d}"

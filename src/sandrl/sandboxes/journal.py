@@ -1,0 +1,98 @@
+"""What a job writes down and tells of its sandboxes.
+
+The design decision: everything is written ahead. Who the job is goes into the registry before its first sandbox, and
+what it is about to create into the ledger before each request, so a job that is killed at any moment has told where to
+look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from sandrl.events import Emit, Event, SandboxCreated, SandboxStopped
+from sandrl.sandboxes.registry import Registration
+from sandrl.sandboxes.sdk import Launch, Stop
+
+
+class Ledger(Protocol):
+    """Where a job writes down what it does with sandboxes, each line on disk before the call returns."""
+
+    def intend(self, key: str, tags: Sequence[str]) -> None:
+        """A sandbox is about to be created."""
+
+    def taken(self, key: str, tags: Sequence[str]) -> None:
+        """A sandbox that stood ready is about to be used, for what these tags say."""
+
+    def created(self, key: str, sandbox_id: str) -> None:
+        """The sandbox exists and has this id."""
+
+    def stopped(self, key: str, sandbox_id: str) -> None:
+        """The sandbox is gone."""
+
+
+class NoLedger:
+    """The ledger of a job that leaves no run directory: its tags, which are in the registry, find its sandboxes."""
+
+    def intend(self, key: str, tags: Sequence[str]) -> None:
+        """Writes nothing."""
+
+    def taken(self, key: str, tags: Sequence[str]) -> None:
+        """Writes nothing."""
+
+    def created(self, key: str, sandbox_id: str) -> None:
+        """Writes nothing."""
+
+    def stopped(self, key: str, sandbox_id: str) -> None:
+        """Writes nothing."""
+
+
+class Journal:
+    """A job's entry in the registry, its ledger, and those who listen to it.
+
+    Args:
+        registration: Its entry.
+        ledger: Where each sandbox is written down.
+        tags: The tags of all sandboxes of the job, encoded.
+        emit: Told what happens.
+    """
+
+    def __init__(self, registration: Registration, ledger: Ledger, tags: Sequence[str], emit: Emit) -> None:
+        self.tell = emit
+        self._registration = registration
+        self._ledger = ledger
+        self._tags = tuple(tags)
+
+    def intend(self, launch: Launch) -> None:
+        """A sandbox is about to be asked for."""
+        self._registration.renew()
+        self._ledger.intend(launch.key, (*self._tags, *launch.tags))
+
+    def taken(self, spare: Launch, tags: Sequence[str]) -> None:
+        """A sandbox that stood ready is about to be used, for what these tags say."""
+        self._ledger.taken(spare.key, tags)
+
+    def created(self, key: str, sandbox_id: str) -> None:
+        """A sandbox exists and has this id."""
+        self._ledger.created(key, sandbox_id)
+        self.tell(SandboxCreated(sandbox_id))
+
+    def stopped(self, stop: Stop) -> None:
+        """A sandbox is gone; one that never had an id was never there."""
+        if stop.sandbox_id:
+            self._ledger.stopped(stop.key, stop.sandbox_id)
+            self.tell_who_listens(SandboxStopped(stop.sandbox_id))
+
+    def tell_who_listens(self, event: Event) -> None:
+        """Tells something while cleaning up, which goes on where nobody can be told: a pipe or a terminal is gone."""
+        with suppress(OSError):
+            self.tell(event)
+
+    def move(self, base_url: str) -> None:
+        """Sandboxes are somewhere else from here on."""
+        self._registration.move(base_url)
+
+    def end(self) -> None:
+        """Every sandbox is gone."""
+        self._registration.end()

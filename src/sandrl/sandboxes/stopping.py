@@ -1,0 +1,128 @@
+"""The sandboxes of a job that are on their way out.
+
+The design decision: stopping is off the critical path. A stop is begun and left alone until there are many, somebody
+waits for the room that it makes, or the job ends; the end waits for all. What could not be stopped one by one, and
+what nobody knows the id of, is looked for by its tags then.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+
+from sandrl.errors import InfrastructureError
+from sandrl.sandboxes.journal import Journal
+from sandrl.sandboxes.pace import delay_seconds
+from sandrl.sandboxes.sdk import Launch, SdkSession, Stop
+
+# With this many stops in flight half are waited for: stopping thousands at once chokes a runtime.
+_MAX_STOPS_IN_FLIGHT = 64
+# The rest of the time is for those that could not be stopped one by one.
+_SHARE_OF_STOPS = 0.7
+_LEAST_SECONDS = 1.0
+_MOST_ATTEMPTS = 3
+_FIRST_PAUSE_SECONDS = 0.25
+
+
+class Stopping:
+    """Stops sandboxes of one job.
+
+    Args:
+        session: Where they are.
+        journal: Where their end is written down.
+        own_tags: The tags of all that this process has made for the job, encoded.
+
+    Attributes:
+        left: The ids of those that could not be stopped, after `finish` has failed.
+    """
+
+    def __init__(self, session: SdkSession, journal: Journal, own_tags: Sequence[str]) -> None:
+        self.left: tuple[str, ...] = ()
+        self._session = session
+        self._journal = journal
+        self._own_tags = tuple(own_tags)
+        self._stops: list[Stop] = []
+        self._failed: list[Stop] = []
+        self._has_lost_track = False
+
+    def __len__(self) -> int:
+        """How many are under way."""
+        return len(self._stops)
+
+    def begin(self, launch: Launch) -> None:
+        """Begins to stop the sandbox of a launch that was sent."""
+        if launch.sandbox_id is None:
+            self.lose_track()
+        self._stops.append(self._session.stop(launch))
+
+    def lose_track(self) -> None:
+        """Says that there may be a sandbox whose id never reached us: its request may have reached the service."""
+        self._has_lost_track = True
+
+    def keep_few(self) -> None:
+        """Waits for some, if there are too many at once."""
+        if len(self._stops) >= _MAX_STOPS_IN_FLIGHT:
+            self._collect(at_least=_MAX_STOPS_IN_FLIGHT // 2)
+
+    def settle(self) -> None:
+        """Writes down those that have ended, without waiting."""
+        self._settle([stop for stop in self._stops if stop.has_ended])
+
+    def watch(self) -> None:
+        """Lets the end of each end a wait for launches, too: someone waits for the room it makes."""
+        self._session.watch(self._stops)
+
+    def wait(self, ends_at: float) -> None:
+        """Waits until all that are under way have ended, for the greater part of the time there is.
+
+        Args:
+            ends_at: When the time is over, by the monotonic clock.
+        """
+        patience = max(ends_at - time.monotonic(), 0.0) * _SHARE_OF_STOPS
+        self._collect(at_least=len(self._stops), timeout_seconds=patience)
+
+    def finish(self, ends_at: float) -> None:
+        """Stops by their tags what is not gone after the wait, and ends the session.
+
+        Args:
+            ends_at: When the time is over, by the monotonic clock.
+
+        Raises:
+            SandrlError: If that failed; the sandboxes that are known to be there are in `left`.
+        """
+        unstopped = [*self._failed, *self._stops]
+        self._failed.clear()
+        self._stops.clear()
+        self.left = tuple(stop.sandbox_id or stop.key for stop in unstopped)
+        if unstopped or self._has_lost_track:
+            self._stop_by_tag(ends_at)
+        for stop in unstopped:
+            self._journal.stopped(stop)
+        self.left = ()
+        self._session.close(max(ends_at - time.monotonic(), _LEAST_SECONDS))
+
+    def _stop_by_tag(self, ends_at: float) -> None:
+        """Stops whatever this process has made for the job; tried again, because this is the last done about it."""
+        for attempt in itertools.count(1):
+            try:
+                self._session.stop_tagged(self._own_tags, max(ends_at - time.monotonic(), _LEAST_SECONDS))
+            except InfrastructureError:
+                pause = delay_seconds(attempt, _FIRST_PAUSE_SECONDS)
+                if attempt == _MOST_ATTEMPTS or time.monotonic() + pause >= ends_at:
+                    raise
+                time.sleep(pause)
+            else:
+                return
+
+    def _collect(self, *, at_least: int, timeout_seconds: float | None = None) -> None:
+        self._settle(self._session.wait_stops(self._stops, at_least=at_least, timeout_seconds=timeout_seconds))
+
+    def _settle(self, ended: Sequence[Stop]) -> None:
+        for stop in ended:
+            self._stops.remove(stop)
+            # A local runtime takes its sandboxes along when it ends.
+            if self._session.stop_error(stop) is not None and stop.base_url == self._session.base_url:
+                self._failed.append(stop)
+            else:
+                self._journal.stopped(stop)
