@@ -65,7 +65,12 @@ def test_json_is_one_document_on_standard_output(sandrl: Run) -> None:
             "duration_seconds",
             "sandbox_id",
             "detail",
+            "checks",
         }
+        assert len(result["checks"]) in (0, result["total"])
+        assert sum(check["status"] == "passed" for check in result["checks"]) == result["passed"]
+    failure = {"status": "failed", "detail": "IndexError: list index out of range (line 7)"}
+    assert document["results"][2]["checks"] == [failure, failure]
     assert document["summary"] == {
         "n": 5,
         "scored": 5,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sandrl.runs import MessageRow, MetricsRow, Outcome, RunWriter, ToolCallRow
+from sandrl.runs import CheckRow, MessageRow, MetricsRow, Outcome, RunWriter, ToolCallRow
 from sandrl.settings import load_settings
 from tests.cli.conftest import SANDRL, Run
 from tests.support.sample_runs import failed, trajectory, write_run
@@ -117,10 +117,35 @@ def test_an_episode_shows_messages_tool_calls_and_results(sandrl: Run, tmp_path:
     assert "completion 42 tokens" in shown
 
 
+def test_each_check_has_its_verdict_and_neighbours_of_the_same_kind_share_a_line(sandrl: Run, tmp_path: Path) -> None:
+    statuses = ["passed"] * 3 + ["failed", "timeout"] + ["not_reached"] * 995
+    details = {3: "AssertionError: 3 is not 4", 4: "it ran longer than 1 s"}
+    checks = tuple(CheckRow(status=status, detail=details.get(n, "")) for n, status in enumerate(statuses))
+    write_run(tmp_path / "runs", [failed(0, passed=3, total=1000, checks=checks)])
+    shown = sandrl("runs", "show").stdout
+    block = (
+        "checks:\n   1–3 passed\n   4 failed: AssertionError: 3 is not 4\n   5 timed out: it ran longer than 1 s\n"
+        "   6–1000 not reached\nverdict: why 0\n"
+    )
+    assert block in shown
+    assert len(json.loads(sandrl("runs", "show", "--json").stdout)["trajectories"][0]["checks"]) == 1000
+    assert json.loads(sandrl("runs", "show", "--json", "--grep", "3 is not").stdout)["n"] == 1
+
+
+def test_a_run_that_kept_nothing_of_single_checks_is_shown_without_them(sandrl: Run, run: Path) -> None:
+    file = run / "trajectories.jsonl"
+    file.write_text(file.read_text(encoding="utf-8").replace(',"checks":[]', ""), encoding="utf-8")
+    assert '"checks"' not in file.read_text(encoding="utf-8")
+    done = sandrl("runs", "show")
+    assert (done.returncode, done.stdout.count("── ")) == (0, 4)
+    assert "checks:" not in done.stdout
+
+
 def test_what_a_model_wrote_cannot_reach_the_terminal(tmp_path: Path) -> None:
     row = failed(
         0, id=HOSTILE, task_id=HOSTILE, detail=HOSTILE, stdout=HOSTILE, code=HOSTILE, completion=HOSTILE,
-        failures=(HOSTILE,), tokens={HOSTILE: 1}, messages=(MessageRow(role=HOSTILE, content=HOSTILE),),
+        failures=(HOSTILE,), tokens={HOSTILE: 1}, checks=(CheckRow(status="failed", detail=HOSTILE),),
+        messages=(MessageRow(role=HOSTILE, content=HOSTILE),),
     )  # fmt: skip
     write_run(tmp_path / "runs", [row])
     shown = run_on_terminal([*SANDRL, "runs", "show"], environment={"PAGER": "cat"})

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sandrl.errors import ServiceError
-from sandrl.runs import MessageRow, RunReader, RunWriter, ToolCallRow
+from sandrl.runs import CheckRow, MessageRow, RunReader, RunWriter, ToolCallRow
 from sandrl.runs.report import report_document, report_page, write_report
 from tests.support.browser import Page, launched, opened
 from tests.support.sample_runs import JOB, failed, trajectory, write_run
@@ -136,6 +136,20 @@ def test_the_grid_marks_groups_without_variance_and_its_cells_open_trajectories(
     assert shown.locator("#status").input_value() == ""
 
 
+def test_each_check_has_its_verdict_and_its_words_are_found(browser: Any, tmp_path: Path) -> None:
+    statuses = ["passed", "passed", "failed", "timeout", *["not_reached"] * 996]
+    checks = tuple(CheckRow(status=status, detail="7 is not 8" if status == "failed" else "") for status in statuses)
+    rows = [failed(0, passed=2, total=1000, checks=checks), trajectory(1)]
+    with opened(browser, report_of(write_run(tmp_path / "runs", rows))) as seen:
+        items = seen.page.locator("#detail .checks li")
+        assert items.all_inner_texts() == [
+            "P1–2 passed", "F3 failed: 7 is not 8", "T4 timed out", "–5–1000 not reached",
+        ]  # fmt: skip
+        seen.page.fill("#search", "7 is not")
+        expect(seen.page.locator("#count")).to_have_text("1 of 2")
+        assert seen.complaints == []
+
+
 def test_the_keyboard_alone_reads_every_trajectory(page: Page) -> None:
     shown = page.page
     shown.focus("#list")
@@ -188,6 +202,7 @@ def hostile(tmp_path: Path) -> Path:
     row = failed(
         0, task_id=HOSTILE, id=HOSTILE, detail=HOSTILE, completion=HOSTILE, code=HOSTILE, stdout=HOSTILE,
         stderr="x" * 3_000_000, failures=(HOSTILE,), components={HOSTILE: 1.0}, tokens={HOSTILE: 1}, messages=messages,
+        checks=(CheckRow(status="failed", detail=HOSTILE), CheckRow(status=HOSTILE)),
     )  # fmt: skip
     with RunWriter.create(tmp_path / "runs", command="reward", job_id=JOB, options={HOSTILE: HOSTILE}) as writer:
         writer.write_trajectory(row)

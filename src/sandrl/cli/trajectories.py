@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from sandrl.cli.progress import word_for
@@ -18,12 +19,19 @@ from sandrl.cli.text import visible, visible_block
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sandrl.runs import MessageRow, RunOverview, TrajectoryRow
+    from sandrl.runs import CheckRow, MessageRow, RunOverview, TrajectoryRow
 
 _MOST_LINES = 80
 _LONGEST_LINE = 2_000
 _PIPED_WIDTH = 200
 _STYLES = {"PASS": "bold green", "FAIL": "bold red", "ERROR": "bold magenta"}
+_CHECKS = {
+    "passed": ("passed", "green"),
+    "failed": ("failed", "red"),
+    "timeout": ("timed out", "yellow"),
+    "not_reached": ("not reached", "dim"),
+    "uncounted": ("passed, but not counted", "dim"),
+}
 
 
 def pieces(run: RunOverview, rows: Iterable[TrajectoryRow], *, full: bool) -> Iterator[str]:
@@ -78,6 +86,8 @@ def _print_trajectory(console: Console, row: TrajectoryRow, *, full: bool) -> No
         _print_block(console, "completion", row.completion, full=full)
     if row.code is not None and row.code != row.completion:
         _print_block(console, "code", row.code, full=full, is_code=True)
+    if row.checks:
+        _print_checks(console, row.checks, full=full)
     if row.detail:
         console.print(Text(f"verdict: {visible(row.detail)}"), style="bold")
     for name, text in (("stdout", row.stdout), ("stderr", row.stderr)):
@@ -101,6 +111,25 @@ def _facts(row: TrajectoryRow) -> list[str]:
     counts = (("retries", row.retries), ("reruns", row.reruns), ("canaries", row.canaries))
     facts += [f"{count} {name}" for name, count in counts if count]
     return facts if row.sandbox_id is None else [*facts, f"sandbox {visible(row.sandbox_id)}"]
+
+
+def _print_checks(console: Console, checks: Sequence[CheckRow], *, full: bool) -> None:
+    """A line for each check; neighbours of which the same is to be said share one."""
+    from rich.text import Text
+
+    lines = []
+    for (status, detail), group in groupby(enumerate(checks, 1), key=lambda each: (each[1].status, each[1].detail)):
+        numbers = [number for number, _ in group]
+        place = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]}–{numbers[-1]}"
+        words, style = _CHECKS.get(status, (visible(status), ""))
+        line = Text(f"   {place} ").append(words, style=style)
+        lines.append(line.append(f": {visible(detail)}" if detail else ""))
+    shown = lines if full else lines[:_MOST_LINES]
+    console.print(Text("checks:"), style="cyan")
+    for line in shown:
+        console.print(line, overflow="fold", no_wrap=False)
+    if len(shown) < len(lines):
+        console.print(Text(f"   … {len(lines) - len(shown)} more lines"), style="dim")
 
 
 def _print_message(console: Console, message: MessageRow, *, full: bool) -> None:

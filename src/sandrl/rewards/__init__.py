@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from sandrl.rewards.scoring import score
     from sandrl.rewards.summary import ScoredCompletion, ScoreReport, Summary, pass_at_k, summarise
     from sandrl.rewards.validation import Validation, ValidationRequest, validate
-    from sandrl.rewards.verdict import Status, Trust, Verdict
+    from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust, Verdict
 
 __all__ = [
+    "CheckStatus",
+    "CheckVerdict",
     "Components",
     "Execution",
     "Extraction",
@@ -79,7 +81,7 @@ _MODULES = {
     "scoring": ("score",),
     "summary": ("ScoreReport", "ScoredCompletion", "Summary", "pass_at_k", "summarise"),
     "validation": ("Validation", "ValidationRequest", "validate"),
-    "verdict": ("Status", "Trust", "Verdict"),
+    "verdict": ("CheckStatus", "CheckVerdict", "Status", "Trust", "Verdict"),
 }
 _MODULE_OF = {name: f"sandrl.rewards.{module}" for module, names in _MODULES.items() for name in names}
 

@@ -365,6 +365,7 @@ class Batch:
             stdout=verdict.stdout,
             stderr=verdict.stderr,
             truncated=verdict.truncated,
+            checks=verdict.checks,
         )
         self._results[attempt.index] = result
         if self._on_result is not None:

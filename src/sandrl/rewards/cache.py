@@ -121,7 +121,8 @@ class VerdictCache:
 
 
 def _size(verdict: Verdict) -> int:
-    return 500 + len(verdict.stdout) + len(verdict.stderr) + len(verdict.detail)
+    checks = sum(100 + len(check.detail) for check in verdict.checks)
+    return 500 + len(verdict.stdout) + len(verdict.stderr) + len(verdict.detail) + checks
 
 
 class VerdictNames:

@@ -25,6 +25,7 @@ def result_document(result: ScoredCompletion) -> dict[str, Any]:
         "duration_seconds": round(result.duration_seconds, 4),
         "sandbox_id": result.sandbox_id,
         "detail": result.detail,
+        "checks": [{"status": check.status.value, "detail": check.detail} for check in result.checks],
     }
     if result.components:
         document["components"] = dict(result.components)

@@ -18,13 +18,14 @@ from sandrl.errors import InfrastructureError, UsageError
 from sandrl.problems import Problem
 from sandrl.rewards.program import BOOTSTRAP, CASES, EXIT_STATUS, ISOLATED_TESTS, TESTS, Mode, digest, program_of
 from sandrl.rewards.reference import is_plain, names_under_test, read_reference
-from sandrl.rewards.verdict import Status, Trust, Verdict
+from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust, Verdict
 from sandrl.sandboxes import Command, Outcome
 
 # How long after the judge's own clock the SDK's goes off: only for a judge that was stopped or starved.
 _GRACE_SECONDS = 10.0
 _EXCERPT_BYTES = 300
 _KEY_BYTES = 32
+_CHECK_DETAIL_CHARACTERS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,7 @@ class InProcessJudge:
         if self._is_broken[problem]:
             return verdict
         detail = "it broke the problem's setup, which works without it"
-        return replace(verdict, status=Status.CRASHED, passed=0, detail=detail)
+        return replace(verdict, status=Status.CRASHED, passed=0, checks=(), detail=detail)
 
     def prepare_trial(self, problem: Problem, wanted: Review, limits: Limits) -> Execution:
         """The command that judges an empty completion."""
@@ -204,7 +205,10 @@ class InProcessJudge:
         if outcome.timed_out:
             return Verdict(Status.TIMEOUT, execution.trust, 0, execution.checks, "it stopped the judge's clock")
         printed, _, last = outcome.stdout.removesuffix(b"\n").rpartition(b"\n")
-        verdict = _read_line(last, execution, printed, outcome.stderr)
+        try:
+            verdict = _read_line(last, execution, printed, outcome.stderr)
+        except ValueError:
+            verdict = None  # not our guest's words, whoever has its key
         if verdict is not None and verdict.is_pass == (outcome.exit_code == 0):
             return verdict
         if _is_killed(outcome.exit_code):
@@ -224,16 +228,21 @@ def _is_killed(exit_code: int | None) -> bool:
 
 
 def _read_line(line: bytes, execution: Execution, stdout: bytes, stderr: bytes) -> Verdict | None:
+    """The verdict in a judge's line; None if it is not one of this execution, with one entry for each of its checks."""
     fields = line.decode("ascii", "replace").split(" ")
     if len(fields) != 10 or not secrets.compare_digest(fields[0].encode(), execution.key.encode()):
         return None
-    _, status, passed, total, wall, cpu, starved, stdout_bytes, stderr_bytes, detail = fields
+    _, status, letters, wall, cpu, starved, stdout_bytes, stderr_bytes, detail, details = fields
+    checks = _read_checks(letters, details)
+    if checks is None or len(checks) != execution.checks:
+        return None
     return Verdict(
         status=_guest_status(status, execution),
         trust=execution.trust,
-        passed=min(int(passed), execution.checks),
-        total=int(total),
-        detail="" if detail == "-" else bytes.fromhex(detail).decode("utf-8", "replace"),
+        # Counted here, so that what is said of single checks and what is rewarded cannot be two things.
+        passed=sum(check.status is CheckStatus.PASSED for check in checks),
+        total=len(checks),
+        detail="" if detail == "-" else _from_hex(detail),
         wall_seconds=float(wall),
         cpu_seconds=float(cpu),
         starved_seconds=float(starved),
@@ -242,7 +251,35 @@ def _read_line(line: bytes, execution: Execution, stdout: bytes, stderr: bytes) 
         stdout_bytes=int(stdout_bytes),
         stderr_bytes=int(stderr_bytes),
         truncated=int(stdout_bytes) > len(stdout) or int(stderr_bytes) > len(stderr),
+        checks=checks,
     )
+
+
+def _read_checks(letters: str, details: str) -> tuple[CheckVerdict, ...] | None:
+    """What the guest says of single checks; None if it cannot be read."""
+    if not _CHECKS.keys() >= set(letters):
+        return None
+    checks = [_CHECKS[letter] for letter in letters]
+    for entry in details.split(",") if details != "-" else ():
+        number, _, text = entry.partition(":")
+        if not number.isdecimal() or int(number) >= len(checks):
+            return None
+        checks[int(number)] = replace(checks[int(number)], detail=_from_hex(text)[:_CHECK_DETAIL_CHARACTERS])
+    return tuple(checks)
+
+
+def _from_hex(text: str) -> str:
+    return bytes.fromhex(text).decode("utf-8", "replace")
+
+
+# How a check went, by the guest's letters for it.
+_CHECKS = {
+    "p": CheckVerdict(CheckStatus.PASSED),
+    "f": CheckVerdict(CheckStatus.FAILED),
+    "t": CheckVerdict(CheckStatus.TIMEOUT),
+    "n": CheckVerdict(CheckStatus.NOT_REACHED),
+    "u": CheckVerdict(CheckStatus.UNCOUNTED),
+}
 
 
 def _guest_status(status: str, execution: Execution) -> Status:

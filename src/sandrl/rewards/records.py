@@ -5,7 +5,7 @@ from __future__ import annotations
 from sandrl.events import CompletionFinished
 from sandrl.problems import Completion
 from sandrl.rewards.summary import ScoredCompletion
-from sandrl.runs import TrajectoryRow
+from sandrl.runs import CheckRow, TrajectoryRow
 
 
 def trajectory_row(
@@ -59,6 +59,7 @@ def trajectory_row(
         stdout=result.stdout,
         stderr=result.stderr,
         truncated=result.truncated,
+        checks=tuple(CheckRow(status=check.status.value, detail=check.detail) for check in result.checks),
     )
 
 

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from sandrl.rewards.verdict import Status, Trust
+from sandrl.rewards.verdict import CheckVerdict, Status, Trust
 from sandrl.runs import pass_at_k as pass_at_k
 
 
@@ -43,6 +43,7 @@ class ScoredCompletion:
         stdout: What it printed, as much as was kept.
         stderr: What it printed as errors, as much as was kept.
         truncated: Whether it printed more than was kept.
+        checks: What happened in each check, in their order; empty where that is not known.
     """
 
     index: int
@@ -68,6 +69,7 @@ class ScoredCompletion:
     stdout: str = field(default="", repr=False)
     stderr: str = field(default="", repr=False)
     truncated: bool = False
+    checks: tuple[CheckVerdict, ...] = field(default=(), repr=False)
 
     @property
     def is_pass(self) -> bool:

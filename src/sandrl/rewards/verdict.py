@@ -47,6 +47,37 @@ class Trust(StrEnum):
     EXIT_STATUS = "exit_status"
 
 
+class CheckStatus(StrEnum):
+    """What happened in one check.
+
+    Attributes:
+        PASSED: It passed.
+        FAILED: It did not, or the code died in it.
+        TIMEOUT: It took longer than it may.
+        NOT_REACHED: It did not begin.
+        UNCOUNTED: It passed, but then the code died, or took all the time there is: nothing of such code counts.
+    """
+
+    PASSED = "passed"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    NOT_REACHED = "not_reached"
+    UNCOUNTED = "uncounted"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckVerdict:
+    """What happened in one check of a completion.
+
+    Attributes:
+        status: The outcome.
+        detail: Why, in one line; partly the model's words; empty where there is nothing to say, or no room for it.
+    """
+
+    status: CheckStatus
+    detail: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What happened to one completion.
@@ -65,6 +96,11 @@ class Verdict:
         stdout_bytes: How much it printed in all.
         stderr_bytes: How much it printed as errors in all.
         truncated: Whether it printed more than was kept.
+        checks: What happened in each check, in their order; empty where that is not known, because nothing ran or the
+            judge was killed.
+
+    Raises:
+        ValueError: If its checks and its numbers contradict each other.
     """
 
     status: Status
@@ -80,6 +116,14 @@ class Verdict:
     stdout_bytes: int = 0
     stderr_bytes: int = 0
     truncated: bool = False
+    checks: tuple[CheckVerdict, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.checks:
+            return
+        passed = sum(check.status is CheckStatus.PASSED for check in self.checks)
+        if (passed, len(self.checks)) != (self.passed, self.total):
+            raise ValueError(f"{passed} of {len(self.checks)} checks have passed, not {self.passed} of {self.total}")
 
     @property
     def is_pass(self) -> bool:

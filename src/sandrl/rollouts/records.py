@@ -34,7 +34,14 @@ def result_of(episode: Episode) -> ScoredCompletion:
     if not episode.loss:
         return result
     return replace(
-        result, reward=None, status=Status.INFRASTRUCTURE, detail=episode.loss, passed=0, cached=False, components={}
+        result,
+        reward=None,
+        status=Status.INFRASTRUCTURE,
+        detail=episode.loss,
+        passed=0,
+        checks=(),
+        cached=False,
+        components={},
     )
 
 

@@ -12,6 +12,7 @@ from sandrl.runs.recorder import MetricsRecorder
 from sandrl.runs.removal import remove_run
 from sandrl.runs.rows import (
     SCHEMA,
+    CheckRow,
     LogRow,
     MessageRow,
     MetricsRow,
@@ -32,6 +33,7 @@ __all__ = [
     "ROLLOUT_TAG",
     "SCHEMA",
     "WARM_TAG",
+    "CheckRow",
     "ExecutionStats",
     "JobRecord",
     "LogRow",

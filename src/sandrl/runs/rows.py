@@ -133,6 +133,20 @@ class MessageRow(BaseModel):
     seconds: float | None = None
 
 
+class CheckRow(BaseModel):
+    """What happened in one check of a completion.
+
+    Attributes:
+        status: A word of `sandrl.rewards.CheckStatus`.
+        detail: Why, in one line; partly the model's words.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    status: Text
+    detail: Text = ""
+
+
 class TrajectoryRow(StepRow):
     """One completion and what became of it.
 
@@ -166,6 +180,7 @@ class TrajectoryRow(StepRow):
         stdout: What it printed, as much as was kept.
         stderr: What it printed as errors, as much as was kept.
         truncated: Whether it printed more than was kept.
+        checks: What happened in each check, in their order; empty where that is not known.
     """
 
     index: int
@@ -197,6 +212,7 @@ class TrajectoryRow(StepRow):
     stdout: Text = ""
     stderr: Text = ""
     truncated: bool = False
+    checks: tuple[CheckRow, ...] = ()
 
 
 class LogRow(StepRow):

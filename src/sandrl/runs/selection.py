@@ -67,6 +67,7 @@ class Selection:
 
 def _texts(row: TrajectoryRow) -> Iterator[str]:
     yield from (row.id, row.task_id, row.detail, row.stdout, row.stderr, *row.failures)
+    yield from (check.detail for check in row.checks)
     yield from (text for text in (row.completion, row.code) if text is not None)
     for message in row.messages:
         yield message.content

@@ -11,7 +11,7 @@ from sandrl.errors import InputError
 from sandrl.problems import Case, Problem, Tolerance
 from sandrl.rewards.cache import VerdictCache, VerdictNames
 from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, Limits
-from sandrl.rewards.verdict import Status, Trust, Verdict
+from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust, Verdict
 from sandrl.sandboxes import Connection
 from sandrl.settings import RuntimeKind
 
@@ -129,3 +129,18 @@ def test_memory_is_bounded_and_what_was_asked_for_last_stays(monkeypatch: pytest
     assert cache.find(KEY) is not None
     cache.keep("ef" * 32, large)
     assert (cache.find(KEY), cache.find(OTHER)) == (large, None)
+
+
+def test_what_is_said_of_single_checks_is_kept_with_the_verdict(tmp_path: Path) -> None:
+    checks = (CheckVerdict(CheckStatus.PASSED), CheckVerdict(CheckStatus.FAILED, "caf\u00e9 \ud83d"))
+    verdict = Verdict(Status.FAILED, Trust.ISOLATED, 1, 2, checks=checks)
+    VerdictCache(tmp_path).keep(KEY, verdict)
+    assert VerdictCache(tmp_path).find(KEY) == verdict
+
+
+def test_an_entry_that_contradicts_itself_counts_as_none(tmp_path: Path) -> None:
+    checks = (CheckVerdict(CheckStatus.PASSED), CheckVerdict(CheckStatus.FAILED))
+    VerdictCache(tmp_path).keep(KEY, Verdict(Status.FAILED, Trust.ISOLATED, 1, 2, checks=checks))
+    (entry,) = tmp_path.glob("*/*.json")
+    entry.write_text(entry.read_text(encoding="ascii").replace('"passed": 1', '"passed": 2'), encoding="ascii")
+    assert VerdictCache(tmp_path).find(KEY) is None

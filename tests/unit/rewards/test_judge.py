@@ -278,9 +278,9 @@ def prepared() -> Execution:
 
 
 def line(
-    execution: Execution, status: str = "passed", passed: int = 2, total: int = 2, key: str | None = None
+    execution: Execution, status: str = "passed", checks: str = "pp", details: str = "-", key: str | None = None
 ) -> bytes:
-    words = [key or execution.key, status, passed, total, 0.1, 0.1, 0.0, 0, 0, "-"]
+    words = [key or execution.key, status, checks, 0.1, 0.1, 0.0, 0, 0, "-", details]
     return b"\n" + " ".join(map(str, words)).encode() + b"\n"
 
 
@@ -293,7 +293,7 @@ def test_a_line_with_another_key_is_no_verdict() -> None:
 def test_a_pass_needs_exit_status_0_and_exit_status_0_needs_a_pass() -> None:
     execution = prepared()
     assert JUDGE.interpret(execution, Outcome("sb", 0, line(execution))).is_pass
-    for outcome in (Outcome("sb", 1, line(execution)), Outcome("sb", 0, line(execution, "failed", 1))):
+    for outcome in (Outcome("sb", 1, line(execution)), Outcome("sb", 0, line(execution, "failed", "pf"))):
         with pytest.raises(InfrastructureError):
             JUDGE.interpret(execution, outcome)
 
@@ -301,7 +301,7 @@ def test_a_pass_needs_exit_status_0_and_exit_status_0_needs_a_pass() -> None:
 @pytest.mark.parametrize("status", ["infrastructure", "not_isolated", "no_code", "nonsense"])
 def test_the_guest_cannot_say_what_only_the_host_knows(status: str) -> None:
     execution = prepared()
-    assert JUDGE.interpret(execution, Outcome("sb", 1, line(execution, status, 0))).status is Status.CRASHED
+    assert JUDGE.interpret(execution, Outcome("sb", 1, line(execution, status, "ff"))).status is Status.CRASHED
 
 
 @pytest.mark.parametrize("exit_code", [137, 139, 143, -9])

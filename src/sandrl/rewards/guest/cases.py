@@ -12,12 +12,21 @@ MYPY = False
 if MYPY:
     from sandrl.rewards.guest.child import Request
     from sandrl.rewards.guest.descriptors import Libc
-    from sandrl.rewards.guest.supervisor import Ended
+    from sandrl.rewards.guest.supervisor import Checked, Ended
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.descriptors import head, scratch_file, write_all
     from sandrl.rewards.guest.script import run_script
-    from sandrl.rewards.guest.supervisor import Judged, Times, judge_child, read_hidden, run_child
+    from sandrl.rewards.guest.supervisor import (
+        Judged,
+        Times,
+        filled,
+        judge_child,
+        letter_of,
+        read_hidden,
+        run_child,
+        uncounted,
+    )
     from sandrl.rewards.guest.tolerance import same_numbers
 
 
@@ -63,17 +72,18 @@ def judge_cases(request: "Request", call: "Libc | None") -> Judged:
             break
     else:
         is_over = False
-    passed, verdict, shown = 0, ("passed", ""), ran[-1][0]
+    verdict, shown = ("passed", ""), ran[-1][0]
+    checks: "list[Checked]" = []
     hidden = read_hidden(request)
     for number, ((ended, status, detail), expected) in enumerate(zip(ran, hidden["expected"]), 1):
         if status == "passed":
             printed, _ = head(ended.stdout, request["max_file_bytes"])
             text, tolerance = printed.decode("utf-8", "replace"), hidden["tolerance"]
-            if same_lines(text, expected) if tolerance is None else same_numbers(text, expected, *tolerance):
-                passed += 1
-                continue
-            status, detail = "failed", "it printed something else than expected"
-        if verdict[0] == "passed":
+            if not (same_lines(text, expected) if tolerance is None else same_numbers(text, expected, *tolerance)):
+                status, detail = "failed", "it printed something else than expected"
+        checks.append((letter_of(status), detail))
+        if status != "passed" == verdict[0]:
             # The output reported is that of the first case that fails.
             verdict, shown = (status, f"case {number} of {total}: {detail}"), ended
-    return Judged(verdict[0], verdict[1], 0 if is_over else passed, total, times, shown.stdout, shown.stderr)
+    checks = filled(uncounted(checks) if is_over else checks, total)
+    return Judged(verdict[0], verdict[1], checks, times, shown.stdout, shown.stderr)

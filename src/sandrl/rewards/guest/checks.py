@@ -10,6 +10,7 @@ if MYPY:
     from typing import Any
 
     from sandrl.rewards.guest.child import Request
+    from sandrl.rewards.guest.supervisor import Checked
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import describe
@@ -17,6 +18,7 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.clock import Clock, is_running, too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached
     from sandrl.rewards.guest.stand_ins import StandIn
+    from sandrl.rewards.guest.supervisor import FAILED, PASSED, TIMED_OUT
     from sandrl.rewards.guest.values import REBUILT
 
 NOT_NAMES_NOR_CALLS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "_(")}
@@ -38,6 +40,10 @@ class Checks:
             by the names they bind, and `methods`, the special methods of its classes.
         clock: The completion's time; it runs.
         seconds: How long each check may take; None for no limit.
+
+    Attributes:
+        reached: How the checks went that came to an end.
+        is_in_check: Whether a check is running, or was when all of this ended.
     """
 
     def __init__(self, completion: Completion, problem: "Request", clock: Clock, seconds: "float | None") -> None:
@@ -45,6 +51,8 @@ class Checks:
         self.seconds = seconds
         self.completion = completion
         self.tests = problem["tests"]
+        self.reached: "list[Checked]" = []
+        self.is_in_check = False
         self.under_test = frozenset(problem["under_test"])
         self.classes = problem.get("classes")
         self.setup = problem["setup"]
@@ -124,11 +132,11 @@ class Checks:
         # A name that the text bound anew is the check's own from now on.
         self.lent = {name for name in self.lent if self.namespace.get(name) is lent[name]}
 
-    def run(self) -> "tuple[int, str, str]":
+    def run(self) -> "tuple[str, str]":
         """Runs everything.
 
         Returns:
-            How many checks passed, and the status and detail of the first that did not.
+            The status and detail of the first check that did not pass.
 
         Raises:
             Unsplittable: If a check cannot be judged from another process.
@@ -145,36 +153,53 @@ class Checks:
         except Exception as error:
             if not self.lent and isinstance(error, (ImportError, SyntaxError)):
                 # No name of the completion's is in it, and of the files there it can change none of these.
-                return 0, "invalid_problem", "the problem's setup fails: " + describe(error)
-            return 0, "failed", "the problem's setup fails with this completion: " + describe(error)
-        passed, status, detail = 0, "passed", ""
+                return "invalid_problem", "the problem's setup fails: " + describe(error)
+            return "failed", "the problem's setup fails with this completion: " + describe(error)
+        status, detail = "passed", ""
         self.clock.stop()
         for number, check in enumerate(self.tests, 1):
-            self.completion.take_failure()
-            try:
-                self.clock.start(self.seconds)
-                self.run_text(check)
-                # A check that catches everything catches the end of the completion or of its time, too.
-                if self.completion.gone:
-                    raise CompletionGone
-                if not is_running():
-                    raise DeadlineReached
-                self.clock.stop()
-                passed += 1
-            except DeadlineReached:
-                self.clock.stop()
-                if self.seconds is None or self.clock.left <= 0:
-                    raise
-                if status == "passed":
-                    status, detail = "timeout", f"check {number} of {len(self.tests)}: {too_long(self.seconds)}"
+            self.is_in_check = True
+            letter, ended, why = self.run_check(check)
+            self.reached.append((letter, why))
+            self.is_in_check = False
+            if letter != PASSED and status == "passed":
+                status, detail = ended, f"check {number} of {len(self.tests)}: {why}"
+            if letter == TIMED_OUT:
                 self.completion.let_go(self.clock)
                 if self.completion.gone:
                     break
+        return status, detail
+
+    def run_check(self, check: str) -> "tuple[str, str, str]":
+        """Runs a check.
+
+        Returns:
+            How it went: as a letter, as a status, and in words.
+
+        Raises:
+            CompletionGone: If the completion stopped answering.
+            DeadlineReached: If all of its time is over.
+        """
+        self.completion.take_failure()
+        ended = PASSED, "passed", ""
+        try:
+            self.clock.start(self.seconds)
+            try:
+                self.run_text(check)
             except Exception as error:
-                self.clock.stop()
-                if status == "passed":
-                    blamed = self.completion.blamed.get(id(error), (None, "failed"))
-                    status = "resource_limit" if isinstance(error, MemoryError) else blamed[1]
-                    what = self.completion.take_failure() or describe(error)
-                    detail = f"check {number} of {len(self.tests)}: {what}"
-        return passed, status, detail
+                blamed = self.completion.blamed.get(id(error), (None, "failed"))
+                status = "resource_limit" if isinstance(error, MemoryError) else blamed[1]
+                # On the clock: an object of the completion's in the message is asked for its text.
+                ended = FAILED, status, self.completion.take_failure() or describe(error)
+            # A check that catches everything catches the end of the completion or of its time, too.
+            if self.completion.gone:
+                raise CompletionGone
+            if not is_running():
+                raise DeadlineReached
+            self.clock.stop()
+        except DeadlineReached:
+            self.clock.stop()
+            if self.seconds is None or self.clock.left <= 0:
+                raise
+            ended = TIMED_OUT, "timeout", too_long(self.seconds)
+        return ended

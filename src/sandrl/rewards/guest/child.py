@@ -18,6 +18,8 @@ if MYPY:
     Say = Callable[[bytes], None]
 
 DETAIL_LIMIT_CHARACTERS = 600
+# Of what is said about single checks; a problem may have a thousand.
+CHECK_DETAIL_CHARACTERS, ALL_CHECK_DETAILS_CHARACTERS = 200, 20_000
 SPEECHLESS = 71  # exit status of a child that could not report because it filled the disk
 EFBIG, ENOSPC, EAGAIN, ENOMEM = 27, 28, 11, 12
 PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, RLIMIT_CORE, RLIMIT_FSIZE = 4, 38, 4, 1
@@ -45,6 +47,24 @@ def describe(error: BaseException, line: "int | None" = None) -> str:
     text = f"{name}: {message}" if message else name
     text = text[:DETAIL_LIMIT_CHARACTERS]
     return f"{text} (line {line})" if line else text
+
+
+class Room:
+    """What may still be said about single checks."""
+
+    def __init__(self) -> None:
+        self.left = ALL_CHECK_DETAILS_CHARACTERS
+
+    def take(self, detail: str) -> str:
+        """As much of a check's detail as there is room for."""
+        detail = detail[: min(CHECK_DETAIL_CHARACTERS, self.left)]
+        self.left -= len(detail)
+        return detail
+
+
+def to_hex(text: str) -> str:
+    """A text as a word without blanks; empty for an empty one."""
+    return text.encode("utf-8", "backslashreplace").hex()
 
 
 def blame(error: BaseException) -> str:
@@ -85,6 +105,16 @@ def fresh_main() -> "dict[str, Any]":
     return module.__dict__
 
 
+def run_top_level(request: "Request", say: "Say", namespace: "dict[str, Any]") -> None:
+    """Runs the completion's code; one that does not get to its end has no checks to run."""
+    try:
+        exec(request["code"], namespace)
+    except SystemExit:
+        finish(say, "failed", "it exited before its checks ran")
+    except BaseException as error:
+        finish(say, *judge_top_level(error))
+
+
 def blame_setup(say: "Say", error: BaseException) -> "NoReturn":
     """Ends a child whose problem is broken."""
     finish(say, "invalid_problem", "the problem's setup fails: " + describe(error))
@@ -108,7 +138,7 @@ def finish(say: "Say", status: str, detail: str) -> "NoReturn":
         except BaseException as error:
             if status == "passed" and blame(error) == "resource_limit":
                 status, detail = "resource_limit", describe(error)
-    say(b"end %s %s\n" % (status.encode(), detail.encode("utf-8", "backslashreplace").hex().encode()))
+    say(b"end %s %s\n" % (status.encode(), to_hex(detail).encode()))
     posix._exit(0)
 
 

@@ -16,24 +16,35 @@ if MYPY:
 
     from sandrl.rewards.guest.child import Request, Say
     from sandrl.rewards.guest.descriptors import Libc
+    from sandrl.rewards.guest.supervisor import Checked, Ended
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import (
+        Room,
         blame,
         blame_setup,
         completion_lines,
         describe,
         finish,
         fresh_main,
-        judge_top_level,
+        run_top_level,
+        to_hex,
     )
     from sandrl.rewards.guest.clock import Clock, Interruption, is_running, too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached
-    from sandrl.rewards.guest.supervisor import Judged, judge_child, run_child
+    from sandrl.rewards.guest.supervisor import (
+        Judged,
+        filled,
+        from_hex,
+        judge_child,
+        letter_of,
+        run_child,
+        uncounted,
+    )
 
 
 def run_tests(request: "Request", say: "Say", execute: "Callable[..., None]" = exec) -> None:
-    """Runs setup, code and each check in one namespace; says `p` or `f` for every check.
+    """Runs setup, code and each check in one namespace; says `c`, then `p`, or `f` or `t` and why, for every check.
 
     A setup that lacks a name before the code has run gets a second try after it: it may use what that defines.
 
@@ -49,21 +60,17 @@ def run_tests(request: "Request", say: "Say", execute: "Callable[..., None]" = e
         is_set_up = False
     except BaseException as error:
         blame_setup(say, error)
-    try:
-        exec(request["code"], namespace)
-    except SystemExit:
-        finish(say, "failed", "it exited before its checks ran")
-    except BaseException as error:
-        finish(say, *judge_top_level(error))
+    run_top_level(request, say, namespace)
     if not is_set_up:
         try:
             execute(request["setup"], namespace)
         except BaseException as error:
             finish(say, blame(error), "the problem's setup fails with this completion: " + describe(error))
-    status, detail = "passed", ""
+    status, detail, room = "passed", "", Room()
     checks = request["tests"]
     seconds = request["check_timeout_seconds"]
     limit = None if seconds is None else (Interruption(_signal.SIGALRM), Clock(request["timeout_seconds"]))
+    say(b"c\n")
     for number, check in enumerate(checks, 1):
         try:
             if limit is None:
@@ -71,15 +78,16 @@ def run_tests(request: "Request", say: "Say", execute: "Callable[..., None]" = e
             else:
                 execute_within(seconds, limit, execute, check, namespace)
         except BaseException as error:
-            say(b"f\n")
-            if status == "passed" and isinstance(error, DeadlineReached):
-                status, detail = "timeout", f"check {number} of {len(checks)}: {too_long(seconds)}"
-            elif status == "passed":
+            if isinstance(error, DeadlineReached):
+                ended, why = "timeout", too_long(seconds)
+                say(b"t %s\n" % to_hex(room.take(why)).encode())
+            else:
                 # The outermost frame is the check; what is left are the completion's own.
                 inside = completion_lines(error)[1:]
-                status = blame(error)
-                where = inside[-1] if inside else None
-                detail = f"check {number} of {len(checks)}: {describe(error, where)}"
+                ended, why = blame(error), describe(error, inside[-1] if inside else None)
+                say(b"f %s\n" % to_hex(room.take(why)).encode())
+            if status == "passed":
+                status, detail = ended, f"check {number} of {len(checks)}: {why}"
         else:
             say(b"p\n")
     finish(say, status, detail)
@@ -114,9 +122,34 @@ def judge_tests(request: "Request", call: "Libc | None") -> Judged:
     stdin = posix.open("/dev/null", posix.O_RDONLY)
     ended = run_child(run_tests, request, stdin, request["timeout_seconds"], call)
     status, detail = judge_child(ended, request["timeout_seconds"])
-    total, passed = len(request["tests"]), ended.words.count(b"p")
-    if status == "passed" and passed != total:
-        status, detail = "crashed", "its report does not add up"
+    total = len(request["tests"])
+    try:
+        checks = checks_said(ended, total, (letter_of(status), detail))
+    except ValueError:
+        checks, status, detail = [], "crashed", "its report does not add up"
     if ended.wait_status is None:
-        passed = 0  # what took all of its time has passed nothing
-    return Judged(status, detail, passed, total, ended.times, ended.stdout, ended.stderr)
+        checks = uncounted(checks)  # what took all of its time has passed nothing
+    return Judged(status, detail, filled(checks, total), ended.times, ended.stdout, ended.stderr)
+
+
+def checks_said(ended: "Ended", total: int, at_its_end: "Checked") -> "list[Checked]":
+    """How the checks went that the child has reached, as it says.
+
+    Args:
+        ended: What it said, and how it ended.
+        total: How many checks there are.
+        at_its_end: How the check went during which it ended, if it did not get to the end of all.
+
+    Raises:
+        ValueError: If it says what it cannot have to say.
+    """
+    if len(ended.words) > total + 3:
+        raise ValueError
+    words = [word.split(b" ") for word in ended.words]
+    checks = [(word[0].decode(), from_hex(b"".join(word[1:]))) for word in words if word[0] in (b"p", b"f", b"t")]
+    if len(checks) > total:
+        raise ValueError
+    said = [word[0] for word in words]
+    if b"c" in said and b"end" not in said and len(checks) < total:
+        checks.append(at_its_end)
+    return checks

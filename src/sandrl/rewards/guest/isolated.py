@@ -24,7 +24,16 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.clock import Clock, too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached
     from sandrl.rewards.guest.server import run_completion
-    from sandrl.rewards.guest.supervisor import Judged, end_child, judge_child, read_hidden, start_child
+    from sandrl.rewards.guest.supervisor import (
+        Judged,
+        end_child,
+        filled,
+        judge_child,
+        letter_of,
+        read_hidden,
+        start_child,
+        uncounted,
+    )
 
 FLUSH_SECONDS = 0.5
 
@@ -59,13 +68,15 @@ def judge_isolated(request: "Request", call: "Libc | None") -> Judged:
     hidden = read_hidden(request)
     completion = Completion(Channel(to_read, to_write), child.pid)
     clock = Clock(seconds)
-    passed, status, detail, gone = 0, "passed", "", False
+    checks = Checks(completion, hidden, clock, request["check_timeout_seconds"])
+    status, detail, gone, is_whole = "passed", "", False, False
     try:
         clock.start()
         try:
             watch_for_end(child.pid, completion)
             completion.wait_until_ready()
-            passed, status, detail = Checks(completion, hidden, clock, request["check_timeout_seconds"]).run()
+            status, detail = checks.run()
+            is_whole = True
         except CompletionGone:
             gone = True
         except Unsplittable as error:
@@ -84,7 +95,7 @@ def judge_isolated(request: "Request", call: "Libc | None") -> Judged:
         status, detail = judge_child(ended, seconds)
         if status in ("passed", "timeout", "invalid_problem", "not_isolated"):
             status, detail = "crashed", "it stopped answering before its checks were done"
-    total = len(hidden["tests"])
-    if status == "passed" and passed != total:
-        status, detail = "failed", f"{total - passed} of {total} checks failed"
-    return Judged(status, detail, passed, total, ended.times, ended.stdout, ended.stderr)
+    reached = checks.reached
+    if not is_whole:
+        reached = uncounted(reached) + [(letter_of(status), detail)] * checks.is_in_check
+    return Judged(status, detail, filled(reached, len(checks.tests)), ended.times, ended.stdout, ended.stderr)

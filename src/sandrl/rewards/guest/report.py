@@ -16,8 +16,9 @@ if MYPY:
     from sandrl.rewards.guest.supervisor import Judged
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.child import PR_SET_DUMPABLE
+    from sandrl.rewards.guest.child import PR_SET_DUMPABLE, Room, to_hex
     from sandrl.rewards.guest.descriptors import DeadlineReached, head, load_libc, read_exactly, write_all
+    from sandrl.rewards.guest.supervisor import PASSED
 
 KEY_BYTES = 32
 
@@ -31,14 +32,24 @@ def report(request: "Request", judged: Judged) -> int:
     status, detail = judged.status, judged.detail
     if status != "passed" and max(stdout_size, stderr_size) >= request["max_file_bytes"]:
         status, detail = "resource_limit", f"it printed more than {request['max_file_bytes']} bytes"
+    has_passed = {letter for letter, _ in judged.checks} == {PASSED}
+    if status == "passed" and not has_passed:
+        status, detail = "crashed", "its report does not add up"
     times = judged.times
-    fields = [key, status, judged.passed, judged.total]
+    fields: list[object] = [key, status, "".join([letter for letter, _ in judged.checks]) or "-"]
     fields += [f"{seconds:.6f}" for seconds in (times.wall, times.cpu, times.starved)]
-    fields += [stdout_size, stderr_size, detail.encode("utf-8", "backslashreplace").hex() or "-"]
+    fields += [stdout_size, stderr_size, to_hex(detail) or "-", details_of(judged) or "-"]
     verdict = " ".join(map(str, fields)) + "\n"
     write_all(2, complained)
     write_all(1, printed + b"\n" + verdict.encode())
-    return 0 if status == "passed" and judged.passed == judged.total > 0 else 1
+    return 0 if status == "passed" else 1
+
+
+def details_of(judged: "Judged") -> str:
+    """What there is to say about single checks, by their numbers from 0, as far as there is room."""
+    room = Room()
+    told = [(number, room.take(detail)) for number, (_, detail) in enumerate(judged.checks) if detail]
+    return ",".join([f"{number}:{to_hex(detail)}" for number, detail in told if detail])
 
 
 def main(request_size: int, judge: "Callable[[Request, Libc | None], Judged]") -> "NoReturn":

@@ -13,7 +13,7 @@ if MYPY:
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import blame, describe, finish, judge_top_level, set_up
-    from sandrl.rewards.guest.supervisor import Judged, judge_child, run_child
+    from sandrl.rewards.guest.supervisor import Judged, judge_child, letter_of, run_child
 
 
 def run_script(request: "Request", say: "Say") -> None:
@@ -49,4 +49,4 @@ def judge_script(request: "Request", call: "Libc | None") -> Judged:
     stdin = posix.open("/dev/null", posix.O_RDONLY)
     ended = run_child(run_script, request, stdin, request["timeout_seconds"], call)
     status, detail = judge_child(ended, request["timeout_seconds"])
-    return Judged(status, detail, int(status == "passed"), 1, ended.times, ended.stdout, ended.stderr)
+    return Judged(status, detail, [(letter_of(status), detail)], ended.times, ended.stdout, ended.stderr)

@@ -14,7 +14,7 @@ if MYPY:
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.channel import BINARY, COMPARISONS, INTERRUPT, Channel, no_number
-    from sandrl.rewards.guest.child import blame, completion_lines, describe, finish, fresh_main, judge_top_level
+    from sandrl.rewards.guest.child import blame, completion_lines, describe, finish, fresh_main, run_top_level
     from sandrl.rewards.guest.clock import Interruption
     from sandrl.rewards.guest.values import MAX_DEPTH_ASKED, Opaque, Unsendable, decode, encode
 
@@ -160,12 +160,7 @@ def run_completion(request: "Request", say: "Say", channel: Channel) -> None:
         exec(request["setup"], namespace)
     except BaseException:
         pass  # what it needs may be the completion's; the judge runs it too, and tells
-    try:
-        exec(request["code"], namespace)
-    except SystemExit:
-        finish(say, "failed", "it exited before its checks ran")
-    except BaseException as error:
-        finish(say, *judge_top_level(error))
+    run_top_level(request, say, namespace)
     channel.send(encode("ready", no_number))
     is_limited = request["check_timeout_seconds"] is not None
     serve(namespace, channel, Interruption(INTERRUPT) if is_limited else None)

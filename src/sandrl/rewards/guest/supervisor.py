@@ -13,6 +13,9 @@ if MYPY:
 
     from sandrl.rewards.guest.child import Request, Say
     from sandrl.rewards.guest.descriptors import Libc
+
+    # How one check went, as a letter, and why.
+    Checked = tuple[str, str]
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import SPEECHLESS, become_child
@@ -47,15 +50,14 @@ class Ended:
 
 
 class Judged:
-    """The verdict on a completion, and the output that goes with it."""
+    """The verdict on a completion and on each of its checks, and the output that goes with it."""
 
     def __init__(
-        self, status: str, detail: str, passed: int, total: int, times: Times, stdout: int, stderr: int
+        self, status: str, detail: str, checks: "list[Checked]", times: Times, stdout: int, stderr: int
     ) -> None:
         self.status = status
         self.detail = detail
-        self.passed = passed
-        self.total = total
+        self.checks = checks
         self.times = times
         self.stdout = stdout
         self.stderr = stderr
@@ -154,6 +156,36 @@ def run_child(
     return end_child(start_child(body, request, stdin, call), seconds, is_accounted=is_accounted)
 
 
+# How a check went: the letters of a report.
+PASSED, FAILED, TIMED_OUT, NOT_REACHED, UNCOUNTED = "p", "f", "t", "n", "u"
+
+
+def letter_of(status: str) -> str:
+    """How a check went whose completion ended so in it."""
+    return {"passed": PASSED, "timeout": TIMED_OUT, "invalid_problem": NOT_REACHED, "not_isolated": NOT_REACHED}.get(
+        status, FAILED
+    )
+
+
+def filled(checks: "list[Checked]", total: int) -> "list[Checked]":
+    """The checks that were reached, and the others after them."""
+    return checks + [(NOT_REACHED, "")] * (total - len(checks))
+
+
+def uncounted(checks: "list[Checked]") -> "list[Checked]":
+    """The checks of a completion of which nothing counts: none of them has passed."""
+    return [(UNCOUNTED if letter == PASSED else letter, detail) for letter, detail in checks]
+
+
+def from_hex(word: bytes) -> str:
+    """A text that `to_hex` made a word of.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    return bytes.fromhex(word.decode("ascii")).decode("utf-8", "replace")
+
+
 # What a child may say of itself; the rest is for its supervisor to find.
 CHILD_STATUSES = frozenset(
     ("passed", "failed", "timeout", "syntax_error", "crashed", "resource_limit", "invalid_problem")
@@ -170,7 +202,7 @@ def judge_child(ended: Ended, seconds: float) -> "tuple[str, str]":
     last = ended.words[-2].split(b" ") if len(ended.words) > 1 else []
     if len(last) == 3 and last[0] == b"end" and ended.wait_status == 0:
         try:
-            status, detail = last[1].decode("ascii"), bytes.fromhex(last[2].decode("ascii")).decode("utf-8", "replace")
+            status, detail = last[1].decode("ascii"), from_hex(last[2])
         except ValueError:
             return "crashed", "its report cannot be read"
         return (status, detail) if status in CHILD_STATUSES else UNTRUE

@@ -24,7 +24,7 @@ function makeBrowser(report) {
       const row = rows[position];
       const said = (row.messages || []).flatMap((each) => [each.content || '', ...(each.tool_calls || []).map((call) => `${call.name} ${call.arguments}`)]);
       texts[position] = [row.task_id, row.id, row.status, row.detail, row.completion, row.code, row.stdout, row.stderr,
-        ...(row.failures || []), ...said].filter(Boolean).join('\n').toLowerCase();
+        ...(row.failures || []), ...(row.checks || []).map((check) => check.detail), ...said].filter(Boolean).join('\n').toLowerCase();
     }
     return texts[position];
   };

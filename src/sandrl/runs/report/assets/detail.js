@@ -1,3 +1,23 @@
+const CHECKS = {
+  passed: ['P', 'passed'], failed: ['F', 'failed'], timeout: ['T', 'timed out'],
+  not_reached: ['–', 'not reached'], uncounted: ['–', 'passed, but not counted'],
+};
+
+// Neighbours of which the same is to be said share a line: a problem may have a thousand checks.
+function checkList(checks) {
+  const items = [];
+  for (let from = 0, to; from < checks.length; from = to) {
+    const {status, detail} = checks[from];
+    for (to = from + 1; to < checks.length && checks[to].status === status && checks[to].detail === detail;) to++;
+    const [letter, words] = CHECKS[status] || ['?', status];
+    const numbers = to === from + 1 ? `${to}` : `${from + 1}–${to}`;
+    const kind = letter === '–' || letter === '?' ? 'no_code' : status;
+    items.push(element('li', {},
+      element('span', {class: `swatch ${kind}`, 'aria-hidden': 'true'}, letter), `${numbers} ${words}${detail ? ': ' + detail : ''}`));
+  }
+  return element('ul', {class: 'checks', tabindex: '0'}, ...items);
+}
+
 // One trajectory, all of it.
 function showDetail(row) {
   const facts = [];
@@ -16,6 +36,7 @@ function showDetail(row) {
     element('p', {}, element('span', {class: 'badge ' + kindOf(row)}, row.status), row.reward === null ? ' no reward' : ` reward ${formatted(row.reward)}`),
     element('p', {class: 'muted'}, facts.join(' · ')),
   ];
+  if ((row.checks || []).length) parts.push(element('h4', {}, 'Checks'), checkList(row.checks));
   if (row.detail) parts.push(element('h4', {}, 'Verdict'), element('p', {class: 'verdict'}, row.detail));
   if ((row.failures || []).length) parts.push(element('h4', {}, 'Sandbox failures'), element('pre', {tabindex: '0'}, row.failures.join('\n')));
   for (const message of row.messages || []) {

@@ -1,0 +1,219 @@
+"""What is said of single checks: by every way of judging, and that it is the numbers' own account."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from sandrl.errors import InfrastructureError
+from sandrl.problems import EXIT_STATUS, Case, Problem
+from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, Limits, Review
+from sandrl.rewards.policies import fraction
+from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust, Verdict
+from sandrl.sandboxes import Outcome
+
+JUDGES = [
+    pytest.param(IsolatedJudge(), id="isolated"),
+    pytest.param(InProcessJudge(), id="in process"),
+]
+TESTS = Problem("inc", "Add one.", tests=tuple(f"assert f({x}) == {x + 1}" for x in range(4)))
+CASES = Problem("inc", "Add one.", cases=tuple(Case(f"{x}\n", f"{x + 1}\n") for x in range(4)))
+RUNS = Problem("runs", "Run.", check=EXIT_STATUS)
+
+DIES = "import os\ndef f(x):\n    return x + 1 if x < 2 else os._exit(3)"
+HANGS = "import time\ndef f(x):\n    if x == 2:\n        time.sleep(60)\n    return x + 1"
+
+
+def judged(problem: Problem, code: str, judge: InProcessJudge | None = None, limits: Limits | None = None) -> Verdict:
+    """Judges trusted code without a sandbox."""
+    judge = judge or InProcessJudge()
+    execution = judge.prepare(problem, code, limits or Limits(timeout_seconds=10))
+    argv = (sys.executable, *execution.command.argv[1:])
+    done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
+    return judge.interpret(execution, Outcome("sb", done.returncode, done.stdout, done.stderr))
+
+
+def words(verdict: Verdict) -> str:
+    """One letter for each check."""
+    return "".join(check.status.value[0] for check in verdict.checks)
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+@pytest.mark.parametrize(
+    ("code", "status", "checks", "details"),
+    [
+        ("def f(x):\n    return x + 1", Status.PASSED, "pppp", ["", "", "", ""]),
+        (
+            "def f(x):\n    return x + 1 if x != 1 else 1 // 0",
+            Status.FAILED,
+            "pfpp",
+            ["", "ZeroDivisionError: integer division or modulo by zero (line 2)", "", ""],
+        ),
+        ("def f(x):\n    return 1", Status.FAILED, "pfff", ["", *["AssertionError"] * 3]),
+        (
+            "def f(x):\n    if x == 2:\n        raise MemoryError\n    return x + 1",
+            Status.RESOURCE_LIMIT,
+            "ppfp",
+            ["", "", "MemoryError (line 3)", ""],
+        ),
+        ("def f(x) return 1", Status.SYNTAX_ERROR, "nnnn", [""] * 4),
+        ("raise ValueError('no')", Status.FAILED, "nnnn", [""] * 4),
+    ],
+)
+def test_each_check_has_a_verdict(
+    judge: InProcessJudge, code: str, status: Status, checks: str, details: Sequence[str]
+) -> None:
+    verdict = judged(TESTS, code, judge)
+    assert (verdict.status, words(verdict)) == (status, checks)
+    assert [check.detail for check in verdict.checks] == details
+    assert (verdict.passed, verdict.total) == (checks.count("p"), 4)
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_the_first_failure_is_told_of_the_check_it_was(judge: InProcessJudge) -> None:
+    verdict = judged(TESTS, "def f(x):\n    return x + (x != 2)", judge)
+    assert verdict.detail == "check 3 of 4: AssertionError"
+    assert verdict.checks[2] == CheckVerdict(CheckStatus.FAILED, "AssertionError")
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_a_check_that_takes_too_long_leaves_the_others_their_verdicts(judge: InProcessJudge) -> None:
+    verdict = judged(TESTS, HANGS, judge, Limits(timeout_seconds=30, check_timeout_seconds=0.5))
+    assert (verdict.status, words(verdict)) == (Status.TIMEOUT, "pptp")
+    assert verdict.checks[2].detail == "it ran longer than 0.5 s"
+    assert fraction(verdict) == 3 / 4
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_of_code_that_takes_all_of_its_time_nothing_counts(judge: InProcessJudge) -> None:
+    verdict = judged(TESTS, HANGS, judge, Limits(timeout_seconds=1))
+    assert (verdict.status, words(verdict)) == (Status.TIMEOUT, "uutn")
+    assert (verdict.passed, fraction(verdict)) == (0, 0.0)
+
+
+def test_code_that_dies_in_a_check_fails_it_and_reaches_no_other() -> None:
+    detail = "it ended with exit status 3 before its checks were done"
+    apart, together = judged(TESTS, DIES, IsolatedJudge()), judged(TESTS, DIES, InProcessJudge())
+    assert (words(apart), words(together)) == ("uufn", "ppfn")
+    for verdict in (apart, together):
+        assert (verdict.status, verdict.detail) == (Status.CRASHED, detail)
+        assert verdict.checks[2].detail == detail
+        assert fraction(verdict) == 0.0
+
+
+def test_cases_have_a_verdict_each() -> None:
+    verdict = judged(CASES, "x = int(input())\nprint(x if x == 1 else x + 1 if x != 3 else 1 // 0)")
+    assert (verdict.status, words(verdict)) == (Status.FAILED, "pfpf")
+    assert verdict.checks[1].detail == "it printed something else than expected"
+    assert verdict.checks[3].detail.startswith("ZeroDivisionError")
+    hangs = "import time\nx = int(input())\ntime.sleep(60 * (x == 2))\nprint(x + 1)"
+    assert words(judged(CASES, hangs, limits=Limits(timeout_seconds=1.5))) == "uutn"
+    assert words(judged(CASES, hangs, limits=Limits(timeout_seconds=30, check_timeout_seconds=1))) == "pptp"
+    assert words(judged(CASES, "print(")) == "fnnn"
+
+
+def test_a_program_that_is_a_check_itself_has_one_verdict() -> None:
+    assert words(judged(RUNS, "print(1)")) == "p"
+    verdict = judged(RUNS, "raise SystemExit(3)")
+    assert verdict.checks == (CheckVerdict(CheckStatus.FAILED, "it exited with status 3"),)
+    assert words(judged(replace(RUNS, setup="1 // 0"), "print(1)")) == "n"
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_a_thousand_checks_that_fail_at_length_are_told_briefly(judge: InProcessJudge) -> None:
+    problem = Problem("many", "", tests=tuple(f"assert f({x}) == {x}" for x in range(1000)))
+    verdict = judged(problem, "def f(x):\n    raise ValueError('\U0001f600' * 100_000)", judge)
+    assert (verdict.status, verdict.passed, verdict.total) == (Status.FAILED, 0, 1000)
+    assert words(verdict) == "f" * 1000
+    assert max(len(check.detail) for check in verdict.checks) == 200
+    assert sum(len(check.detail) for check in verdict.checks) == 20_000
+
+
+def test_what_a_completion_says_of_itself_in_a_check_is_text() -> None:
+    hostile = "\\x1b]0;owned\\x07 <script> , 2:70 \\ud83d"
+    verdict = judged(TESTS, f"def f(x):\n    raise ValueError('{hostile}')", IsolatedJudge())
+    assert words(verdict) == "ffff"
+    assert verdict.checks[0].detail == "ValueError: \x1b]0;owned\x07 <script> , 2:70 \\ud83d (line 2)"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "c\\n" + "p\\n" * 5 + "end passed \\n",
+        "c\\n" + "p\\n" * 3 + "end passed \\n",
+        "p zz\\n" * 4 + "end passed \\n",
+        "p\\n" * 1000 + "c",
+        "c",
+        "end",
+    ],
+)
+def test_a_forged_report_that_does_not_add_up_is_the_codes_fault(said: str) -> None:
+    code = (
+        "import os\n"
+        "for number in range(3, 30):\n"
+        f"    try: os.write(number, b'{said}')\n"
+        "    except OSError: pass\n"
+        "os._exit(0)"
+    )
+    verdict = judged(TESTS, code)
+    assert verdict.status is Status.CRASHED
+    assert "p" not in words(verdict) or fraction(verdict) == 0.0
+
+
+def test_text_of_an_object_of_the_completions_is_asked_for_on_the_clock() -> None:
+    problem = replace(TESTS, tests=("assert f(0) == 1, f(0)", "assert f(1) == 2"))
+    code = "import time\nclass A:\n    def __str__(self):\n        time.sleep(60)\ndef f(x):\n    return A()"
+    verdict = judged(problem, code, IsolatedJudge(), Limits(timeout_seconds=1))
+    assert (verdict.status, words(verdict)) == (Status.TIMEOUT, "tn")
+    limits = Limits(timeout_seconds=30, check_timeout_seconds=0.5)
+    assert words(judged(problem, code, IsolatedJudge(), limits)) == "tf"
+
+
+def line(checks: str, details: str = "-", status: str = "failed") -> Verdict:
+    """What the host makes of a judge's line about `TESTS`."""
+    judge = InProcessJudge()
+    execution = judge.prepare(TESTS, "", Limits())
+    said = f"\n{execution.key} {status} {checks} 0.1 0.1 0.0 0 0 - {details}\n".encode()
+    return judge.interpret(execution, Outcome("sb", 0 if status == "passed" else 1, said))
+
+
+def test_the_numbers_are_counted_from_the_checks() -> None:
+    verdict = line("ptfn", f"1:{b'slow'.hex()},2:{b'wrong'.hex()}")
+    assert (verdict.passed, verdict.total) == (1, 4)
+    assert [check.detail for check in verdict.checks] == ["", "slow", "wrong", ""]
+    assert line("pppp", status="passed").is_pass
+
+
+@pytest.mark.parametrize(
+    ("checks", "details"),
+    [("ppp", "-"), ("ppppp", "-"), ("pppx", "-"), ("-", "-"), ("ffff", "4:70"), ("ffff", "-1:70"), ("ffff", "0:zz")],
+)
+def test_a_line_whose_checks_are_not_those_of_the_problem_is_no_verdict(checks: str, details: str) -> None:
+    with pytest.raises(InfrastructureError):
+        line(checks, details)
+
+
+def test_a_pass_needs_every_check() -> None:
+    with pytest.raises(InfrastructureError):
+        line("pppf", status="passed")
+
+
+def test_a_verdict_that_contradicts_its_checks_cannot_be_made() -> None:
+    passed, failed = CheckVerdict(CheckStatus.PASSED), CheckVerdict(CheckStatus.FAILED)
+    assert Verdict(Status.FAILED, Trust.ISOLATED, 1, 2, checks=(passed, failed)).checks[1] is failed
+    for numbers in ((2, 2), (1, 3)):
+        with pytest.raises(ValueError, match="1 of 2 checks have passed"):
+            Verdict(Status.FAILED, Trust.ISOLATED, *numbers, checks=(passed, failed))
+
+
+def test_nothing_said_of_checks_counts_where_the_problem_was_blamed_without_reason() -> None:
+    judge = InProcessJudge()
+    judge.hear_trial(TESTS, Review.TRY_NOTHING, Verdict(Status.FAILED, Trust.IN_PROCESS, 0, 4))
+    checks = (CheckVerdict(CheckStatus.PASSED), *[CheckVerdict(CheckStatus.NOT_REACHED)] * 3)
+    ruling = judge.review(TESTS, Verdict(Status.INVALID_PROBLEM, Trust.IN_PROCESS, 1, 4, checks=checks))
+    assert isinstance(ruling, Verdict)
+    assert (ruling.status, ruling.passed, ruling.checks) == (Status.CRASHED, 0, ())
