@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sandrl.cli.metrics import view
-from sandrl.cli.progress import LiveTable
+from sandrl.cli.results import LiveTable
 from sandrl.events import CompletionFinished, Event, all_of
 from sandrl.rewards import RewardRequest, run_reward
 from sandrl.runs import RunReader, find_run, step_rows

@@ -179,3 +179,22 @@ class InterruptedRunError(SandrlError):
         super().__init__(message, hint=hint)
         self.signal_number = signal_number
         self.exit_code = 128 + signal_number
+
+
+def raise_for_end(message: str, *, signal_number: int, cleanup_error: CleanupError | None) -> None:
+    """Raises what a piece of work ends with before its own outcome counts; nothing if it ended by itself and cleanly.
+
+    Args:
+        message: What was saved, and where, if it was interrupted.
+        signal_number: The signal that asked to stop; 0 if none did.
+        cleanup_error: Set if sandboxes were left behind.
+
+    Raises:
+        InterruptedRunError: If the user asked to stop; it also says how to clean up, if that is needed.
+        CleanupError: If sandboxes were left behind.
+    """
+    if signal_number:
+        hint = None if cleanup_error is None else cleanup_error.hint
+        raise InterruptedRunError(message, signal_number=signal_number, hint=hint)
+    if cleanup_error is not None:
+        raise cleanup_error

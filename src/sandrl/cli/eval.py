@@ -110,13 +110,12 @@ def evaluate(
     fail_under: FailUnder = None,
 ) -> None:
     """Ask a model for solutions, score them in sandboxes, and print pass@k."""
-    from sandrl.cli import progress, signals
+    from sandrl.cli import progress
     from sandrl.cli.output import print_json
+    from sandrl.cli.work import carry_out
     from sandrl.errors import UsageError
     from sandrl.rewards import Limits, RewardRequest
     from sandrl.rollouts import Sampling
-    from sandrl.sandboxes import Interrupt
-    from sandrl.settings import load_settings
     from sandrl.trainers.evaluation import EvalRequest, run_eval
 
     if greedy and temperature is not None:
@@ -146,9 +145,7 @@ def evaluate(
         batch_size=batch_size,
         seed=seed,
     )
-    interrupt = Interrupt()
-    with progress.choose(json_output=True) as tell, signals.passed_to(interrupt):
-        finished = run_eval(request, load_settings(), emit=tell, interrupt=interrupt)
+    finished = carry_out(run_eval, request, progress.choose(json_output=True))
     if json_:
         print_json(_document(finished, request.scoring.problems))
     else:

@@ -101,12 +101,11 @@ def validate(
     json_: _JsonOption = False,
 ) -> None:
     """Run every reference solution through the judge and print those that fail; exit 1 if any does."""
-    from sandrl.cli import progress, signals
+    from sandrl.cli import progress
     from sandrl.cli.output import print_json
+    from sandrl.cli.work import carry_out
     from sandrl.rewards import Limits, ValidationRequest
     from sandrl.rewards import validate as judge_references
-    from sandrl.sandboxes import Interrupt
-    from sandrl.settings import load_settings
 
     request = ValidationRequest(
         problems=problems,
@@ -118,9 +117,7 @@ def validate(
             runtime=runtime, image=image, packages=packages, tag=tag, max_sandboxes=max_sandboxes
         ),
     )
-    interrupt = Interrupt()
-    with progress.choose(json_output=True) as tell, signals.passed_to(interrupt):
-        finished = judge_references(request, load_settings(), emit=tell, interrupt=interrupt)
+    finished = carry_out(judge_references, request, progress.choose(json_output=True))
     if json_:
         print_json(_validation_document(finished))
     else:

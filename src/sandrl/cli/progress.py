@@ -2,16 +2,14 @@
 
 The design decision: results and remarks go different ways. Lines about results belong to standard output, where a pipe
 wants them; remarks (which runtime, what is retried, what is being cleaned up) belong to standard error. The live table
-replaces the lines of results on a terminal, and is gone when the final table is printed.
+(`results.py`) replaces the lines of results on a terminal.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-import time
-from collections import OrderedDict
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
@@ -22,11 +20,8 @@ from sandrl.cli.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-    from rich.table import Table
 
 _REFRESHES_PER_SECOND = 6
-_LONGEST_ID = 40
-_COLOURS = {"passed": "green", "running": "cyan", "queued": "dim", "no_code": "yellow", "infrastructure": "magenta"}
 
 
 class Progress(Protocol):
@@ -130,38 +125,27 @@ class Lines(Remarks):
         self._stream.flush()
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the live table."""
+class LiveView(Remarks, ABC):
+    """Something that changes in place on a terminal while remarks go by above it.
 
-    index: int
-    id: str
-    status: str
-    reward: float | None = None
-    seconds: float | None = None
-    began: float = 0.0
-
-
-class LiveTable(Remarks):
-    """A table that fills as results arrive: row, id, status, reward, time.
+    It is drawn for the first time when it is made: what it draws must be there before.
 
     Args:
         console: The terminal.
+        stays: Whether its last state is left there.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, stays: bool) -> None:
         from rich.live import Live
 
-        self._console = console
-        self._lock = threading.Lock()
-        self._running: OrderedDict[int, Row] = OrderedDict()
-        self._finished: OrderedDict[int, Row] = OrderedDict()
-        self._of = self._scored = self._passed = 0
+        self.console = console
+        # The terminal is drawn by a thread of its own.
+        self.lock = threading.Lock()
         self._live = Live(
             get_renderable=self.render,
             console=console,
             refresh_per_second=_REFRESHES_PER_SECOND,
-            transient=True,
+            transient=not stays,
             redirect_stdout=False,
             redirect_stderr=False,
         )
@@ -175,65 +159,15 @@ class LiveTable(Remarks):
     ) -> None:
         self._live.stop()
 
-    def __call__(self, event: events.Event) -> None:
-        """Changes the table."""
-        match event:
-            case events.JobStarted(total=total):
-                self._of = total
-            case events.CompletionStarted(index, id_, _, attempt):
-                status = "running" if attempt == 1 else f"try {attempt}"
-                with self._lock:
-                    self._running[index] = Row(index, id_, status, began=time.monotonic())
-            case events.CompletionFinished():
-                row = Row(event.index, event.id, event.status, event.reward, event.duration_seconds)
-                with self._lock:
-                    self._running.pop(event.index, None)
-                    self._finished[event.index] = row
-                    self._scored += event.reward is not None
-                    self._passed += event.status == "passed"
-        text = remark(event)
-        if text is not None:
-            from rich.text import Text
-
-            self._live.console.print(Text("\n".join(visible(line) for line in text.split("\n"))), style="dim")
-
+    @abstractmethod
     def render(self) -> RenderableType:
-        """The table as it is at this moment."""
-        from rich.console import Group
+        """What is to be seen at this moment."""
+
+    def say(self, text: str) -> None:
+        """Prints lines above it."""
         from rich.text import Text
 
-        room = max(self._console.size.height - 6, 3)
-        now = time.monotonic()
-        with self._lock:
-            running = [replace(row, seconds=now - row.began) for row in list(self._running.values())[:room]]
-            newest = list(self._finished.values())[-max(room - len(running), 0) :] if len(running) < room else []
-            done = len(self._finished)
-        rate = f", pass rate {self._passed / self._scored:.0%}" if self._scored else ""
-        table = results_table(sorted([*newest, *running], key=lambda row: row.index))
-        return Group(table, Text(f"{done}/{self._of} done{rate}"))
-
-
-def results_table(rows: list[Row]) -> Table:
-    """The table of results, as wide as its content and never wider than the terminal."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("row", justify="right", no_wrap=True)
-    # On a narrow terminal the columns that may wrap give way first, and their cells are cut instead of wrapped.
-    table.add_column("id", overflow="ellipsis", min_width=4, max_width=_LONGEST_ID)
-    table.add_column("status", overflow="ellipsis", min_width=6)
-    table.add_column("reward", justify="right", no_wrap=True)
-    table.add_column("time", justify="right", no_wrap=True)
-    for row in rows:
-        finished = row.status not in ("queued", "running") and not row.status.startswith("try ")
-        reward = "" if not finished else "null" if row.reward is None else f"{row.reward:.1f}"
-        seconds = "" if row.seconds is None else f"{row.seconds:.1f} s"
-        colour = _COLOURS.get(row.status, "red" if finished else "cyan")
-        identifier = Text(visible(row.id), no_wrap=True, overflow="ellipsis")
-        status = Text(row.status, style=colour, no_wrap=True, overflow="ellipsis")
-        table.add_row(str(row.index), identifier, status, reward, seconds)
-    return table
+        self._live.console.print(Text("\n".join(visible(line) for line in text.split("\n"))), style="dim")
 
 
 def choose(*, json_output: bool) -> Progress:
@@ -244,5 +178,7 @@ def choose(*, json_output: bool) -> Progress:
 
         console = Console(file=results, highlight=False)
         if not console.is_dumb_terminal:
+            from sandrl.cli.results import LiveTable
+
             return LiveTable(console)
     return Remarks() if json_output else Lines()

@@ -67,12 +67,11 @@ def redteam(
     tag: SandboxTags = None,
 ) -> None:
     """Try to be rewarded without solving anything; exit 1 if an exploit is, or an honest neighbour suffers."""
-    from sandrl.cli import progress, signals
+    from sandrl.cli import progress
     from sandrl.cli.output import print_json, print_rows
+    from sandrl.cli.work import carry_out
     from sandrl.rewards import Limits
     from sandrl.rewards.redteam import EXPLOITS, RedteamRequest, run_redteam
-    from sandrl.sandboxes import Interrupt
-    from sandrl.settings import load_settings
 
     if list_:
         print_rows([("exploit", "group", "aim"), *((each.name, each.group, each.aim) for each in EXPLOITS)])
@@ -89,9 +88,7 @@ def redteam(
             runtime=runtime, image=image, packages=packages, tag=tag, max_sandboxes=max_sandboxes
         ),
     )
-    interrupt = Interrupt()
-    with progress.choose(json_output=True) as tell, signals.passed_to(interrupt):
-        finished = run_redteam(request, load_settings(), emit=tell, interrupt=interrupt)
+    finished = carry_out(run_redteam, request, progress.choose(json_output=True))
     if json_:
         print_json(_document(finished.report, problems))
     else:

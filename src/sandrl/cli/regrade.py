@@ -34,17 +34,14 @@ def regrade(
     runs_dir: RunsDirOption = None,
 ) -> None:
     """Judge a run's saved completions again with the present judge; list only verdicts that flipped."""
-    from sandrl.cli import progress, signals
+    from sandrl.cli import progress
     from sandrl.cli.output import print_json
+    from sandrl.cli.work import carry_out
     from sandrl.rewards.regrade import RegradeRequest, regrade
-    from sandrl.sandboxes import Interrupt
-    from sandrl.settings import load_settings
 
     reader, _ = open_run(run, runs_dir)
     request = RegradeRequest(reader.path, problems, concurrency, runtime, fail_on_flips)
-    interrupt = Interrupt()
-    with progress.choose(json_output=True) as tell, signals.passed_to(interrupt):
-        finished = regrade(request, load_settings(), emit=tell, interrupt=interrupt)
+    finished = carry_out(regrade, request, progress.choose(json_output=True))
     if json_:
         print_json({"run_id": reader.config.run_id, **_document(finished)})
     else:

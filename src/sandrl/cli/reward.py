@@ -122,12 +122,11 @@ def reward(
     fail_under: FailUnder = None,
 ) -> None:
     """Execute completions in isolated sandboxes, each in a fresh one, and print their rewards."""
-    from sandrl.cli import progress, signals
+    from sandrl.cli import progress
     from sandrl.cli.output import print_json
     from sandrl.cli.scores import print_report
+    from sandrl.cli.work import carry_out
     from sandrl.rewards import Components, Limits, RewardRequest, report_document, run_reward
-    from sandrl.sandboxes import Interrupt
-    from sandrl.settings import load_settings
 
     request = RewardRequest(
         completions=completions,
@@ -153,9 +152,7 @@ def reward(
         report_to=report_to,
         fail_under=fail_under,
     )
-    interrupt = Interrupt()
-    with progress.choose(json_output=json_) as show, signals.passed_to(interrupt):
-        finished = run_reward(request, load_settings(), emit=show, interrupt=interrupt)
+    finished = carry_out(run_reward, request, progress.choose(json_output=json_))
     if json_:
         print_json(report_document(finished.report))
     else:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sandrl.cli.progress import Row, results_table, word_for
+from sandrl.cli.progress import word_for
+from sandrl.cli.results import Row, results_table
 from sandrl.cli.text import visible
 
 if TYPE_CHECKING:

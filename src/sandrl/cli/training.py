@@ -7,17 +7,16 @@ what was watched on a terminal can be looked up in a file. Remarks go to standar
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import typer
 
 from sandrl import events
-from sandrl.cli.progress import Progress, Remarks
+from sandrl.cli.progress import LiveView, Progress, Remarks, remark
 from sandrl.cli.text import visible
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from sandrl.trainers.grpo import GrpoRun
     from sandrl.trainers.plan import CheckedPlan
 
-_REFRESHES_PER_SECOND = 4
 _MOST_ROWS = 200
 _HEADERS = ("step", "reward", "passed", "unscorable", "flat groups", "sandboxes", "loss", "time")
 # What a narrow terminal has room for.
@@ -121,7 +119,7 @@ class TrainingLines(Remarks):
         self._output.flush()
 
 
-class TrainingTable(Remarks):
+class TrainingTable(LiveView):
     """A table that grows by one row with each step, and below it what is going on.
 
     Args:
@@ -129,40 +127,22 @@ class TrainingTable(Remarks):
     """
 
     def __init__(self, console: Console) -> None:
-        from rich.live import Live
-
-        self._console = console
-        self._lock = threading.Lock()
         self._rows: deque[tuple[str, ...]] = deque(maxlen=_MOST_ROWS)
         self._status = ""
         self._last_call = ""
         self._began = time.monotonic()
-        self._live = Live(
-            get_renderable=self._render,
-            console=console,
-            refresh_per_second=_REFRESHES_PER_SECOND,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
+        super().__init__(console, stays=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        with self._lock:
+        with self.lock:
             self._status = self._last_call = ""
-        self._live.stop()
+        super().__exit__(kind, error, traceback)
 
     def __call__(self, event: events.Event) -> None:
         """Changes the table, or says what there is to say above it."""
-        from rich.text import Text
-
-        from sandrl.cli.progress import remark
-
-        with self._lock:
+        with self.lock:
             match event:
                 case events.StepFinished():
                     self._rows.append(step_cells(event))
@@ -179,20 +159,21 @@ class TrainingTable(Remarks):
         is_status = isinstance(event, events.PolicyBuilding | events.EvaluationStarted | events.CheckpointSaved)
         text = None if is_status else training_remark(event) or remark(event)
         if text is not None:
-            self._live.console.print(Text("\n".join(visible(line) for line in text.split("\n"))), style="dim")
+            self.say(text)
 
-    def _render(self) -> RenderableType:
+    def render(self) -> RenderableType:
+        """The table as it is at this moment."""
         from rich.console import Group
         from rich.table import Table
         from rich.text import Text
 
-        room = max(self._console.size.height - 6, 3)
-        with self._lock:
+        room = max(self.console.size.height - 6, 3)
+        with self.lock:
             rows = list(self._rows)[-room:]
             below = [line for line in (self._last_call, self._status) if line]
         elapsed = f"{time.monotonic() - self._began:.0f} s"
         table = Table(box=None, pad_edge=False, header_style="bold")
-        shown = _HEADERS if self._console.width >= _WIDTH_OF_ALL else _ESSENTIAL
+        shown = _HEADERS if self.console.width >= _WIDTH_OF_ALL else _ESSENTIAL
         for header in shown:
             table.add_column(header, justify="right", no_wrap=True, overflow="ellipsis")
         for row in rows:

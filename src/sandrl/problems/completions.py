@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandrl.errors import InputError
-from sandrl.jsonl import BadRow, Row, read_rows
+from sandrl.jsonl import Row, read_rows
 from sandrl.problems.fields import Identifier, InputRow, parse_row
-from sandrl.problems.loading import did_you_mean, no_rows
+from sandrl.problems.loading import add_rows, did_you_mean, no_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,24 +69,18 @@ def load_completions(
     """
     completions: list[Completion] = []
     lines: dict[str, int] = {}
-    skipped: list[InputError] = []
-    for row in read_rows(source):
-        try:
-            if isinstance(row, BadRow):
-                raise row.error
-            completion = _parse(row, source)
-            if task_ids is not None and completion.task_id not in task_ids:
-                raise _unknown_task(completion.task_id, task_ids, source, row.line)
-            if completion.id and completion.id in lines:
-                message = f"{completion.id!r} is taken by line {lines[completion.id]}"
-                raise InputError(message, path=source, line=row.line, field="id")
-        except InputError as error:
-            if not skip_bad_rows:
-                raise
-            skipped.append(error)
-        else:
-            completions.append(completion)
-            lines[completion.id] = row.line
+
+    def add(row: Row) -> None:
+        completion = _parse(row, source)
+        if task_ids is not None and completion.task_id not in task_ids:
+            raise _unknown_task(completion.task_id, task_ids, source, row.line)
+        if completion.id and completion.id in lines:
+            message = f"{completion.id!r} is taken by line {lines[completion.id]}"
+            raise InputError(message, path=source, line=row.line, field="id")
+        completions.append(completion)
+        lines[completion.id] = row.line
+
+    skipped = add_rows(read_rows(source), add, skip_bad_rows=skip_bad_rows)
     if not completions:
         raise no_rows("completions", source, skipped)
     return LoadedCompletions(_named(completions), tuple(skipped))

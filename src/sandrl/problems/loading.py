@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from sandrl.errors import InputError
-from sandrl.jsonl import BadRow
+from sandrl.jsonl import BadRow, Row
 from sandrl.problems.mbpp import is_in_split
 from sandrl.problems.problem import Problem
 from sandrl.problems.rows import parse_problem
@@ -57,29 +57,50 @@ def load_problems(source: str | Path, *, skip_bad_rows: bool = False) -> LoadedP
     found = find_source(source)
     problems: dict[str, Problem] = {}
     lines: dict[str, int] = {}
-    skipped: list[InputError] = []
-    for row in found.read():
-        try:
-            if isinstance(row, BadRow):
-                raise row.error
-            if found.mbpp_split is not None and not is_in_split(row, found.mbpp_split, source):
-                continue
-            problem = parse_problem(row, source)
-            if problem.task_id in problems:
-                message = f"{problem.task_id!r} is taken by line {lines[problem.task_id]}"
-                raise InputError(message, path=source, line=row.line, field="task_id")
-        except InputError as error:
-            if not skip_bad_rows:
-                raise
-            skipped.append(error)
-        else:
-            problems[problem.task_id] = problem
-            lines[problem.task_id] = row.line
+
+    def add(row: Row) -> None:
+        if found.mbpp_split is not None and not is_in_split(row, found.mbpp_split, source):
+            return
+        problem = parse_problem(row, source)
+        if problem.task_id in problems:
+            message = f"{problem.task_id!r} is taken by line {lines[problem.task_id]}"
+            raise InputError(message, path=source, line=row.line, field="task_id")
+        problems[problem.task_id] = problem
+        lines[problem.task_id] = row.line
+
+    skipped = add_rows(found.read(), add, skip_bad_rows=skip_bad_rows)
     if not problems:
         if found.mbpp_split is not None and not skipped:
             raise InputError(f"no row is in the split {found.mbpp_split!r}", path=source)
         raise no_rows("problems", source, skipped)
     return LoadedProblems(problems, tuple(skipped))
+
+
+def add_rows(rows: Iterable[Row | BadRow], add: Callable[[Row], None], *, skip_bad_rows: bool) -> list[InputError]:
+    """Adds rows to what is being loaded.
+
+    Args:
+        rows: Rows, and what is none.
+        add: Adds one, or raises the `InputError` that says what is wrong with it.
+        skip_bad_rows: Go on after a bad row.
+
+    Returns:
+        What was wrong with the bad rows.
+
+    Raises:
+        InputError: If a row is bad and bad ones are not to be skipped.
+    """
+    skipped: list[InputError] = []
+    for row in rows:
+        try:
+            if isinstance(row, BadRow):
+                raise row.error
+            add(row)
+        except InputError as error:
+            if not skip_bad_rows:
+                raise
+            skipped.append(error)
+    return skipped
 
 
 def no_rows(noun: str, source: str | Path, skipped: list[InputError]) -> InputError:

@@ -17,8 +17,8 @@ from sandrl.errors import (
     GateError,
     InfrastructureError,
     InputError,
-    InterruptedRunError,
     ServiceError,
+    raise_for_end,
 )
 from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.problems import Completion, Problem, demo_problems, load_problems
@@ -99,11 +99,8 @@ class Regrading:
             InfrastructureError: If completions could not be scored now.
             GateError: If verdicts flipped, and that was to be a failure.
         """
-        if self.signal_number:
-            message = f"interrupted: {self.compared} completions were judged again, {self.unfinished} were not"
-            raise InterruptedRunError(message, signal_number=self.signal_number)
-        if self.cleanup_error is not None:
-            raise self.cleanup_error
+        message = f"interrupted: {self.compared} completions were judged again, {self.unfinished} were not"
+        raise_for_end(message, signal_number=self.signal_number, cleanup_error=self.cleanup_error)
         if self.unscorable:
             message = f"{self.unscorable} completions could not be judged again: their sandboxes failed"
             raise InfrastructureError(message, hint="sandrl doctor")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, InterruptedRunError, UsageError
+from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, UsageError, raise_for_end
 from sandrl.events import LogLevel
 from sandrl.problems.sources import BUNDLED
 from sandrl.rewards.extraction import Extraction
@@ -105,16 +105,10 @@ class RewardRun:
             GateError: If the pass rate is below what was asked for.
         """
         report, results = self.report, self.report.results
-        if report.signal_number:
-            total = len(results) + report.unfinished
-            saved = f"{self.run_dir}" + (f" and {self.request.out}" if self.request.out else "")
-            raise InterruptedRunError(
-                f"interrupted: {len(results)} of {total} completions are scored and saved in {saved}",
-                signal_number=report.signal_number,
-                hint=None if self.cleanup_error is None else self.cleanup_error.hint,
-            )
-        if self.cleanup_error is not None:
-            raise self.cleanup_error
+        total = len(results) + report.unfinished
+        saved = f"{self.run_dir}" + (f" and {self.request.out}" if self.request.out else "")
+        message = f"interrupted: {len(results)} of {total} completions are scored and saved in {saved}"
+        raise_for_end(message, signal_number=report.signal_number, cleanup_error=self.cleanup_error)
         failed = [result for result in results if result.status is Status.INFRASTRUCTURE]
         if failed:
             message = f"{len(failed)} of {len(results)} completions could not be scored: {failed[0].detail}"

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from itertools import islice
 
-from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, InterruptedRunError
+from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, raise_for_end
 from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.problems import load_problems, reference_completions
 from sandrl.rewards.judge import IsolatedJudge, Limits, check_limits
@@ -88,13 +88,8 @@ class Validation:
             GateError: If a reference fails, or cannot be judged the way that was asked for.
         """
         results = self.report.results
-        if self.report.signal_number:
-            total = len(results) + self.report.unfinished
-            message = f"interrupted: {len(results)} of {total} references were judged"
-            hint = None if self.cleanup_error is None else self.cleanup_error.hint
-            raise InterruptedRunError(message, signal_number=self.report.signal_number, hint=hint)
-        if self.cleanup_error is not None:
-            raise self.cleanup_error
+        message = f"interrupted: {len(results)} of {len(results) + self.report.unfinished} references were judged"
+        raise_for_end(message, signal_number=self.report.signal_number, cleanup_error=self.cleanup_error)
         unjudged = [result for result in results if result.status is Status.INFRASTRUCTURE]
         if unjudged:
             message = f"{len(unjudged)} of {len(results)} references could not be judged: {unjudged[0].detail}"

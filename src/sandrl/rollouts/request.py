@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sandrl.errors import CleanupError, InfrastructureError, InterruptedRunError, UsageError
+from sandrl.errors import CleanupError, InfrastructureError, UsageError, raise_for_end
 from sandrl.rewards.judge import Limits, check_limits
 from sandrl.rollouts.episodes import EpisodeOptions
 from sandrl.rollouts.policy import Sampling
@@ -176,16 +176,11 @@ class RolloutRun:
             CleanupError: If sandboxes were left behind.
             InfrastructureError: If episodes were lost.
         """
-        if self.signal_number:
-            given_up = f", {self.unfinished} episodes given up" if self.unfinished else ""
-            raise InterruptedRunError(
-                f"interrupted after {self.finished} of {self.of} steps{given_up}; what is done is saved in"
-                f" {self.run_dir}",
-                signal_number=self.signal_number,
-                hint=None if self.cleanup_error is None else self.cleanup_error.hint,
-            )
-        if self.cleanup_error is not None:
-            raise self.cleanup_error
+        given_up = f", {self.unfinished} episodes given up" if self.unfinished else ""
+        message = (
+            f"interrupted after {self.finished} of {self.of} steps{given_up}; what is done is saved in {self.run_dir}"
+        )
+        raise_for_end(message, signal_number=self.signal_number, cleanup_error=self.cleanup_error)
         total = self.total
         if total.dropped:
             count = total.dropped + len(total.rewards)

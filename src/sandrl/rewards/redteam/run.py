@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, InterruptedRunError, UsageError
+from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, UsageError, raise_for_end
 from sandrl.events import Emit, ignore
 from sandrl.problems import Problem, load_problems
 from sandrl.rewards.judge import IsolatedJudge, Limits, check_limits
@@ -69,12 +69,8 @@ class RedteamRun:
             GateError: If an exploit was rewarded, or an honest neighbour was disturbed.
         """
         report = self.report
-        if report.signal_number:
-            message = f"interrupted: {len(report.attempts)} attempts were judged, {report.unfinished} runs were left"
-            hint = None if self.cleanup_error is None else self.cleanup_error.hint
-            raise InterruptedRunError(message, signal_number=report.signal_number, hint=hint)
-        if self.cleanup_error is not None:
-            raise self.cleanup_error
+        message = f"interrupted: {len(report.attempts)} attempts were judged, {report.unfinished} runs were left"
+        raise_for_end(message, signal_number=report.signal_number, cleanup_error=self.cleanup_error)
         if failed := report.unscorable:
             message = f"{len(failed)} runs could not be judged: {failed[0].detail}"
             raise InfrastructureError(message, hint="try again when the runtime is well: sandrl runtime status")

@@ -1,0 +1,107 @@
+"""The table of results: filling on a terminal while completions are scored, and whole at the end.
+
+The design decision: it is one table in both cases, so that what a user watched is what stays. The live one is gone when
+the final one is printed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sandrl import events
+from sandrl.cli.progress import LiveView, remark
+from sandrl.cli.text import visible
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+_LONGEST_ID = 40
+_COLOURS = {"passed": "green", "running": "cyan", "queued": "dim", "no_code": "yellow", "infrastructure": "magenta"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the live table."""
+
+    index: int
+    id: str
+    status: str
+    reward: float | None = None
+    seconds: float | None = None
+    began: float = 0.0
+
+
+class LiveTable(LiveView):
+    """A table that fills as results arrive: row, id, status, reward, time.
+
+    Args:
+        console: The terminal.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._running: OrderedDict[int, Row] = OrderedDict()
+        self._finished: OrderedDict[int, Row] = OrderedDict()
+        self._of = self._scored = self._passed = 0
+        super().__init__(console, stays=False)
+
+    def __call__(self, event: events.Event) -> None:
+        """Changes the table."""
+        match event:
+            case events.JobStarted(total=total):
+                self._of = total
+            case events.CompletionStarted(index, id_, _, attempt):
+                status = "running" if attempt == 1 else f"try {attempt}"
+                with self.lock:
+                    self._running[index] = Row(index, id_, status, began=time.monotonic())
+            case events.CompletionFinished():
+                row = Row(event.index, event.id, event.status, event.reward, event.duration_seconds)
+                with self.lock:
+                    self._running.pop(event.index, None)
+                    self._finished[event.index] = row
+                    self._scored += event.reward is not None
+                    self._passed += event.status == "passed"
+        text = remark(event)
+        if text is not None:
+            self.say(text)
+
+    def render(self) -> RenderableType:
+        """The table as it is at this moment."""
+        from rich.console import Group
+        from rich.text import Text
+
+        room = max(self.console.size.height - 6, 3)
+        now = time.monotonic()
+        with self.lock:
+            running = [replace(row, seconds=now - row.began) for row in list(self._running.values())[:room]]
+            newest = list(self._finished.values())[-max(room - len(running), 0) :] if len(running) < room else []
+            done = len(self._finished)
+        rate = f", pass rate {self._passed / self._scored:.0%}" if self._scored else ""
+        table = results_table(sorted([*newest, *running], key=lambda row: row.index))
+        return Group(table, Text(f"{done}/{self._of} done{rate}"))
+
+
+def results_table(rows: list[Row]) -> Table:
+    """The table of results, as wide as its content and never wider than the terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("row", justify="right", no_wrap=True)
+    # On a narrow terminal the columns that may wrap give way first, and their cells are cut instead of wrapped.
+    table.add_column("id", overflow="ellipsis", min_width=4, max_width=_LONGEST_ID)
+    table.add_column("status", overflow="ellipsis", min_width=6)
+    table.add_column("reward", justify="right", no_wrap=True)
+    table.add_column("time", justify="right", no_wrap=True)
+    for row in rows:
+        finished = row.status not in ("queued", "running") and not row.status.startswith("try ")
+        reward = "" if not finished else "null" if row.reward is None else f"{row.reward:.1f}"
+        seconds = "" if row.seconds is None else f"{row.seconds:.1f} s"
+        colour = _COLOURS.get(row.status, "red" if finished else "cyan")
+        identifier = Text(visible(row.id), no_wrap=True, overflow="ellipsis")
+        status = Text(row.status, style=colour, no_wrap=True, overflow="ellipsis")
+        table.add_row(str(row.index), identifier, status, reward, seconds)
+    return table

@@ -1,0 +1,34 @@
+"""How a command does its work: with the environment's settings, under the user's eyes and at the user's word."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+from sandrl.cli import signals
+from sandrl.cli.progress import Progress
+from sandrl.events import Emit
+from sandrl.sandboxes import Interrupt
+from sandrl.settings import Settings, load_settings
+
+_Request = TypeVar("_Request", contravariant=True)
+_Finished = TypeVar("_Finished", covariant=True)
+
+
+class Work(Protocol[_Request, _Finished]):
+    """What the library does for a command."""
+
+    def __call__(self, request: _Request, settings: Settings, *, emit: Emit, interrupt: Interrupt) -> _Finished:
+        """Does it; told what happens is `emit`, and `interrupt` says when to stop."""
+
+
+def carry_out(work: Work[_Request, _Finished], request: _Request, show: Progress) -> _Finished:
+    """Does a command's work, shows how it goes, and passes signals to it meanwhile.
+
+    Args:
+        work: The library's function.
+        request: What was asked for on the command line.
+        show: Shows what happens.
+    """
+    interrupt = Interrupt()
+    with show, signals.passed_to(interrupt):
+        return work(request, load_settings(), emit=show, interrupt=interrupt)
