@@ -105,15 +105,18 @@ def test_a_trajectory_shows_text_code_output_verdict_and_what_it_took(sandrl: Ru
 
 
 def test_an_episode_shows_messages_tool_calls_and_results(sandrl: Run, tmp_path: Path) -> None:
+    written = json.dumps({"path": "a.py", "code": "x = 1\nprint(x)"})
     messages = (
         MessageRow(role="user", content="Add one."),
         MessageRow(role="assistant", tool_calls=(ToolCallRow(name="execute_code", arguments="print(1)"),)),
         MessageRow(role="tool", name="execute_code", content="1"),
+        MessageRow(role="assistant", tool_calls=(ToolCallRow(name="write_file", arguments=written),)),
     )
     write_run(tmp_path / "runs", [trajectory(messages=messages, tokens={"completion": 42})])
     shown = sandrl("runs", "show").stdout
     assert shown.index("user:\nAdd one.") < shown.index("assistant calls execute_code:\nprint(1)")
     assert "tool execute_code:\n1\n" in shown
+    assert "assistant calls write_file, path:\na.py\nassistant calls write_file:\nx = 1\nprint(x)\n" in shown
     assert "completion 42 tokens" in shown
 
 

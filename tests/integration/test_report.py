@@ -150,6 +150,18 @@ def test_each_check_has_its_verdict_and_its_words_are_found(browser: Any, tmp_pa
         assert seen.complaints == []
 
 
+def test_code_that_a_tool_was_called_with_is_shown_as_code(browser: Any, tmp_path: Path) -> None:
+    calls = (
+        ToolCallRow(name="execute_code", arguments=json.dumps({"code": "x = 1\nprint(x)"})),
+        ToolCallRow(name="count", arguments='{"to": 3}'),
+    )
+    rows = [trajectory(messages=(MessageRow(role="assistant", tool_calls=calls),))]
+    with opened(browser, report_of(write_run(tmp_path / "runs", rows))) as seen:
+        shown = seen.page.locator("#detail pre").all_inner_texts()
+        assert shown[:2] == ["x = 1\nprint(x)", '{"to": 3}']
+        assert seen.complaints == []
+
+
 def test_the_keyboard_alone_reads_every_trajectory(page: Page) -> None:
     shown = page.page
     shown.focus("#list")
@@ -197,7 +209,9 @@ def hostile(tmp_path: Path) -> Path:
     call = ToolCallRow(name=HOSTILE, arguments=HOSTILE)
     messages = (
         MessageRow(role=HOSTILE, content=HOSTILE, name=HOSTILE),
-        MessageRow(role="assistant", tool_calls=(call,)),
+        MessageRow(
+            role="assistant", tool_calls=(call, ToolCallRow(name="f", arguments=json.dumps({HOSTILE: HOSTILE})))
+        ),
     )
     row = failed(
         0, task_id=HOSTILE, id=HOSTILE, detail=HOSTILE, completion=HOSTILE, code=HOSTILE, stdout=HOSTILE,

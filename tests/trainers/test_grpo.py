@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -181,4 +183,22 @@ def test_episodes_with_tools_are_trained_on_what_they_submit(train: Train) -> No
     assert submitted
     # The answer is what was submitted, not what was said.
     assert all(row.completion and row.code and row.code not in row.completion for row in submitted)
+    for row in reader.trajectories().rows:
+        assert [message.role for message in row.messages[:3]] == ["system", "user", "assistant"]
+        calls = [call for message in row.messages for call in message.tool_calls]
+        results = [message for message in row.messages if message.role == "tool"]
+        # TRL takes back what would make an episode too long.
+        assert len(results) <= len(calls)
+        assert row.episode == {"end": "submitted" if row.code else "no submission", "tool_calls": len(calls)}
+    for row in submitted:
+        calls = [call for message in row.messages for call in message.tool_calls if call.name == "submit_solution"]
+        assert json.loads(calls[0].arguments)["code"] == row.code
+    shown = subprocess.run(
+        [sys.executable, "-m", "sandrl", "runs", "show", done.run, "--grep", "Submitted"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "assistant calls submit_solution:" in shown
+    assert "tool submit_solution:\nSubmitted." in shown
     assert disagreements(reader, is_complete=True) == ()

@@ -7,6 +7,7 @@ all of it was asked for: one line of ten megabytes must not hide the next trajec
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -137,7 +138,22 @@ def _print_message(console: Console, message: MessageRow, *, full: bool) -> None
     if message.content or not message.tool_calls:
         _print_block(console, title, message.content, full=full)
     for call in message.tool_calls:
-        _print_block(console, f"{message.role} calls {call.name}", call.arguments, full=full)
+        title = f"{message.role} calls {call.name}"
+        texts = _texts(call.arguments)
+        if texts is None:
+            _print_block(console, title, call.arguments, full=full)
+        for name, text in (texts or {}).items():
+            _print_block(console, title if name == "code" else f"{title}, {name}", text, full=full, is_code=True)
+
+
+def _texts(arguments: str) -> dict[str, str] | None:
+    """The arguments of a call by name, if all of them are texts: code in JSON is no code that anyone can read."""
+    try:
+        values = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
+    is_read = isinstance(values, dict) and values and all(isinstance(value, str) for value in values.values())
+    return values if is_read else None
 
 
 def _print_block(console: Console, title: str, text: str, *, full: bool, is_code: bool = False) -> None:

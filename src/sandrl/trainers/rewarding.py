@@ -18,9 +18,10 @@ from sandrl.rewards import RewardFunction, ScoredCompletion, VerdictCache
 from sandrl.rewards.function import FunctionOptions, Text
 from sandrl.rewards.records import trajectory_row
 from sandrl.rewards.summary import Summary
-from sandrl.runs import RunWriter
+from sandrl.runs import MessageRow, RunWriter
 from sandrl.sandboxes import Job
 from sandrl.trainers.context import Context
+from sandrl.trainers.conversations import count_calls, message_rows
 
 EVALUATION_COLUMN = "is_evaluation"
 """The column of the dataset that tells the seam what the trainer does not: whether it trains or evaluates."""
@@ -57,6 +58,9 @@ class TrainingReward:
         self._calls = 0
         self._step = 0
         self._is_evaluation = False
+        # The conversations of the call at hand, by the position of their completions; none where nothing was said but
+        # the completion.
+        self._conversations: tuple[tuple[MessageRow, ...], ...] = ()
 
     async def __call__(
         self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any
@@ -64,9 +68,12 @@ class TrainingReward:
         """Scores a batch in a thread of its own, so that other reward functions run beside it."""
         self._is_evaluation = any(columns[EVALUATION_COLUMN])
         self._step = columns["trainer_state"].global_step
-        for environment in columns.get("environments") or ():
+        environments = columns.get("environments") or ()
+        for environment in environments:
             # The episodes are over; their submissions are judged in sandboxes that no policy has touched.
             environment.workbench.close()
+        pairs = zip(prompts, completions, strict=True)
+        self._conversations = tuple(message_rows(*pair) for pair in pairs) if environments else ()
         began = time.monotonic()
         rewards = await asyncio.to_thread(self._function, prompts, completions, **columns)
         report = self._function.last_report
@@ -86,6 +93,12 @@ class TrainingReward:
             attempt=self._attempt,
             held_out=self._is_evaluation,
         )
+        if self._conversations:
+            messages = self._conversations[result.index]
+            end = "submitted" if completion.code else "no submission"
+            row = row.model_copy(
+                update={"messages": messages, "episode": {"end": end, "tool_calls": count_calls(messages)}}
+            )
         self._writer.write_trajectory(row)
 
 

@@ -18,6 +18,16 @@ function checkList(checks) {
   return element('ul', {class: 'checks', tabindex: '0'}, ...items);
 }
 
+// The arguments of a call by name, if all of them are texts: code in JSON is no code that anyone can read.
+function textsOf(written) {
+  try {
+    const values = JSON.parse(written);
+    const named = values && typeof values === 'object' && !Array.isArray(values) ? Object.entries(values) : [];
+    if (named.length && named.every(([, value]) => typeof value === 'string')) return named;
+  } catch { /* not JSON: shown as it is */ }
+  return [['', written]];
+}
+
 // One trajectory, all of it.
 function showDetail(row) {
   const facts = [];
@@ -42,7 +52,11 @@ function showDetail(row) {
   for (const message of row.messages || []) {
     const title = message.name ? `${message.role}: ${message.name}` : message.role;
     if (message.content || !(message.tool_calls || []).length) parts.push(element('h4', {}, title), element('pre', {tabindex: '0'}, message.content || ''));
-    for (const call of message.tool_calls || []) parts.push(element('h4', {}, `${message.role} calls ${call.name}`), highlighted(call.arguments || ''));
+    for (const call of message.tool_calls || []) {
+      for (const [name, text] of textsOf(call.arguments || '')) {
+        parts.push(element('h4', {}, `${message.role} calls ${call.name}${name && name !== 'code' ? ', ' + name : ''}`), highlighted(text));
+      }
+    }
   }
   if (row.code !== undefined) parts.push(element('h4', {}, 'Code'), highlighted(row.code));
   if (row.completion !== undefined && row.completion !== row.code && !(row.messages || []).length) {

@@ -1,0 +1,66 @@
+"""Conversations in the shape of TRL and transformers, as the messages that a run keeps.
+
+The design decision: what cannot be understood is kept as text. A policy writes whatever it likes, templates differ in
+what they make of it, and a message that is left out could be the one that explains the reward.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sandrl.rewards.function import Message, Text, text_of
+from sandrl.runs import MessageRow, ToolCallRow
+
+# Where templates put what a model thinks before it answers.
+_THOUGHTS = ("reasoning_content", "thinking")
+
+
+def message_rows(prompt: Text, completion: Text) -> tuple[MessageRow, ...]:
+    """The messages of an episode: those of its prompt, those of the policy, and the results of its tools.
+
+    Args:
+        prompt: What the policy was asked.
+        completion: What came of it, results of tools included.
+    """
+    return (*_rows(prompt, role="user"), *_rows(completion, role="assistant"))
+
+
+def count_calls(messages: Sequence[MessageRow]) -> int:
+    """How many tools were called."""
+    return sum(len(message.tool_calls) for message in messages)
+
+
+def _rows(said: Text, *, role: str) -> list[MessageRow]:
+    if isinstance(said, str):
+        return [MessageRow(role=role, content=said)]
+    return [_row(message, role) for message in said]
+
+
+def _row(message: Message, role: str) -> MessageRow:
+    thoughts = [f"<think>\n{message[name]}\n</think>\n" for name in _THOUGHTS if message.get(name)]
+    calls = message.get("tool_calls")
+    name = message.get("name")
+    return MessageRow(
+        role=str(message.get("role") or role),
+        content="".join([*thoughts, text_of((message,))]),
+        tool_calls=tuple(_call(call) for call in calls) if isinstance(calls, list | tuple) else (),
+        name=None if name is None else str(name),
+        tool_call_id=None if message.get("tool_call_id") is None else str(message["tool_call_id"]),
+    )
+
+
+def _call(call: Any) -> ToolCallRow:
+    function = call.get("function", call) if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping):
+        return ToolCallRow(name="", arguments=_written(call))
+    return ToolCallRow(
+        name=str(function.get("name") or ""),
+        arguments=_written(function.get("arguments", "")),
+        id=str(call.get("id") or ""),
+    )
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
