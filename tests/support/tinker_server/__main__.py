@@ -15,16 +15,9 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
-import torch
-import uvicorn
-from transformers.utils.logging import disable_progress_bar
-
-from tests.support.tinker_server.app import make_app
-from tests.support.tinker_server.checkpoints import Checkpoints
 from tests.support.tinker_server.process import READY
-from tests.support.tinker_server.service import Options, Service
-from tests.support.tinker_server.weights import Base
 
 
 def main() -> None:
@@ -47,6 +40,21 @@ def main() -> None:
         parser.error(f"{arguments.key_variable} must hold the API key")
     if arguments.host != "localhost" and not ipaddress.ip_address(arguments.host).is_loopback:
         parser.error("--host must be a loopback address")
+    serve(arguments, key)
+
+
+def serve(arguments: argparse.Namespace, key: str) -> None:
+    """Loads the model and serves it."""
+    # Seconds of imports: what is wrong with the arguments is said before.
+    import torch
+    import uvicorn
+    from transformers.utils.logging import disable_progress_bar
+
+    from tests.support.tinker_server.app import make_app
+    from tests.support.tinker_server.checkpoints import Checkpoints
+    from tests.support.tinker_server.service import Options, Service
+    from tests.support.tinker_server.weights import Base
+
     disable_progress_bar()
     # More threads are no faster for a small model, and would change its last digits with the machine.
     torch.set_num_threads(1)
@@ -67,7 +75,7 @@ def main() -> None:
         server.run(sockets=[listener])
 
 
-def _end_with_stdin(server: uvicorn.Server) -> None:
+def _end_with_stdin(server: Any) -> None:
     sys.stdin.read()
     server.should_exit = True
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import math
 import uuid
 from typing import Any
 
@@ -22,6 +23,7 @@ from tinker import types
 from tinker.types.client_config_request import ClientConfigRequest
 from tinker.types.future_retrieve_request import FutureRetrieveRequest
 from tinker.types.session_heartbeat_request import SessionHeartbeatRequest
+from tinker.types.try_again_response import TryAgainResponse
 
 from tests.support.tinker_server.refusals import NotThere, Refused, TakenAlready
 from tests.support.tinker_server.service import Service
@@ -30,10 +32,16 @@ PREFIX = "/api/v1"
 
 
 class Answer(JSONResponse):
-    """JSON in which numbers may be none, as they are once a training has gone wrong."""
+    """JSON in which a float that is no number, as losses are once a training has gone wrong, is a string.
+
+    The SDK reads it back as what it was; it does not read JSON with a bare NaN in it.
+    """
 
     def render(self, content: Any) -> bytes:
-        return json.dumps(content).encode()
+        try:
+            return json.dumps(content, allow_nan=False).encode()
+        except ValueError:
+            return json.dumps(_spelled(content)).encode()
 
 
 class WeightsInfoRequest(BaseModel):
@@ -46,6 +54,14 @@ class TelemetryBatch(BaseModel):
     """What the SDK tells of itself; nobody reads it."""
 
     model_config = ConfigDict(extra="allow")
+
+
+def _spelled(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {name: _spelled(value) for name, value in content.items()}
+    if isinstance(content, list):
+        return [_spelled(value) for value in content]
+    return str(content) if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def make_app(service: Service, key: str, *, poll_seconds: float) -> FastAPI:
@@ -83,7 +99,7 @@ def make_app(service: Service, key: str, *, poll_seconds: float) -> FastAPI:
         try:
             return Answer(await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), poll_seconds))
         except TimeoutError:
-            later = types.TryAgainResponse(request_id=request.request_id, queue_state="active")
+            later = TryAgainResponse(request_id=request.request_id, queue_state="active")
             return Answer(later.model_dump(), 408)
 
     return app

@@ -73,8 +73,9 @@ def running_server(
             assert line.startswith(READY), f"the Tinker server did not start: {line!r}"
             yield TinkerServer(line.removeprefix(READY).strip(), key, model, record, process)
         finally:
-            process.terminate()
+            assert process.stdin is not None
+            process.stdin.close()
             try:
-                process.wait(10)
+                process.wait(30)
             except subprocess.TimeoutExpired:
                 process.kill()

@@ -81,7 +81,7 @@ class Service:
         self.samplers: dict[str, types.GetSamplerResponse] = {}
         self._options = options
         self._models: dict[str, ModelInTraining] = {}
-        self._creating: set[str] = set()
+        self._model_ids: set[str] = set()
         self._kept: dict[str, Weights] = {BASE: base.weights}
         self._loaded: OrderedDict[str, Weights] = OrderedDict()
         self._steps = self._saves = 0
@@ -95,7 +95,7 @@ class Service:
         if config.rank < 1:
             raise Refused("the rank must be at least 1")
         model_id = f"{request.session_id}:train:{request.model_seq_id}"
-        self._creating.add(model_id)
+        self._model_ids.add(model_id)
 
         def run() -> Answer:
             model = ModelInTraining(self.base, config, everything=self._options.everything)
@@ -125,7 +125,7 @@ class Service:
 
         def run() -> Answer:
             self._models.pop(model_id, None)
-            self._creating.discard(model_id)
+            self._model_ids.discard(model_id)
             return {"model_id": model_id, "type": "unload_model"}
 
         return self._submit(f"{model_id}:unload", model_id, Job(run))
@@ -254,7 +254,7 @@ class Service:
         if self.work.knows(number):
             return types.UntypedAPIFuture(request_id=number, model_id=request.model_id)
         self._check_model(request.model_id)
-        path = self.checkpoints.reserve(request.model_id, kind, name or f"{request.seq_id or 0:06d}")
+        path = self.checkpoints.reserve(request.model_id, kind, f"{request.seq_id or 0:06d}" if name is None else name)
 
         def run() -> Answer:
             self._saves += 1
@@ -281,10 +281,10 @@ class Service:
                 logprobs += target_logprobs(self.base, weights, [Example(prompt[:-1], prompt[1:], {})])[0].tolist()
                 if likeliest:
                     logits_TV = self.base(weights, input_ids=torch.tensor([prompt[:-1]]), use_cache=False).logits[0]
-                    values, tokens = torch.log_softmax(logits_TV, dim=-1).topk(likeliest, dim=-1)
-                    top += [
-                        list(zip(*pair, strict=True)) for pair in zip(tokens.tolist(), values.tolist(), strict=True)
-                    ]
+                    logprobs_TV = torch.log_softmax(logits_TV, dim=-1)
+                    values, tokens = logprobs_TV.topk(min(likeliest, self.base.vocabulary), dim=-1)
+                    rows = zip(tokens.tolist(), values.tolist(), strict=True)
+                    top += [list(zip(*row, strict=True)) for row in rows]
         return {"prompt_logprobs": logprobs, "topk_prompt_logprobs": top if likeliest else None}
 
     def _weights(self, key: str) -> Weights:
@@ -312,7 +312,7 @@ class Service:
         return self._models[model_id]
 
     def _check_model(self, model_id: str) -> None:
-        if model_id not in self._creating:
+        if model_id not in self._model_ids:
             raise NotThere(f"there is no model {model_id}")
 
     def _check_base(self, name: str) -> None:

@@ -24,7 +24,7 @@ from tests.support.tinker_server.sampling import Sample
 Answer = dict[str, Any]
 
 ROWS_AT_ONCE = 256
-ANSWERS_KEPT = 10_000
+ANSWERS_KEPT = 2_000
 GATHERING_SECONDS = 0.01
 """How long the first of many requests for samples waits for the others."""
 
