@@ -19,7 +19,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 from sandrl.errors import InfrastructureError, InputError, InterruptedRunError, UsageError
 from sandrl.events import Emit, ignore
-from sandrl.problems import Completion, Problem, load_problems, render_prompt
+from sandrl.problems import Completion, Problem, load_problems
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.judge import IsolatedJudge, Limits, check_limits
@@ -27,18 +27,12 @@ from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import Components, RewardName, RewardPolicy
 from sandrl.rewards.scoring import lifetime_seconds, longest_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport
+from sandrl.rewards.trainer_batch import BatchReader, Text, step_tags
 from sandrl.rewards.verdict import Status
-from sandrl.sandboxes import Interrupt, Job, SandboxRequest, step_tag
+from sandrl.sandboxes import Interrupt, Job, SandboxRequest
 from sandrl.settings import RuntimeKind, load_settings
 
-Message: TypeAlias = Mapping[str, Any]
-Text: TypeAlias = "str | Sequence[Message]"
-"""A prompt or a completion: plain text, or a conversation, whose last message with text counts."""
-
 AsyncRewardFunction: TypeAlias = Callable[..., Awaitable[list[float | None]]]
-
-
-_FEW_CHECKS = 3
 
 
 class OnInfrastructureError(StrEnum):
@@ -111,7 +105,7 @@ class RewardFunction:
         self.last_report: ScoreReport | None = None
         self._problems = dict(problems)
         self._options = options or FunctionOptions()
-        self._by_prompt: dict[str, tuple[str, ...]] | None = None
+        self._reader = BatchReader(self._problems)
         self._job = job
         self._owns_job = job is None
         self._judge: IsolatedJudge | None = None
@@ -141,9 +135,9 @@ class RewardFunction:
             InterruptedRunError: If the user's wish to stop kept the batch from being finished.
             ServiceError: If there is no runtime.
         """
-        rows = self._rows(prompts, completions, columns.get("task_id"), columns.get("environments"))
+        rows = self._reader.completions(prompts, completions, columns.get("task_id"), columns.get("environments"))
         with self._lock:
-            report = self._score(rows, _step_tags(columns.get("trainer_state")))
+            report = self._score(rows, step_tags(columns.get("trainer_state")))
             self.last_report = report
             self._warm_up(report)
         if report.unfinished:
@@ -214,33 +208,6 @@ class RewardFunction:
         )
         atexit.register(self.close)
         return self._job
-
-    def _rows(
-        self,
-        prompts: Sequence[Text],
-        completions: Sequence[Text],
-        task_ids: Sequence[object] | None,
-        environments: Sequence[object] | None = None,
-    ) -> list[Completion]:
-        if any(each is not None and len(each) != len(completions) for each in (prompts, task_ids, environments)):
-            raise UsageError("prompts, completions, task_id and environments must have one entry per completion")
-        rows = []
-        for number, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
-            task_id = self._task_id(number, prompt) if task_ids is None else str(task_ids[number])
-            if task_id not in self._problems:
-                raise UsageError(f"row {number} of the batch: no problem is called {task_id!r}")
-            code = None if environments is None else getattr(environments[number], "submission", None)
-            rows.append(Completion(f"{task_id}#{number}", task_id, text=text_of(completion), code=code))
-        return rows
-
-    def _task_id(self, number: int, prompt: Text) -> str:
-        if self._by_prompt is None:
-            self._by_prompt = _by_prompt(self._problems.values())
-        found = self._by_prompt.get(text_of(prompt).strip(), ())
-        if len(found) == 1:
-            return found[0]
-        reason = "no problem has its prompt" if not found else f"{len(found)} problems have its prompt"
-        raise UsageError(f"row {number} of the batch: {reason}", hint="give the dataset a column `task_id`")
 
     def _reward(self, result: ScoredCompletion) -> float | None:
         if result.reward is not None:
@@ -340,21 +307,6 @@ def reward_function(
     )
 
 
-def text_of(message: Text) -> str:
-    """The text of a prompt or completion; of a conversation, that of its last message that has any."""
-    if isinstance(message, str):
-        return message
-    for each in reversed(message):
-        content = each.get("content")
-        if isinstance(content, str) and content:
-            return content
-        if isinstance(content, Sequence) and not isinstance(content, str):
-            parts = [str(part["text"]) for part in content if isinstance(part, Mapping) and "text" in part]
-            if parts:
-                return "".join(parts)
-    return ""
-
-
 _Word = TypeVar("_Word", bound=StrEnum)
 
 
@@ -372,22 +324,6 @@ def _loaded(problems: str | Path | Mapping[str, Problem] | Iterable[Problem]) ->
     if isinstance(problems, Mapping):
         return dict(problems)
     return {problem.task_id: problem for problem in problems}
-
-
-def _by_prompt(problems: Iterable[Problem]) -> dict[str, tuple[str, ...]]:
-    """Problems by what a model is told of them: the bare prompt, or the rendered one with few or all checks shown."""
-    found: dict[str, tuple[str, ...]] = {}
-    for problem in problems:
-        shown = {*range(_FEW_CHECKS + 1), problem.check_count}
-        texts = {problem.prompt.strip(), *(render_prompt(problem, show_tests=count).text.strip() for count in shown)}
-        for text in texts:
-            found[text] = (*found.get(text, ()), problem.task_id)
-    return found
-
-
-def _step_tags(trainer_state: object) -> tuple[str, ...]:
-    step = getattr(trainer_state, "global_step", None)
-    return (step_tag(step),) if isinstance(step, int) else ()
 
 
 def _log(report: ScoreReport, log_metric: Callable[[str, float], None]) -> None:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sandrl.rewards.function import Message, Text, text_of
+from sandrl.rewards.trainer_batch import Message, Text, text_of
 from sandrl.runs import MessageRow, ToolCallRow
 
 # Where templates put what a model thinks before it answers.

@@ -15,9 +15,10 @@ from typing import Any
 from sandrl.events import RewardCallFinished
 from sandrl.problems import Completion
 from sandrl.rewards import RewardFunction, ScoredCompletion, VerdictCache
-from sandrl.rewards.function import FunctionOptions, Text
+from sandrl.rewards.function import FunctionOptions
 from sandrl.rewards.records import trajectory_row
 from sandrl.rewards.summary import Summary
+from sandrl.rewards.trainer_batch import Text
 from sandrl.runs import MessageRow, RunWriter
 from sandrl.sandboxes import Job
 from sandrl.trainers.context import Context

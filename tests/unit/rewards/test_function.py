@@ -10,7 +10,8 @@ import pytest
 import sandrl
 from sandrl.errors import UsageError
 from sandrl.problems import Problem, render_prompt
-from sandrl.rewards.function import RewardFunction, text_of
+from sandrl.rewards.function import RewardFunction
+from sandrl.rewards.trainer_batch import text_of
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
 DEC = Problem("dec", "Subtract one.", tests=("assert f(1) == 0",))

@@ -1,0 +1,103 @@
+"""A trainer's batch, read as completions of known problems.
+
+The design decision: trainers hand prompts and completions over as they have them, as text or as conversations, with the
+problem's name in a column or without one. Everything about that is here; what scores sees completions only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from sandrl.errors import UsageError
+from sandrl.problems import Completion, Problem, render_prompt
+from sandrl.sandboxes import step_tag
+
+Message: TypeAlias = Mapping[str, Any]
+Text: TypeAlias = "str | Sequence[Message]"
+"""A prompt or a completion: plain text, or a conversation, whose last message with text counts."""
+
+# Prompts are known again that show up to so many checks, or all of them.
+_FEW_CHECKS = 3
+
+
+class BatchReader:
+    """Finds the problem of each row of a batch.
+
+    Args:
+        problems: By `task_id`.
+    """
+
+    def __init__(self, problems: Mapping[str, Problem]) -> None:
+        self._problems = problems
+        self._by_prompt: dict[str, tuple[str, ...]] | None = None
+
+    def completions(
+        self,
+        prompts: Sequence[Text],
+        completions: Sequence[Text],
+        task_ids: Sequence[object] | None,
+        environments: Sequence[object] | None = None,
+    ) -> list[Completion]:
+        """The completions of a batch, each with its problem.
+
+        Args:
+            prompts: What the model was asked, N of them.
+            completions: What it answered, N of them.
+            task_ids: The names of the N problems; without them a row's problem is the one with its prompt.
+            environments: N of them; of one that has a `submission`, that is taken instead of the completion.
+
+        Raises:
+            UsageError: If a row's problem is unknown, or the lists are of different lengths.
+        """
+        if any(each is not None and len(each) != len(completions) for each in (prompts, task_ids, environments)):
+            raise UsageError("prompts, completions, task_id and environments must have one entry per completion")
+        rows = []
+        for number, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
+            task_id = self._task_id(number, prompt) if task_ids is None else str(task_ids[number])
+            if task_id not in self._problems:
+                raise UsageError(f"row {number} of the batch: no problem is called {task_id!r}")
+            code = None if environments is None else getattr(environments[number], "submission", None)
+            rows.append(Completion(f"{task_id}#{number}", task_id, text=text_of(completion), code=code))
+        return rows
+
+    def _task_id(self, number: int, prompt: Text) -> str:
+        if self._by_prompt is None:
+            self._by_prompt = _by_prompt(self._problems.values())
+        found = self._by_prompt.get(text_of(prompt).strip(), ())
+        if len(found) == 1:
+            return found[0]
+        reason = "no problem has its prompt" if not found else f"{len(found)} problems have its prompt"
+        raise UsageError(f"row {number} of the batch: {reason}", hint="give the dataset a column `task_id`")
+
+
+def text_of(message: Text) -> str:
+    """The text of a prompt or completion; of a conversation, that of its last message that has any."""
+    if isinstance(message, str):
+        return message
+    for each in reversed(message):
+        content = each.get("content")
+        if isinstance(content, str) and content:
+            return content
+        if isinstance(content, Sequence) and not isinstance(content, str):
+            parts = [str(part["text"]) for part in content if isinstance(part, Mapping) and "text" in part]
+            if parts:
+                return "".join(parts)
+    return ""
+
+
+def step_tags(trainer_state: object) -> tuple[str, ...]:
+    """The tag of the step that a trainer says it is in; none if it says nothing."""
+    step = getattr(trainer_state, "global_step", None)
+    return (step_tag(step),) if isinstance(step, int) else ()
+
+
+def _by_prompt(problems: Iterable[Problem]) -> dict[str, tuple[str, ...]]:
+    """Problems by what a model is told of them: the bare prompt, or the rendered one with few or all checks shown."""
+    found: dict[str, tuple[str, ...]] = {}
+    for problem in problems:
+        shown = {*range(_FEW_CHECKS + 1), problem.check_count}
+        texts = {problem.prompt.strip(), *(render_prompt(problem, show_tests=count).text.strip() for count in shown)}
+        for text in texts:
+            found[text] = (*found.get(text, ()), problem.task_id)
+    return found
