@@ -10,15 +10,15 @@ import pytest
 import sandrl
 from sandrl.errors import UsageError
 from sandrl.problems import Problem, render_prompt
-from sandrl.rewards.function import RewardFunction
-from sandrl.rewards.trainer_batch import text_of
+from sandrl.rewards.trainer_batch import BatchReader, text_of
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
 DEC = Problem("dec", "Subtract one.", tests=("assert f(1) == 0",))
 
 
-def task_ids(function: RewardFunction, prompts: list[Any], **columns: Any) -> list[str]:
-    rows = function._rows(prompts, ["x"] * len(prompts), columns.get("task_id"))
+def task_ids(problems: list[Problem], prompts: list[Any], task_id: list[Any] | None = None) -> list[str]:
+    reader = BatchReader({problem.task_id: problem for problem in problems})
+    rows = reader.completions(prompts, ["x"] * len(prompts), task_id)
     return [row.task_id for row in rows]
 
 
@@ -39,15 +39,13 @@ def test_text_is_found_in_every_shape_a_trainer_gives(message: Any, text: str) -
 
 
 def test_rows_find_their_problems_by_column_or_by_prompt() -> None:
-    function = sandrl.reward_function([INC, DEC])
-    assert task_ids(function, ["?", "?"], task_id=["dec", "inc"]) == ["dec", "inc"]
+    assert task_ids([INC, DEC], ["?", "?"], task_id=["dec", "inc"]) == ["dec", "inc"]
     rendered = [{"role": "user", "content": render_prompt(DEC).text}]
-    assert task_ids(function, ["Add one.", rendered, render_prompt(INC, show_tests=0).text]) == ["inc", "dec", "inc"]
+    assert task_ids([INC, DEC], ["Add one.", rendered, render_prompt(INC, show_tests=0).text]) == ["inc", "dec", "inc"]
 
 
 def test_numbers_name_problems_too() -> None:
-    function = sandrl.reward_function({"11": Problem("11", "p", check="exit_status")})
-    assert task_ids(function, ["?"], task_id=[11]) == ["11"]
+    assert task_ids([Problem("11", "p", check="exit_status")], ["?"], task_id=[11]) == ["11"]
 
 
 @pytest.mark.parametrize(
@@ -85,8 +83,8 @@ class Episode:
 
 
 def test_what_an_episode_submitted_is_judged_instead_of_what_was_said() -> None:
-    function = RewardFunction({"inc": INC})
-    rows = function._rows(["", ""], ["said", "said"], ["inc", "inc"], [Episode("code"), Episode("")])
+    reader = BatchReader({"inc": INC})
+    rows = reader.completions(["", ""], ["said", "said"], ["inc", "inc"], [Episode("code"), Episode("")])
     assert [(row.text, row.code) for row in rows] == [("said", "code"), ("said", "")]
-    rows = function._rows([""], ["said"], ["inc"], [object()])
+    rows = reader.completions([""], ["said"], ["inc"], [object()])
     assert [(row.text, row.code) for row in rows] == [("said", None)]
