@@ -24,12 +24,14 @@ class Trained:
         step: How many steps the model has had now, as the backend counts.
         gradient_steps: How often its weights were changed.
         tokens: How many sampled tokens were trained on.
+        left_out: How many episodes could not be scored, and were left out of their groups.
         metrics: What the backend measured, by its own names.
     """
 
     step: int
     gradient_steps: int
     tokens: int
+    left_out: int = 0
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -71,6 +73,11 @@ class TrainedModel(Protocol):
     def close(self) -> None:
         """Ends its server; what was trained stays."""
         ...
+
+
+def left_out(groups: Sequence[Group]) -> int:
+    """How many episodes of groups could not be scored."""
+    return sum(not sample.has_logprobs for group in groups for sample in group.samples)
 
 
 def count_tokens(groups: Sequence[Group]) -> int:

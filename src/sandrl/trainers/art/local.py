@@ -16,12 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sandrl.errors import ServiceError
+from sandrl.errors import RequestRefusedError, ServiceError
 from sandrl.rollouts.messages import Message
 from sandrl.rollouts.wire import Endpoint, Wire
-from sandrl.trainers.art.backend import LOOPBACK, Trained, count_tokens
+from sandrl.trainers.art.backend import LOOPBACK, Trained, count_tokens, left_out
 from sandrl.trainers.art.config import ArtConfig
-from sandrl.trainers.art.groups import TOKEN_ID, Group, Sample
+from sandrl.trainers.art.groups import TOKEN_ID, Group, Sample, with_gradient
 from sandrl.trainers.art.histories import art_group, context, openai_tools
 from sandrl.trainers.art.kinds import ArtPolicy
 from sandrl.trainers.art.libraries import environment, load
@@ -106,6 +106,9 @@ class LocalModel:
         before = self.step
         if not self.needs_logprobs:
             groups = self._scored(groups, tools)
+        unscored, groups = left_out(groups), with_gradient(groups, needs_logprobs=True)
+        if not groups:
+            return Trained(before, gradient_steps=0, tokens=0, left_out=unscored)
         art_groups = [art_group(group, tools, extra=EXTRA) for group in groups]
         try:
             with environment(WANDB_API_KEY=None):
@@ -114,7 +117,7 @@ class LocalModel:
             raise ServiceError(f"step {before + 1} cannot be trained: {first_line(error)}") from error
         metrics = dict(result.metrics)
         # It counts a step that trained nothing, too; the gradient steps tell.
-        return Trained(int(result.step), int(metrics.get(_GRADIENT_STEPS, 0)), count_tokens(groups), metrics)
+        return Trained(int(result.step), int(metrics.get(_GRADIENT_STEPS, 0)), count_tokens(groups), unscored, metrics)
 
     def close(self) -> None:
         """Ends vLLM and frees the GPU."""
@@ -128,11 +131,13 @@ class LocalModel:
 
         def score(sample: Sample, turn: int) -> Message:
             prompt, spoken = spoken_tokens(self._tokenizer, context(sample, turn + 1), offered)
-            return replace(
-                sample.messages[turn],
-                tokens=tuple(f"{TOKEN_ID}{token}" for token in spoken),
-                logprobs=score_tokens(wire, name, prompt, spoken),
-            )
+            try:
+                logprobs = score_tokens(wire, name, prompt, spoken)
+            except RequestRefusedError:
+                # Longer than the model can read, as a rule: a teacher may well read more.
+                return replace(sample.messages[turn], tokens=(), logprobs=())
+            tokens = tuple(f"{TOKEN_ID}{token}" for token in spoken)
+            return replace(sample.messages[turn], tokens=tokens, logprobs=logprobs)
 
         with ThreadPoolExecutor(_SCORED_AT_ONCE) as pool:
             pending = [

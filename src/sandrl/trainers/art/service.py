@@ -113,7 +113,9 @@ def _scores(client: Any, base_model: str) -> bool:
             tinker.ModelInput.from_ints(tokens)
         )
         return len(found.result() or ()) == len(tokens)
-    except (tinker.BadRequestError, tinker.UnprocessableEntityError, tinker.RequestFailedError):
+    except (tinker.APIStatusError, tinker.RequestFailedError) as error:
+        if not is_of_question(error):
+            raise
         return False
 
 
@@ -136,6 +138,12 @@ def translated(settings: Settings) -> Iterator[None]:
         raise EndpointError(f"Tinker at {tinker_address(settings)} does not answer any more") from error
     except tinker.TinkerError as error:
         raise EndpointError(f"Tinker at {tinker_address(settings)} fails: {first_line(error)}") from error
+
+
+def is_of_question(error: Exception) -> bool:
+    """Whether an error of the SDK says that the question cannot be answered, not that the service fails."""
+    category = str(getattr(error, "category", "")).lower()
+    return getattr(error, "status_code", 500) in (400, 413, 422) or "user" in category
 
 
 def first_line(error: BaseException) -> str:

@@ -22,14 +22,14 @@ from sandrl.errors import InputError, UsageError
 from sandrl.rollouts.messages import Message
 from sandrl.rollouts.wire import Endpoint
 from sandrl.settings import Settings
-from sandrl.trainers.art.backend import LOOPBACK, Trained, count_tokens
+from sandrl.trainers.art.backend import LOOPBACK, Trained, count_tokens, left_out
 from sandrl.trainers.art.config import ArtConfig
-from sandrl.trainers.art.groups import TOKEN_ID, Group, Sample
+from sandrl.trainers.art.groups import TOKEN_ID, Group, Sample, with_gradient
 from sandrl.trainers.art.histories import art_group, context, openai_tools
 from sandrl.trainers.art.kinds import ArtPolicy
 from sandrl.trainers.art.libraries import load
 from sandrl.trainers.art.loop import EventLoop
-from sandrl.trainers.art.service import EXTRA, first_line, key_shown, translated
+from sandrl.trainers.art.service import EXTRA, first_line, is_of_question, key_shown, translated
 
 _PACKAGE = "art.tinker_native.backend"
 
@@ -108,13 +108,18 @@ class TinkerModel:
         with translated(self._settings):
             if not self.needs_logprobs:
                 groups = self._loop.run(self._all_scored(groups, openai_tools(tools)))
+            unscored, groups = left_out(groups), with_gradient(groups, needs_logprobs=True)
+            if not groups:
+                return Trained(before, gradient_steps=0, tokens=0, left_out=unscored)
             art_groups = [art_group(group, tools, extra=EXTRA) for group in groups]
             # Without a checkpoint the next job would begin at the base model again, under a later step's name.
             result = self._loop.run(
                 self._backend.train(self._model, art_groups, learning_rate=learning_rate, save_checkpoint=True)
             )
         # The backend moves on by one optimizer step, or, where it found nothing to train, not at all.
-        return Trained(int(result.step), int(result.step) - before, count_tokens(groups), dict(result.metrics))
+        return Trained(
+            int(result.step), int(result.step) - before, count_tokens(groups), unscored, dict(result.metrics)
+        )
 
     def close(self) -> None:
         """Ends its server, and what keeps the service waiting for us."""
@@ -144,7 +149,13 @@ class TinkerModel:
         tinker = load("tinker", extra=EXTRA)
         prompt, spoken = self._tokens(context(sample, turn + 1), tools)
         sampler = self._state.sampler_clients[self.step]
-        found = await sampler.compute_logprobs_async(tinker.ModelInput.from_ints([*prompt, *spoken]))
+        try:
+            found = await sampler.compute_logprobs_async(tinker.ModelInput.from_ints([*prompt, *spoken]))
+        except (tinker.APIStatusError, tinker.RequestFailedError) as error:
+            if not is_of_question(error):
+                raise
+            # Longer than the model can read, as a rule: a teacher may well read more.
+            found = None
         logprobs = list(found or [])[len(prompt) :]
         if len(logprobs) != len(spoken) or None in logprobs:
             return replace(sample.messages[turn], tokens=(), logprobs=())

@@ -62,7 +62,7 @@ _PACKAGES = {
     ArtBackendKind.LOCAL: ("openpipe-art", "torch", "transformers", "unsloth"),
 }
 # What ART calls the numbers that every trainer has.
-_KNOWN = {"loss": ("loss/train", "loss:mean"), "grad_norm": ("loss/grad_norm", "grad_norm", "grad_norm:mean")}
+_KNOWN = {"loss": ("loss/train", "loss:mean"), "grad_norm": ("loss/grad_norm", "grad_norm", "unclipped_grad_l2:mean")}
 _LOSS_SUM = "loss:sum"
 
 
@@ -333,6 +333,9 @@ class _Training:
         if not useful:
             return nothing, why_no_gradient(groups, dropped, needs_logprobs=self._model.needs_logprobs)
         trained = self._model.train(useful, self._checked.tools, learning_rate=self._config.learning_rate)
+        if not trained.gradient_steps and trained.left_out:
+            lost = f"{trained.left_out} episodes could not be scored under {self._config.base_model}"
+            return trained, f"{lost}: they are longer than it can read, as a rule"
         if not trained.gradient_steps:
             return trained, "the backend found nothing to train on; printed.log in the run directory may say why"
         return trained, ""
@@ -345,6 +348,7 @@ def _metrics(trained: Trained, seconds: float) -> dict[str, float | None]:
         STEP: float(trained.step),
         GRADIENT_STEPS: float(trained.gradient_steps),
         "train/tokens": float(trained.tokens),
+        "train/left_out": float(trained.left_out),
         "step_seconds": seconds,
     }
     for name, theirs in _KNOWN.items():

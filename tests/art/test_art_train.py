@@ -1,0 +1,416 @@
+"""`sandrl art train` with the real SDK and ART's own backend, against a Tinker server that trains on the processor."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandrl.errors import TrainingError, UsageError
+from sandrl.events import ArtStepFailed, ArtStepTrained, Event
+from sandrl.problems import load_problems
+from sandrl.rollouts import wire
+from sandrl.rollouts.request import RolloutRequest
+from sandrl.rollouts.run import run_rollouts
+from sandrl.runs import MetricsRow, RunReader, disagreements
+from sandrl.sandboxes import Interrupt, SandboxRequest
+from sandrl.settings import RuntimeKind, Settings, load_settings
+from sandrl.trainers.art.config import resolve
+from sandrl.trainers.art.history import GRADIENT_STEPS, STEP
+from sandrl.trainers.art.plan import make_request
+from sandrl.trainers.art.results import ArtRun
+from sandrl.trainers.art.train import run_art
+from tests.support.scripted_model import Answer, Question, Says, ScriptedModel
+from tests.support.tinker_server.process import TinkerServer, running_server
+
+pytestmark = pytest.mark.timeout(600)
+
+RENDERER = "qwen3_instruct"
+WINDOW = 4096
+PROBLEMS = load_problems("tiny:train").problems
+SOME = tuple(PROBLEMS.values())[:3]
+
+
+def reference(question: Question) -> str:
+    asked = "\n".join(str(message.get("content")) for message in question.messages)
+    return next(str(each.reference) for each in PROBLEMS.values() if each.prompt.strip("\n") in asked)
+
+
+class Uneven:
+    """A teacher: of four episodes of a problem one is right at once, one after an error, and two never."""
+
+    def __init__(self) -> None:
+        self._episodes: Counter[str] = Counter()
+
+    def __call__(self, question: Question) -> Answer:
+        right = reference(question)
+        if question.turn:
+            said = str(next(each for each in question.messages if each["role"] == "assistant"))
+            number = int(re.search(r"episode (\d+)", said)[1])  # type: ignore[index]
+        else:
+            number = self._episodes[right]
+            self._episodes[right] += 1
+        is_right = number % 4 == 0 or (number % 4 == 1 and question.turn)
+        code = right if is_right else f"def wrong(n):\n    return {question.turn}"
+        if "tools" not in question.body:
+            return Says(f"<answer>{code}  # episode {number}</answer>", logprobs=False)
+        call = ("submit_solution", {"code": code}) if question.turn else ("execute_code", {"code": "print(1)"})
+        return Says(f"Turn {question.turn} of episode {number}.", [call], logprobs=False)
+
+
+@pytest.fixture(scope="session")
+def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TinkerServer]:
+    """A Tinker server that trains all weights of the tiny policy, with room for conversations with tools."""
+    from sandrl.trainers.tiny import tiny_policy
+
+    directory = tmp_path_factory.mktemp("tinker-tiny")
+    policy = shutil.copytree(tiny_policy(load_settings().cache_dir), directory / "policy")
+    config = json.loads((policy / "config.json").read_text())
+    (policy / "config.json").write_text(json.dumps({**config, "max_position_embeddings": WINDOW}))
+    with running_server(policy, directory / "record.jsonl", "--full") as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "_FIRST_PAUSE_SECONDS", 0.01)
+
+
+class Training:
+    """Runs trainings in one place, against one server."""
+
+    def __init__(self, server: TinkerServer, directory: Path) -> None:
+        self.server = server
+        self.directory = directory
+        self.events: list[Event] = []
+
+    @property
+    def settings(self) -> Settings:
+        return replace(
+            load_settings(),
+            runs_dir=self.directory / "runs",
+            tinker_api_key=self.server.key,
+            tinker_api_key_source="ART_TINKER_API_KEY",
+            tinker_base_url=self.server.base_url,
+        )
+
+    def run(
+        self, *, name: str = "run", resume: bool = False, interrupt: Interrupt | None = None, **given: Any
+    ) -> ArtRun:
+        usual: dict[str, Any] = {
+            "backend": "tinker",
+            "base_model": str(self.server.model),
+            "renderer": RENDERER,
+            "problems": "tiny",
+            "num_problems": 3,
+            "trajectories_per_problem": 4,
+            "rollout": "attempts",
+            "max_attempts": 2,
+            "extract": "answer",
+            "max_tokens": 48,
+            "learning_rate": 4e-4,
+            "runtime": "local",
+            "report_to": "none",
+        }
+        options = given if resume else {**usual, **given}
+        request = make_request(options, self.settings, run_name=name, resume=resume)
+        self.events.clear()
+        return run_art(request, self.settings, emit=self.events.append, interrupt=interrupt)
+
+    def records(self, run: ArtRun) -> list[dict[str, Any]]:
+        """What the server did to the models of a run, in order."""
+        (state,) = (run.run_dir / "art").rglob("state.json")
+        ids = json.loads(state.read_text())["tinker_run_ids"]
+        return [row for row in self.server.records() if row.get("model_id") in ids]
+
+
+@pytest.fixture
+def training(tiny_server: TinkerServer, tmp_path: Path) -> Training:
+    return Training(tiny_server, tmp_path)
+
+
+def steps_of(run: ArtRun) -> list[MetricsRow]:
+    return [row for row in RunReader(run.run_dir).metrics().rows if row.metrics.get(STEP) is not None]
+
+
+def check_steps(training: Training, run: ArtRun, steps: int) -> None:
+    """That the model had so many steps, each of which changed its weights and is written down."""
+    rows = [row for row in steps_of(run) if row.metrics[GRADIENT_STEPS]]
+    assert [row.metrics[STEP] for row in rows] == list(range(1, steps + 1))
+    assert all((row.metrics["train/tokens"] or 0) > 0 for row in rows)
+    assert all(math.isfinite(row.metrics["loss"] or 0) for row in rows)
+    weights = [row["weights"] for row in training.records(run) if row["op"] == "optim_step"]
+    assert len(weights) == len(set(weights)) == steps
+
+
+def test_the_model_learns_from_its_own_episodes_step_by_step(training: Training) -> None:
+    run = training.run(policy="trained", num_steps=3)
+    assert (run.first_step, run.step, run.of) == (0, 3, 3)
+    run.raise_for_outcome()
+    check_steps(training, run, 3)
+    assert [event.step for event in training.events if isinstance(event, ArtStepTrained)] == [1, 2, 3]
+    assert not disagreements(RunReader(run.run_dir), is_complete=True)
+    # The policy that acts is the one of the step: what it samples is what it is trained on.
+    rows = RunReader(run.run_dir).trajectories().rows
+    assert all(message.logprobs for row in rows for message in row.messages if message.role == "assistant")
+
+
+def test_the_model_learns_from_a_teacher_whose_words_are_scored_under_it(training: Training) -> None:
+    with ScriptedModel(Uneven()) as teacher:
+        run = training.run(policy="teacher", model="scripted", base_url=teacher.base_url, num_steps=3, concurrency=1)
+    run.raise_for_outcome()
+    check_steps(training, run, 3)
+    assert not disagreements(RunReader(run.run_dir), is_complete=True)
+    trained = [row for row in training.records(run) if row["op"] == "forward_backward"]
+    # Scored by the very weights that are trained: at the first pass every ratio is 1.
+    for row in trained:
+        for datum in row["data"]:
+            places = [place for place, advantage in enumerate(datum["advantages"]) if advantage]
+            assert all(datum["logprobs"][place] < 0 for place in places)
+
+
+def spoken_and_context(datum: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The tokens of a datum that are trained, and those before them."""
+    begin = next(place for place, advantage in enumerate(datum["advantages"]) if advantage)
+    assert all(datum["advantages"][begin:])
+    return tuple(datum["target_tokens"][begin:]), tuple(datum["input_tokens"][: begin + 1])
+
+
+@pytest.mark.parametrize("rollout", ["attempts", "tools"])
+def test_every_turn_is_trained_once_and_is_once_in_the_context_of_later_ones(training: Training, rollout: str) -> None:
+    from transformers import AutoTokenizer
+
+    with ScriptedModel(Uneven()) as teacher:
+        run = training.run(
+            policy="teacher",
+            model="scripted",
+            base_url=teacher.base_url,
+            num_steps=1,
+            rollout=rollout,
+            max_attempts=3,
+            concurrency=1,
+        )
+    run.raise_for_outcome()
+    tokenizer = AutoTokenizer.from_pretrained(training.server.model)
+    rows = RunReader(run.run_dir).trajectories().rows
+    rewards: dict[str, set[float | None]] = {}
+    for row in rows:
+        rewards.setdefault(row.task_id, set()).add(row.reward)
+    turns = Counter(
+        message.content
+        for row in rows
+        if len(rewards[row.task_id]) > 1
+        for message in row.messages
+        if message.role == "assistant"
+    )
+    assert max(sum(m.role == "assistant" for m in row.messages) for row in rows) > 1
+    (step,) = (row for row in training.records(run) if row["op"] == "forward_backward")
+    trained = Counter()
+    for datum in step["data"]:
+        spoken, before = (tokenizer.decode(list(tokens)) for tokens in spoken_and_context(datum))
+        assert spoken.endswith("<|im_end|>")
+        text = spoken.removesuffix("<|im_end|>")
+        if rollout == "tools":
+            assert text.count("<tool_call>") == 1
+            text = text.partition("\n<tool_call>")[0]
+        trained[text] += 1
+        # The context is a whole conversation, in which each earlier turn stands once and ends once.
+        earlier = re.findall(r"<\|im_start\|>assistant\n(.*?)<\|im_end\|>", before, re.DOTALL)
+        assert before.endswith("<|im_start|>assistant\n")
+        assert before.count("<|im_start|>assistant") == len(earlier) + 1
+        assert before.count("<|im_start|>system") == 1
+    assert trained == turns
+
+
+def test_what_is_trained_on_policy_is_token_for_token_what_was_sampled(training: Training) -> None:
+    run = training.run(policy="trained", num_steps=1, max_attempts=3)
+    rows = RunReader(run.run_dir).trajectories().rows
+    groups: dict[str, list[float | None]] = {}
+    for row in rows:
+        groups.setdefault(row.task_id, []).append(row.reward)
+    sampled = Counter(
+        (tuple(int(token.removeprefix("token_id:")) for token in message.tokens), message.logprobs)
+        for row in rows
+        if len(set(groups[row.task_id])) > 1
+        for message in row.messages
+        if message.role == "assistant"
+    )
+    (step,) = (row for row in training.records(run) if row["op"] == "forward_backward")
+    trained = Counter()
+    for datum in step["data"]:
+        spoken, before = spoken_and_context(datum)
+        trained[spoken, tuple(datum["logprobs"][len(before) - 1 :])] += 1
+    assert {tokens: count for (tokens, _), count in sampled.items()} == {
+        tokens: count for (tokens, _), count in trained.items()
+    }
+    assert sum(trained.values()) == sum(sampled.values()) > 0
+
+
+def test_equal_rewards_train_nothing_and_that_is_a_failure(training: Training) -> None:
+    with ScriptedModel(lambda question: Says(f"<answer>{reference(question)}</answer>")) as teacher:
+        run = training.run(policy="teacher", model="scripted", base_url=teacher.base_url, num_steps=2)
+    assert (run.step, len(run.rounds)) == (0, 3)
+    failed = [event for event in training.events if isinstance(event, ArtStepFailed)]
+    assert [(event.step, event.attempt) for event in failed] == [(1, 1), (1, 2), (1, 3)]
+    assert "equal rewards in every group: 1 in all, 3 groups" in failed[0].reason
+    with pytest.raises(TrainingError, match="step 1 trained nothing, 3 times: equal rewards"):
+        run.raise_for_outcome()
+    assert not [row for row in training.records(run) if row["op"] in ("forward_backward", "optim_step")]
+    assert [row.metrics[GRADIENT_STEPS] for row in steps_of(run)] == [0, 0, 0]
+    assert [row.metrics[STEP] for row in steps_of(run)] == [0, 0, 0]
+    assert not disagreements(RunReader(run.run_dir), is_complete=True)
+
+
+def test_episodes_longer_than_the_model_can_read_are_left_out_and_said(training: Training) -> None:
+    def talkative(question: Question) -> Answer:
+        answer = Uneven.__call__(script, question)
+        return replace(answer, text=f"{'So. ' * WINDOW}{answer.text}") if isinstance(answer, Says) else answer
+
+    script = Uneven()
+    with ScriptedModel(talkative) as teacher:
+        run = training.run(policy="teacher", model="scripted", base_url=teacher.base_url, num_steps=1, concurrency=1)
+    assert run.step == 0
+    assert "12 episodes could not be scored" in run.failures[0]
+    with ScriptedModel(lambda question: talkative(question) if question.number == 1 else script(question)) as teacher:
+        run = training.run(
+            name="some", policy="teacher", model="scripted", base_url=teacher.base_url, num_steps=1, concurrency=1
+        )
+    assert run.step == 1
+    assert steps_of(run)[0].metrics["train/left_out"] == 1
+
+
+def test_recorded_episodes_are_trained_on_without_playing_any(training: Training) -> None:
+    with ScriptedModel(Uneven()) as model:
+        recorded = run_rollouts(
+            RolloutRequest(
+                model="scripted",
+                base_url=model.base_url,
+                problems="tiny",
+                num_steps=2,
+                batch_size=2,
+                trajectories_per_problem=4,
+                concurrency=1,
+                sandboxes=SandboxRequest(runtime=RuntimeKind.LOCAL),
+                runs_dir=training.settings.runs_dir,
+                run_name="recorded",
+            ),
+            load_settings(),
+        )
+    run = training.run(trajectories=str(recorded.run_dir), num_steps=5)
+    assert (run.step, run.is_short) == (2, True)
+    run.raise_for_outcome()
+    check_steps(training, run, 2)
+    assert not (run.run_dir / "sandboxes.jsonl").exists()
+    # What has no logprobs cannot be trained on as if the model had sampled it.
+    with pytest.raises(UsageError, match="needs logprobs with the tokens' ids") as refused:
+        training.run(name="other", trajectories=str(recorded.run_dir), policy="trained")
+    assert refused.value.hint is not None
+    assert "--policy teacher" in refused.value.hint
+    assert not (training.settings.runs_dir / "other").exists()
+
+
+def test_a_run_goes_on_at_its_backends_step(training: Training) -> None:
+    first = training.run(policy="trained", num_steps=1)
+    again = training.run(resume=True, num_steps=2)
+    assert (again.first_step, again.step) == (1, 2)
+    check_steps(training, again, 2)
+    assert first.run_dir == again.run_dir
+    rows = RunReader(again.run_dir).trajectories().rows
+    assert {row.step for row in rows} == {0, 1}
+    with pytest.raises(UsageError, match="the run cannot go on: --learning-rate has changed"):
+        training.run(resume=True, learning_rate=1e-3)
+
+
+def test_a_step_that_was_trained_but_not_written_down_is_neither_lost_nor_repeated(training: Training) -> None:
+    run = training.run(policy="trained", num_steps=2)
+    metrics = run.run_dir / "metrics.jsonl"
+    lines = metrics.read_text().splitlines(keepends=True)
+    # As `kill -9` leaves it, between the backend's checkpoint and the line.
+    metrics.write_text("".join(lines[:-1]))
+    again = training.run(resume=True, num_steps=3)
+    assert (again.first_step, again.step) == (2, 3)
+    assert [row.metrics[STEP] for row in steps_of(again)] == [1, 2, 3]
+    restored = json.loads(lines[-1])["metrics"]
+    assert steps_of(again)[1].metrics["reward/mean"] == restored["reward/mean"]
+    assert len([row for row in training.records(again) if row["op"] == "optim_step"]) == 3
+    assert not disagreements(RunReader(again.run_dir), is_complete=True)
+
+
+def test_a_run_whose_backend_lost_its_steps_does_not_go_on(training: Training) -> None:
+    run = training.run(policy="trained", num_steps=1)
+    (state,) = (run.run_dir / "art").rglob("state.json")
+    state.unlink()
+    with pytest.raises(UsageError, match="it has made 1 steps, and its backend knows of 0"):
+        training.run(resume=True, num_steps=2)
+
+
+def test_ctrl_c_finishes_the_step_and_the_second_gives_it_up(training: Training) -> None:
+    interrupt = Interrupt()
+
+    def stop_at_first_problem(event: Event) -> None:
+        if type(event).__name__ == "ProblemPlayed" and not interrupt.level:
+            interrupt.request(2)
+
+    training.events = _Hearing(stop_at_first_problem)
+    run = training.run(policy="trained", num_steps=3, interrupt=interrupt)
+    assert run.signal_number == 2
+    assert run.step == 1
+    check_steps(training, run, 1)
+
+
+class _Hearing(list[Event]):
+    def __init__(self, hear: Any) -> None:
+        super().__init__()
+        self._hear = hear
+
+    def append(self, event: Event) -> None:
+        super().append(event)
+        self._hear(event)
+
+
+def test_no_key_is_anywhere_in_the_run(training: Training) -> None:
+    run = training.run(policy="trained", num_steps=1)
+    kept = b"".join(path.read_bytes() for path in run.run_dir.rglob("*") if path.is_file())
+    assert training.server.key.encode() not in kept
+    assert b"Bearer" not in kept
+
+
+def test_the_models_server_answers_nobody_without_its_token(training: Training, tmp_path: Path) -> None:
+    import urllib.error
+    import urllib.request
+
+    from sandrl.trainers.art.loop import EventLoop
+    from sandrl.trainers.art.tinker import TinkerModel
+
+    config = resolve(
+        {"backend": "tinker", "policy": "trained", "base_model": str(training.server.model), "renderer": RENDERER}
+    )
+    with EventLoop(Interrupt()) as loop:
+        model = TinkerModel(config, training.settings, name="guarded", path=tmp_path / "art", loop=loop)
+        try:
+            assert model.endpoint.base_url.startswith("http://127.0.0.1:")
+            question = json.dumps({"model": model.name, "messages": [{"role": "user", "content": "Hi"}]}).encode()
+            codes = []
+            for header in ({}, {"Authorization": "Bearer default"}, {"Authorization": f"Bearer {model.endpoint.key}"}):
+                request = urllib.request.Request(
+                    f"{model.endpoint.base_url}/chat/completions",
+                    question,
+                    {"Content-Type": "application/json", **header},
+                )
+                try:
+                    with urllib.request.urlopen(request, timeout=30) as response:
+                        codes.append(response.status)
+                except urllib.error.HTTPError as error:
+                    codes.append(error.code)
+                    error.close()
+            assert codes == [401, 401, 200]
+        finally:
+            model.close()
