@@ -110,7 +110,7 @@ def evaluate(
     fail_under: FailUnder = None,
 ) -> None:
     """Ask a model for solutions, score them in sandboxes, and print pass@k."""
-    from sandrl.cli import progress
+    from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
     from sandrl.errors import UsageError
@@ -145,7 +145,7 @@ def evaluate(
         batch_size=batch_size,
         seed=seed,
     )
-    finished = carry_out(run_eval, request, progress.choose(json_output=True))
+    finished = carry_out(run_eval, request, results.choose(json_output=True))
     if json_:
         print_json(_document(finished, request.scoring.problems))
     else:

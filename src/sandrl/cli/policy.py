@@ -26,10 +26,10 @@ def build(
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Decides its weights.")] = 0,
 ) -> None:
     """Make a small policy on this machine, with nothing downloaded, as a folder that any Hugging Face tool loads."""
-    from sandrl.cli import progress
+    from sandrl.cli import results
     from sandrl.settings import load_settings
     from sandrl.trainers.tiny import copy_tiny_policy
 
-    with progress.choose(json_output=True) as tell:
+    with results.choose(json_output=True) as tell:
         copy_tiny_policy(directory, load_settings().cache_dir, seed=seed, emit=tell)
     typer.echo(str(directory))

@@ -101,7 +101,7 @@ def validate(
     json_: _JsonOption = False,
 ) -> None:
     """Run every reference solution through the judge and print those that fail; exit 1 if any does."""
-    from sandrl.cli import progress
+    from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
     from sandrl.rewards import Limits, ValidationRequest
@@ -117,7 +117,7 @@ def validate(
             runtime=runtime, image=image, packages=packages, tag=tag, max_sandboxes=max_sandboxes
         ),
     )
-    finished = carry_out(judge_references, request, progress.choose(json_output=True))
+    finished = carry_out(judge_references, request, results.choose(json_output=True))
     if json_:
         print_json(_validation_document(finished))
     else:

@@ -1,17 +1,15 @@
-"""What a user sees while completions are scored: plain lines, or a table that fills on a terminal.
+"""What a user sees while a command works: remarks, and whatever changes in place on a terminal.
 
 The design decision: results and remarks go different ways. Lines about results belong to standard output, where a pipe
-wants them; remarks (which runtime, what is retried, what is being cleaned up) belong to standard error. The live table
-(`results.py`) replaces the lines of results on a terminal.
+wants them; remarks (which runtime, what is retried, what is being cleaned up) belong to standard error.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
 from abc import ABC, abstractmethod
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol, Self, TextIO
+from typing import TYPE_CHECKING, Protocol, Self
 
 import typer
 
@@ -104,27 +102,6 @@ class Remarks:
                 typer.echo(line[: len(line) - len(line.lstrip())] + visible(line), err=True)
 
 
-class Lines(Remarks):
-    """One line for each result, in the order in which they arrive.
-
-    Args:
-        stream: Where the lines of results go.
-    """
-
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stdout
-
-    def __call__(self, event: events.Event) -> None:
-        """Shows the event as a line."""
-        if not isinstance(event, events.CompletionFinished):
-            super().__call__(event)
-            return
-        word = word_for(event.status, event.reward)
-        line = f"  [{event.finished}/{event.of}] Problem {event.index} ({visible(event.task_id)}): {word}"
-        typer.echo(line, file=self._stream)
-        self._stream.flush()
-
-
 class LiveView(Remarks, ABC):
     """Something that changes in place on a terminal while remarks go by above it.
 
@@ -168,17 +145,3 @@ class LiveView(Remarks, ABC):
         from rich.text import Text
 
         self._live.console.print(Text("\n".join(visible(line) for line in text.split("\n"))), style="dim")
-
-
-def choose(*, json_output: bool) -> Progress:
-    """The progress that suits where the output goes."""
-    results = sys.stderr if json_output else sys.stdout
-    if results.isatty():
-        from rich.console import Console
-
-        console = Console(file=results, highlight=False)
-        if not console.is_dumb_terminal:
-            from sandrl.cli.results import LiveTable
-
-            return LiveTable(console)
-    return Remarks() if json_output else Lines()

@@ -67,7 +67,7 @@ def redteam(
     tag: SandboxTags = None,
 ) -> None:
     """Try to be rewarded without solving anything; exit 1 if an exploit is, or an honest neighbour suffers."""
-    from sandrl.cli import progress
+    from sandrl.cli import results
     from sandrl.cli.output import print_json, print_rows
     from sandrl.cli.work import carry_out
     from sandrl.rewards import Limits
@@ -88,7 +88,7 @@ def redteam(
             runtime=runtime, image=image, packages=packages, tag=tag, max_sandboxes=max_sandboxes
         ),
     )
-    finished = carry_out(run_redteam, request, progress.choose(json_output=True))
+    finished = carry_out(run_redteam, request, results.choose(json_output=True))
     if json_:
         print_json(_document(finished.report, problems))
     else:

@@ -34,14 +34,14 @@ def regrade(
     runs_dir: RunsDirOption = None,
 ) -> None:
     """Judge a run's saved completions again with the present judge; list only verdicts that flipped."""
-    from sandrl.cli import progress
+    from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
     from sandrl.rewards.regrade import RegradeRequest, regrade
 
     reader, _ = open_run(run, runs_dir)
     request = RegradeRequest(reader.path, problems, concurrency, runtime, fail_on_flips)
-    finished = carry_out(regrade, request, progress.choose(json_output=True))
+    finished = carry_out(regrade, request, results.choose(json_output=True))
     if json_:
         print_json({"run_id": reader.config.run_id, **_document(finished)})
     else:

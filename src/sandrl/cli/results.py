@@ -1,18 +1,21 @@
-"""The table of results: filling on a terminal while completions are scored, and whole at the end.
+"""Results as they come: plain lines, or a table that fills on a terminal while completions are scored.
 
-The design decision: it is one table in both cases, so that what a user watched is what stays. The live one is gone when
-the final one is printed.
+The design decision: the table that fills and the one that is printed at the end are the same, so that what a user has
+watched is what stays. The live one is gone when the final one is printed.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
+
+import typer
 
 from sandrl import events
-from sandrl.cli.progress import LiveView, remark
+from sandrl.cli.progress import LiveView, Progress, Remarks, remark, word_for
 from sandrl.cli.text import visible
 
 if TYPE_CHECKING:
@@ -21,6 +24,27 @@ if TYPE_CHECKING:
 
 _LONGEST_ID = 40
 _COLOURS = {"passed": "green", "running": "cyan", "queued": "dim", "no_code": "yellow", "infrastructure": "magenta"}
+
+
+class Lines(Remarks):
+    """One line for each result, in the order in which they arrive.
+
+    Args:
+        stream: Where the lines of results go.
+    """
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+
+    def __call__(self, event: events.Event) -> None:
+        """Shows the event as a line."""
+        if not isinstance(event, events.CompletionFinished):
+            super().__call__(event)
+            return
+        word = word_for(event.status, event.reward)
+        line = f"  [{event.finished}/{event.of}] Problem {event.index} ({visible(event.task_id)}): {word}"
+        typer.echo(line, file=self._stream)
+        self._stream.flush()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +129,15 @@ def results_table(rows: list[Row]) -> Table:
         status = Text(row.status, style=colour, no_wrap=True, overflow="ellipsis")
         table.add_row(str(row.index), identifier, status, reward, seconds)
     return table
+
+
+def choose(*, json_output: bool) -> Progress:
+    """The progress that suits where the output goes."""
+    results = sys.stderr if json_output else sys.stdout
+    if results.isatty():
+        from rich.console import Console
+
+        console = Console(file=results, highlight=False)
+        if not console.is_dumb_terminal:
+            return LiveTable(console)
+    return Remarks() if json_output else Lines()

@@ -122,7 +122,7 @@ def reward(
     fail_under: FailUnder = None,
 ) -> None:
     """Execute completions in isolated sandboxes, each in a fresh one, and print their rewards."""
-    from sandrl.cli import progress
+    from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.scores import print_report
     from sandrl.cli.work import carry_out
@@ -152,7 +152,7 @@ def reward(
         report_to=report_to,
         fail_under=fail_under,
     )
-    finished = carry_out(run_reward, request, progress.choose(json_output=json_))
+    finished = carry_out(run_reward, request, results.choose(json_output=json_))
     if json_:
         print_json(report_document(finished.report))
     else:
