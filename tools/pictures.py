@@ -1,20 +1,24 @@
 """Makes the README's pictures from real runs: nothing in them is drawn by hand.
 
-The table is what a terminal shows at one moment of a real scoring run (Rich's own SVG export); the report is the page
-of a run in a headless browser. A picture of training needs a training run, which needs an extra: name it with `--run`.
+The tables are what a terminal shows at one moment of a real run (Rich's own SVG export); the report is the page of a
+run in a headless browser. Pictures of training need a training run, which needs an extra: name it with `--run`. What
+its table showed is shown again from what the run wrote down, event by event, each at its time.
 """
 
 import argparse
 import shutil
 import sys
 import tempfile
+from datetime import datetime
 from pathlib import Path
 
+from pydantic import TypeAdapter
 from rich.console import Console
 
 from sandrl.cli.metrics import view
 from sandrl.cli.results import LiveTable
-from sandrl.events import CompletionFinished, Event, all_of
+from sandrl.cli.training import TrainingTable
+from sandrl.events import CompletionFinished, Event, RewardCallFinished, StepFinished, all_of
 from sandrl.rewards import RewardRequest, run_reward
 from sandrl.runs import RunReader, find_run, step_rows
 from sandrl.runs.report import write_report
@@ -22,7 +26,9 @@ from sandrl.settings import load_settings
 
 PICTURES = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 COLUMNS = 84
+COLUMNS_OF_TRAINING = 96
 FINISHED_IN_PICTURE = 3
+SHARE_DONE_IN_PICTURE = 0.75
 KEY_METRICS = [
     "reward/mean",
     "pass_rate",
@@ -47,6 +53,37 @@ def score_demo(runs_dir: Path, picture: Path) -> Path:
 
         request = RewardRequest(runs_dir=runs_dir)
         return run_reward(request, load_settings(), emit=all_of(table, look)).run_dir
+
+
+def picture_training(run: Path, picture: Path) -> None:
+    """Takes a picture of what `sandrl grpo` showed while a step late in the run was judged."""
+    reader = RunReader(run)
+    told = sorted([*_steps(reader), *_calls_and_completions(reader)], key=lambda each: each[0])
+    moments = [time for time, event in told if isinstance(event, StepFinished)]
+    last = moments[int(len(moments) * SHARE_DONE_IN_PICTURE)]
+    now = told[0][0]
+    with Path("/dev/null").open("w") as nowhere:
+        console = Console(
+            record=True, width=COLUMNS_OF_TRAINING, height=24, force_terminal=True, file=nowhere, highlight=False
+        )
+        table = TrainingTable(console, clock=lambda: now.timestamp())
+        for now, event in told:
+            table(event)
+            if now > last and isinstance(event, CompletionFinished) and event.finished > event.of // 2:
+                break
+        console.print(table.render())
+        console.save_svg(str(picture), title="sandrl grpo")
+
+
+def _steps(reader: RunReader) -> list[tuple[datetime, Event]]:
+    steps = int(str(reader.config.options["steps"]))
+    return [(row.time, StepFinished(row.step, steps, row.metrics)) for row in step_rows(reader)]
+
+
+def _calls_and_completions(reader: RunReader) -> list[tuple[datetime, Event]]:
+    kinds = {"reward_call_finished": RewardCallFinished, "completion_finished": CompletionFinished}
+    rows = [row for row in reader.log().rows if row.event in kinds]
+    return [(row.time, TypeAdapter(kinds[row.event]).validate_python(row.fields)) for row in rows]
 
 
 def picture_metrics(run: Path, picture: Path) -> None:
@@ -95,6 +132,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as runs_dir:
         demo = score_demo(Path(runs_dir), PICTURES / "reward.svg")
         run = demo if name is None else find_run(name, settings.state_dir, settings.runs_dir)
+        if step_rows(RunReader(run))[-1].step:
+            picture_training(run, PICTURES / "training.svg")
         picture_metrics(run, PICTURES / "metrics.svg")
         picture_report(run, PICTURES)
     for picture in sorted(PICTURES.iterdir()):

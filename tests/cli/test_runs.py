@@ -55,14 +55,15 @@ def test_a_run_that_cannot_be_read_hides_no_other(sandrl: Run, run: Path, tmp_pa
     assert {each["run_id"]: each["state"] for each in listed} == {"bad": "damaged", "sample": "finished"}
 
 
-def test_a_last_step_that_only_evaluates_hides_no_reward(sandrl: Run, tmp_path: Path) -> None:
+def test_a_last_row_that_only_evaluates_is_no_step_and_hides_no_reward(sandrl: Run, tmp_path: Path) -> None:
     rows = [trajectory(0, step=0), trajectory(1, step=1, held_out=True)]
     path = write_run(tmp_path / "runs", rows, command="grpo", outcome=None)
     with RunWriter.create(tmp_path / "runs", command="grpo", job_id="job-2", name=path.name, resume=True) as writer:
         writer.write_metrics(MetricsRow(job_id="job-2", step=0, metrics={"reward/mean": 0.25, "completions": 1}))
         writer.write_metrics(MetricsRow(job_id="job-2", step=1, metrics={"held_out/pass@1": 0.75}))
     [listed] = json.loads(sandrl("runs", "ls", "--json").stdout)["runs"]
-    assert (listed["reward_mean"], listed["steps"]) == (0.25, 2)
+    assert (listed["reward_mean"], listed["steps"]) == (0.25, 1)
+    assert sandrl("metrics").stdout.startswith(f"Run {path.name}: grpo, killed, 1 step\n")
 
 
 def test_without_runs_the_list_says_how_to_make_one(sandrl: Run) -> None:

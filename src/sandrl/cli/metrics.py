@@ -103,12 +103,13 @@ def view(reader: RunReader, rows: tuple[MetricsRow, ...], patterns: list[str], w
 
     from sandrl.cli.sparkline import sparkline
     from sandrl.cli.text import visible
-    from sandrl.runs import state_of
+    from sandrl.runs import count_steps, state_of
     from sandrl.runs.flags import flags_of
     from sandrl.runs.series import series_of
 
     state = state_of(reader.config, is_running=reader.is_running)
-    steps = f"{len(rows)} step{'s' * (len(rows) != 1)}"
+    count = count_steps(rows)
+    steps = f"{count} step{'s' * (count != 1)}"
     heading = Text(f"Run {visible(reader.config.run_id)}: {visible(reader.config.command)}, {state}, {steps}")
     if not rows:
         return Group(heading, Text("Nothing was measured yet."))
@@ -165,7 +166,7 @@ def _print_json(reader: RunReader, rows: tuple[MetricsRow, ...], patterns: list[
     from dataclasses import asdict
 
     from sandrl.cli.output import print_json
-    from sandrl.runs import state_of
+    from sandrl.runs import count_steps, state_of
     from sandrl.runs.flags import flags_of
     from sandrl.runs.series import series_of
 
@@ -173,7 +174,7 @@ def _print_json(reader: RunReader, rows: tuple[MetricsRow, ...], patterns: list[
         "run_id": reader.config.run_id,
         "path": str(reader.path),
         "state": state_of(reader.config, is_running=reader.is_running).value,
-        "steps": len(rows),
+        "steps": count_steps(rows),
         "metrics": {
             name: {
                 "unit": None if series.metric is None else series.metric.unit.value,

@@ -6,10 +6,11 @@ what was watched on a terminal can be looked up in a file. Remarks go to standar
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -17,10 +18,12 @@ import typer
 
 from sandrl import events
 from sandrl.cli.progress import LiveView, Progress, Remarks, remark
+from sandrl.cli.sparkline import sparkline
 from sandrl.cli.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.text import Text
 
     from sandrl.trainers.config import GrpoConfig
     from sandrl.trainers.grpo import GrpoRun
@@ -31,6 +34,8 @@ _HEADERS = ("step", "reward", "passed", "unscorable", "flat groups", "sandboxes"
 # What a narrow terminal has room for.
 _ESSENTIAL = ("step", "reward", "passed", "loss")
 _WIDTH_OF_ALL = 78
+_FEWEST_IN_CURVE = 3
+_WIDTH_OF_CURVE = 60
 _NONE = "–"
 
 
@@ -120,46 +125,63 @@ class TrainingLines(Remarks):
 
 
 class TrainingTable(LiveView):
-    """A table that grows by one row with each step, and below it what is going on.
+    """A table that grows by one row with each step, and below it the course of the reward and what is going on.
 
     Args:
         console: The terminal.
+        clock: The time in seconds.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._rows: deque[tuple[str, ...]] = deque(maxlen=_MOST_ROWS)
-        self._status = ""
-        self._last_call = ""
-        self._began = time.monotonic()
+        # The mean reward of every step; of a step without one, no number.
+        self._rewards: list[float] = []
+        self._place = self._doing = self._last_call = ""
+        self._steps = 0
+        self._is_evaluating = False
+        self._began = clock()
         super().__init__(console, stays=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         with self.lock:
-            self._status = self._last_call = ""
+            self._place = self._doing = self._last_call = ""
         super().__exit__(kind, error, traceback)
 
     def __call__(self, event: events.Event) -> None:
         """Changes the table, or says what there is to say above it."""
         with self.lock:
             match event:
-                case events.StepFinished():
+                case events.TrainingStarted(first_step=step, steps=steps):
+                    self._begin_step(step, steps)
+                case events.StepFinished(step, steps, metrics):
                     self._rows.append(step_cells(event))
-                    self._status = f"step {event.step + 2}: generating" if event.step + 1 < event.steps else ""
+                    reward = metrics.get("reward/mean")
+                    self._rewards.append(math.nan if reward is None else reward)
+                    self._begin_step(step + 1, steps)
                 case events.RewardCallFinished():
                     self._last_call = reward_call_line(event)
-                    self._status = "learning"
+                    self._doing = "" if self._is_evaluating else "learning"
                 case events.CompletionFinished(finished=finished, of=of):
-                    self._status = f"judging {finished}/{of}"
+                    self._doing = f"judging {finished}/{of}"
                 case events.EvaluationStarted(step, problems):
-                    self._status = f"evaluating after {step} steps, on {problems} problems"
+                    self._is_evaluating = True
+                    self._place, self._doing = f"evaluation after {step} steps", f"generating for {problems} problems"
+                case events.EvaluationFinished(step):
+                    if self._steps:
+                        self._begin_step(step, self._steps)
                 case events.PolicyBuilding(_, stage, step):
-                    self._status = f"making the policy: {stage}, step {step}"
+                    self._place, self._doing = "making the policy", f"{stage}, step {step}"
         is_status = isinstance(event, events.PolicyBuilding | events.EvaluationStarted | events.CheckpointSaved)
         text = None if is_status else training_remark(event) or remark(event)
         if text is not None:
             self.say(text)
+
+    def _begin_step(self, step: int, steps: int) -> None:
+        self._steps, self._is_evaluating = steps, False
+        self._place, self._doing = (f"step {step + 1}/{steps}", "generating") if step < steps else ("", "")
 
     def render(self) -> RenderableType:
         """The table as it is at this moment."""
@@ -170,16 +192,30 @@ class TrainingTable(LiveView):
         room = max(self.console.size.height - 6, 3)
         with self.lock:
             rows = list(self._rows)[-room:]
-            below = [line for line in (self._last_call, self._status) if line]
-        elapsed = f"{time.monotonic() - self._began:.0f} s"
+            rewards = list(self._rewards)
+            known = [reward for reward in rewards if math.isfinite(reward)]
+            status = ": ".join(part for part in (self._place, self._doing) if part)
+            elapsed = f"{self._clock() - self._began:.0f} s in all"
+            below = [self._last_call, f"{status}, {elapsed}" if status else ""]
         table = Table(box=None, pad_edge=False, header_style="bold")
         shown = _HEADERS if self.console.width >= _WIDTH_OF_ALL else _ESSENTIAL
         for header in shown:
             table.add_column(header, justify="right", no_wrap=True, overflow="ellipsis")
         for row in rows:
             table.add_row(*(Text(row[_HEADERS.index(header)]) for header in shown))
-        lines = [Text(visible(line), style="dim", no_wrap=True, overflow="ellipsis") for line in below]
-        return Group(*([table] if rows else []), *lines, *([Text(elapsed, style="dim")] if below else []))
+        lines = [Text(visible(line), style="dim", no_wrap=True, overflow="ellipsis") for line in below if line]
+        if len(known) >= _FEWEST_IN_CURVE:
+            lines.insert(0, self._curve(rewards, known[0], known[-1]))
+        return Group(*([table] if rows else []), *lines)
+
+    def _curve(self, rewards: list[float], first: float, last: float) -> Text:
+        """The course of the reward over all steps, those included for which there is no room in the table."""
+        from rich.text import Text
+
+        ends = f"  {first:.2f} → {last:.2f}"
+        room = min(self.console.width - len("reward  ") - len(ends), _WIDTH_OF_CURVE)
+        line = Text("reward  ", style="bold", no_wrap=True, overflow="ellipsis")
+        return line.append(sparkline(rewards, max(room, 8)), style="green").append(ends, style="not bold")
 
 
 class Silence(Remarks):

@@ -6,7 +6,7 @@ from sandrl.runs.index import LATEST, RunEntry, find_run, list_runs
 from sandrl.runs.log import RunLog, logged_executions
 from sandrl.runs.measures import ExecutionStats, completion_metrics, execution_metrics, execution_stats
 from sandrl.runs.metrics import METRICS, Metric, Unit, find_metric
-from sandrl.runs.overview import RunOverview, RunState, overview, overviews, state_of, step_rows
+from sandrl.runs.overview import RunOverview, RunState, count_steps, overview, overviews, state_of, step_rows
 from sandrl.runs.reader import Rows, RunReader, latest_attempts
 from sandrl.runs.recorder import MetricsRecorder
 from sandrl.runs.removal import remove_run
@@ -60,6 +60,7 @@ __all__ = [
     "TrajectoryRow",
     "Unit",
     "completion_metrics",
+    "count_steps",
     "disagreements",
     "execution_metrics",
     "execution_stats",

@@ -80,9 +80,14 @@ def overview(entry: RunEntry) -> RunOverview:
         completions=int(sum(row.metrics.get("completions") or 0 for row in rows)),
         reward_mean=_latest(rows, "reward/mean"),
         pass_rate=_latest(rows, "pass_rate"),
-        steps=len(rows),
+        steps=count_steps(rows),
         size_bytes=size,
     )
+
+
+def count_steps(rows: Sequence[MetricsRow]) -> int:
+    """How many steps were done; what follows the last one, to evaluate the policy that came out, is none."""
+    return sum(any(not name.startswith("held_out/") for name in row.metrics) for row in rows)
 
 
 def _latest(rows: Sequence[MetricsRow], name: str) -> float | None:

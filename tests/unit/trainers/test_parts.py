@@ -58,6 +58,35 @@ def test_a_narrow_terminal_shows_what_matters_and_cuts_no_number(width: int, hea
     assert {"0.41 ±0.49", "41%", "-0.0123"} <= set(re.split(r"\s{2,}", row))
 
 
+def test_below_the_table_are_the_course_of_the_reward_and_what_is_going_on() -> None:
+    console = Console(width=80, height=7, force_terminal=True, file=StringIO())
+    now = 100.0
+    table = TrainingTable(console, clock=lambda: now)
+
+    def below() -> list[str]:
+        with console.capture() as shown:
+            console.print(table.render())
+        lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.get()).splitlines()
+        return [line.rstrip() for line in lines if not re.match(r"step +reward| *\d+/", line)]
+
+    table(events.TrainingStarted("run", "tiny", 10, 0, 9, 8))
+    table(events.EvaluationStarted(0, 16))
+    now = 112.4
+    assert below() == ["evaluation after 0 steps: generating for 16 problems, 12 s in all"]
+    table(call(1, completions=16, judged=16))
+    assert below()[1] == "evaluation after 0 steps, 12 s in all"
+    table(events.EvaluationFinished(0, 0.5, 16))
+    assert below()[1] == "step 1/9: generating, 12 s in all"
+    for step, reward in enumerate([0.25, None, 0.5, 1.0]):
+        table(events.StepFinished(step, 9, {"reward/mean": reward}))
+    # The table has room for three of the four steps, the curve for all.
+    assert below()[0] == "reward  ▁ ▃█  0.25 → 1.00"
+    table(call(2, completions=8, judged=8))
+    assert below()[2] == "step 5/9: learning, 12 s in all"
+    table(events.StepFinished(8, 9, {"reward/mean": 1.0}))
+    assert not any("generating" in line for line in below())
+
+
 def test_the_parts_of_one_call_are_put_together_by_their_number() -> None:
     parts = [call(1, completions=4, passed=1), call(2, completions=4), call(1, completions=4, passed=2, sandboxes=3)]
     first, second = put_together(parts)
