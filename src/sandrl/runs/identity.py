@@ -50,14 +50,25 @@ def disagreements(reader: RunReader, *, is_complete: bool) -> tuple[str, ...]:
 
 def _of_completions(rows: Sequence[TrajectoryRow]) -> list[str]:
     counts = {name: value or 0.0 for name, value in completion_metrics(rows).items()}
-    return _unequal(
-        # An episode may be lost before there is anything to execute.
-        ("completions", counts["completions"] - sum(row.dropped and not row.sandboxes for row in rows)),
-        ("executed + cache_hits + no_code", counts["executed"] + counts["cache_hits"] + counts["no_code"]),
-    ) + _unequal(
-        ("executions", counts["executions"]),
-        ("executed + retries + reruns", counts["executed"] + counts["retries"] + counts["reruns"]),
-    )
+    others = sum(map(_contradicts_its_checks, rows))
+    return [
+        *_unequal(
+            # An episode may be lost before there is anything to execute.
+            ("completions", counts["completions"] - sum(row.dropped and not row.sandboxes for row in rows)),
+            ("executed + cache_hits + no_code", counts["executed"] + counts["cache_hits"] + counts["no_code"]),
+        ),
+        *_unequal(
+            ("executions", counts["executions"]),
+            ("executed + retries + reruns", counts["executed"] + counts["retries"] + counts["reruns"]),
+        ),
+        *([f"completions with other numbers than their single checks: {others}"] if others else []),
+    ]
+
+
+def _contradicts_its_checks(row: TrajectoryRow) -> bool:
+    """Whether what is said of single checks is not what `passed` and `total` say; of older rows nothing is said."""
+    passed = sum(check.status == "passed" for check in row.checks)
+    return bool(row.checks) and (passed, len(row.checks)) != (row.passed, row.total)
 
 
 def _with_ledger(rows: Sequence[TrajectoryRow], ledger: Sequence[SandboxRow], *, is_complete: bool) -> list[str]:

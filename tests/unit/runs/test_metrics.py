@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sandrl.errors import ServiceError
 from sandrl.events import CompletionFinished, Event, ExecutionFinished, LogLevel, RetryScheduled, Warned
 from sandrl.runs import (
+    CheckRow,
     ExecutionStats,
     MetricsRecorder,
     RunLog,
@@ -212,7 +213,8 @@ def row(index: int, **fields: Any) -> TrajectoryRow:
 def test_numbers_that_disagree_are_named(writer: RunWriter) -> None:
     with writer, MetricsRecorder(writer) as recorder:
         writer.write_trajectory(row(0, sandboxes=1))
-        writer.write_trajectory(row(1, sandboxes=2))
+        checks = (CheckRow(status="passed"), CheckRow(status="failed"))
+        writer.write_trajectory(row(1, sandboxes=2, passed=2, total=2, checks=checks))
         writer.ledger().intend("1", ["canary"])
         writer.ledger().intend("2", [])
         recorder(completion())
@@ -221,6 +223,7 @@ def test_numbers_that_disagree_are_named(writer: RunWriter) -> None:
     assert "executions: 3, but executed + retries + reruns: 2" in lines
     assert "sandboxes in the ledger: 1, but executions: 3" in lines
     assert "step 0: completions in the metrics: 1, but in the completions: 2" in lines
+    assert "completions with other numbers than their single checks: 1" in lines
 
 
 def test_values_that_are_no_numbers_stay_what_they_are(writer: RunWriter) -> None:
