@@ -82,15 +82,15 @@ def test_the_first_failure_is_told_of_the_check_it_was(judge: InProcessJudge) ->
 
 @pytest.mark.parametrize("judge", JUDGES)
 def test_a_check_that_takes_too_long_leaves_the_others_their_verdicts(judge: InProcessJudge) -> None:
-    verdict = judged(TESTS, HANGS, judge, Limits(timeout_seconds=30, check_timeout_seconds=0.5))
+    verdict = judged(TESTS, HANGS, judge, Limits(timeout_seconds=30, check_timeout_seconds=1.5))
     assert (verdict.status, words(verdict)) == (Status.TIMEOUT, "pptp")
-    assert verdict.checks[2].detail == "it ran longer than 0.5 s"
+    assert verdict.checks[2].detail == "it ran longer than 1.5 s"
     assert fraction(verdict) == 3 / 4
 
 
 @pytest.mark.parametrize("judge", JUDGES)
 def test_of_code_that_takes_all_of_its_time_nothing_counts(judge: InProcessJudge) -> None:
-    verdict = judged(TESTS, HANGS, judge, Limits(timeout_seconds=1))
+    verdict = judged(TESTS, HANGS, judge, Limits(timeout_seconds=3))
     assert (verdict.status, words(verdict)) == (Status.TIMEOUT, "uutn")
     assert (verdict.passed, fraction(verdict)) == (0, 0.0)
 
@@ -111,8 +111,8 @@ def test_cases_have_a_verdict_each() -> None:
     assert verdict.checks[1].detail == "it printed something else than expected"
     assert verdict.checks[3].detail.startswith("ZeroDivisionError")
     hangs = "import time\nx = int(input())\ntime.sleep(60 * (x == 2))\nprint(x + 1)"
-    assert words(judged(CASES, hangs, limits=Limits(timeout_seconds=1.5))) == "uutn"
-    assert words(judged(CASES, hangs, limits=Limits(timeout_seconds=30, check_timeout_seconds=1))) == "pptp"
+    assert words(judged(CASES, hangs, limits=Limits(timeout_seconds=4))) == "uutn"
+    assert words(judged(CASES, hangs, limits=Limits(timeout_seconds=30, check_timeout_seconds=2))) == "pptp"
     assert words(judged(CASES, "print(")) == "fnnn"
 
 
@@ -126,7 +126,7 @@ def test_a_program_that_is_a_check_itself_has_one_verdict() -> None:
 @pytest.mark.parametrize("judge", JUDGES)
 def test_a_thousand_checks_that_fail_at_length_are_told_briefly(judge: InProcessJudge) -> None:
     problem = Problem("many", "", tests=tuple(f"assert f({x}) == {x}" for x in range(1000)))
-    verdict = judged(problem, "def f(x):\n    raise ValueError('\U0001f600' * 100_000)", judge)
+    verdict = judged(problem, "def f(x):\n    raise ValueError('\U0001f600' * 1000)", judge, Limits(timeout_seconds=60))
     assert (verdict.status, verdict.passed, verdict.total) == (Status.FAILED, 0, 1000)
     assert words(verdict) == "f" * 1000
     assert max(len(check.detail) for check in verdict.checks) == 200
@@ -167,9 +167,9 @@ def test_a_forged_report_that_does_not_add_up_is_the_codes_fault(said: str) -> N
 def test_text_of_an_object_of_the_completions_is_asked_for_on_the_clock() -> None:
     problem = replace(TESTS, tests=("assert f(0) == 1, f(0)", "assert f(1) == 2"))
     code = "import time\nclass A:\n    def __str__(self):\n        time.sleep(60)\ndef f(x):\n    return A()"
-    verdict = judged(problem, code, IsolatedJudge(), Limits(timeout_seconds=1))
+    verdict = judged(problem, code, IsolatedJudge(), Limits(timeout_seconds=3))
     assert (verdict.status, words(verdict)) == (Status.TIMEOUT, "tn")
-    limits = Limits(timeout_seconds=30, check_timeout_seconds=0.5)
+    limits = Limits(timeout_seconds=30, check_timeout_seconds=1.5)
     assert words(judged(problem, code, IsolatedJudge(), limits)) == "tf"
 
 
