@@ -46,6 +46,7 @@ def test_a_run_trains_evaluates_and_adds_up(train: Train) -> None:
     assert rows[3].metrics.keys() == {"held_out/pass@1"}
     held_out = [row for row in reader.trajectories().rows if row.held_out]
     assert [row.step for row in held_out] == [0] * 6 + [3] * 6
+    assert all(0 < row.tokens["completion"] <= 48 for row in reader.trajectories().rows)
     tags = {tag for row in reader.sandboxes().rows for tag in row.tags}
     assert {"rl-training", "trl-grpo", "step-0", "step-2", "mine"} <= tags
     assert any(tag.startswith("model-tiny-") for tag in tags)
@@ -187,6 +188,7 @@ def test_episodes_with_tools_are_trained_on_what_they_submit(train: Train) -> No
         assert [message.role for message in row.messages[:3]] == ["system", "user", "assistant"]
         calls = [call for message in row.messages for call in message.tool_calls]
         results = [message for message in row.messages if message.role == "tool"]
+        assert 0 < row.tokens["conversation"] <= 160
         # TRL takes back what would make an episode too long.
         assert len(results) <= len(calls)
         assert row.episode == {"end": "submitted" if row.code else "no submission", "tool_calls": len(calls)}

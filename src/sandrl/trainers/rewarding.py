@@ -19,7 +19,8 @@ from sandrl.rewards.function import FunctionOptions
 from sandrl.rewards.records import trajectory_row
 from sandrl.rewards.summary import Summary
 from sandrl.rewards.trainer_batch import Text
-from sandrl.runs import MessageRow, RunWriter
+from sandrl.rollouts.tools import CodeTools
+from sandrl.runs import RunWriter
 from sandrl.sandboxes import Job
 from sandrl.trainers.context import Context
 from sandrl.trainers.conversations import count_calls, message_rows
@@ -59,9 +60,8 @@ class TrainingReward:
         self._calls = 0
         self._step = 0
         self._is_evaluation = False
-        # The conversations of the call at hand, by the position of their completions; none where nothing was said but
-        # the completion.
-        self._conversations: tuple[tuple[MessageRow, ...], ...] = ()
+        # What is known of the completions of the call at hand besides what comes of them, by their position.
+        self._facts: list[dict[str, Any]] = []
 
     async def __call__(
         self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any
@@ -73,8 +73,11 @@ class TrainingReward:
         for environment in environments:
             # The episodes are over; their submissions are judged in sandboxes that no policy has touched.
             environment.workbench.close()
-        pairs = zip(prompts, completions, strict=True)
-        self._conversations = tuple(message_rows(*pair) for pair in pairs) if environments else ()
+        self._facts = [_sampled(ids, bool(environments)) for ids in columns["completion_ids"]]
+        for facts, prompt, completion, environment in zip(
+            self._facts, prompts, completions, environments, strict=False
+        ):
+            facts.update(_episode(prompt, completion, environment))
         began = time.monotonic()
         rewards = await asyncio.to_thread(self._function, prompts, completions, **columns)
         report = self._function.last_report
@@ -94,13 +97,19 @@ class TrainingReward:
             attempt=self._attempt,
             held_out=self._is_evaluation,
         )
-        if self._conversations:
-            messages = self._conversations[result.index]
-            end = "submitted" if completion.code else "no submission"
-            row = row.model_copy(
-                update={"messages": messages, "episode": {"end": end, "tool_calls": count_calls(messages)}}
-            )
-        self._writer.write_trajectory(row)
+        self._writer.write_trajectory(row.model_copy(update=self._facts[result.index]))
+
+
+def _sampled(ids: Sequence[int], is_episode: bool) -> dict[str, Any]:
+    """How many tokens a completion has; in those of an episode are the results of its tools, which nobody sampled."""
+    return {"tokens": {"conversation" if is_episode else "completion": len(ids)}}
+
+
+def _episode(prompt: Text, completion: Text, environment: CodeTools) -> dict[str, Any]:
+    """What was said in an episode, and how it ended."""
+    messages = message_rows(prompt, completion)
+    end = "submitted" if environment.submission else "no submission"
+    return {"messages": messages, "episode": {"end": end, "tool_calls": count_calls(messages)}}
 
 
 def _finished_call(number: int, summary: Summary, seconds: float) -> RewardCallFinished:
