@@ -19,7 +19,7 @@ from typing import Self, TypeAlias
 from pydantic import JsonValue
 
 from sandrl import __version__
-from sandrl.errors import SandrlError, ServiceError
+from sandrl.errors import InterruptedRunError, SandrlError, ServiceError
 from sandrl.jsonl import RowAppender
 from sandrl.runs.config import CONFIG_FILE, JobRecord, Outcome, RunConfig, read_config, write_whole
 from sandrl.runs.directory import checked_run_name, lock, make_run_directory
@@ -185,12 +185,12 @@ class RunWriter:
 
     @contextmanager
     def noting_failure(self) -> Iterator[Self]:
-        """Stays open for a `with` block, and says in the run that the job failed if an error ends the block."""
+        """Stays open for a `with` block, and says in the run how the job ended if an error ends the block."""
         with self:
             try:
                 yield self
-            except SandrlError:
-                self.finish(Outcome.FAILED)
+            except SandrlError as error:
+                self.finish(Outcome.INTERRUPTED if isinstance(error, InterruptedRunError) else Outcome.FAILED)
                 raise
 
     def _append(self, kind: str, row: Stored) -> None:

@@ -25,6 +25,7 @@ from sandrl.trainers.art.config import ArtConfig
 from sandrl.trainers.art.cuda import check_gpu
 from sandrl.trainers.art.groups import Group, groups_of_rows
 from sandrl.trainers.art.kinds import ArtBackendKind, ArtPolicy
+from sandrl.trainers.art.renderers import check_renderer
 from sandrl.trainers.art.results import ArtRequest
 from sandrl.trainers.art.service import EXTRA as TINKER_EXTRA
 from sandrl.trainers.art.service import check_base_model, check_tinker, tinker_address
@@ -86,6 +87,7 @@ def check(request: ArtRequest, settings: Settings, *, spends: bool) -> Checked:
             actor = f"{config.teacher} at {teacher.base_url}"
     if config.backend is ArtBackendKind.TINKER:
         check_base_model(config.base_model, settings, scores=spends and config.policy is ArtPolicy.TEACHER)
+        backend = f"{backend}, renderer {check_renderer(config)}"
     names = ", ".join(tool["name"] for tool in tools)
     notes = (
         f"Backend: {backend}; trains {config.base_model} with LoRA of rank {config.lora_rank}",

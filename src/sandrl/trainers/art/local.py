@@ -84,7 +84,7 @@ class LocalModel:
     @property
     def step(self) -> int:
         """How many steps it has had."""
-        return int(self._loop.run(self._model.get_step()))
+        return int(self._loop.run(self._model.get_step(), is_step=True))
 
     @property
     def endpoint(self) -> Endpoint:
@@ -112,7 +112,9 @@ class LocalModel:
         art_groups = [art_group(group, tools, extra=EXTRA) for group in groups]
         try:
             with environment(WANDB_API_KEY=None):
-                result = self._loop.run(self._backend.train(self._model, art_groups, learning_rate=learning_rate))
+                result = self._loop.run(
+                    self._backend.train(self._model, art_groups, learning_rate=learning_rate), is_step=True
+                )
         except RuntimeError as error:
             raise ServiceError(f"step {before + 1} cannot be trained: {first_line(error)}") from error
         metrics = dict(result.metrics)

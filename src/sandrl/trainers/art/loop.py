@@ -50,20 +50,25 @@ class EventLoop:
         if not self._thread.is_alive():
             self._loop.close()
 
-    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+    def run(self, work: Coroutine[Any, Any, Result], *, is_step: bool = False) -> Result:
         """Runs a coroutine and waits for it.
+
+        Args:
+            work: The coroutine.
+            is_step: Whether it is part of a step, which the first wish to stop lets finish; anything else it gives up.
 
         Raises:
             InterruptedRunError: If the user does not want to wait any more.
         """
         result = asyncio.run_coroutine_threadsafe(work, self._loop)
         seen = self._interrupt.level
+        last = Level.CANCEL if is_step else Level.FINISH
         while not result.done():
             waker = self._interrupt.waker()
             level = self._interrupt.level
             if level > seen:
-                self._emit(TrainingStopping(cancel=level is Level.CANCEL))
-            if level is Level.CANCEL:
+                self._emit(TrainingStopping(cancel=level >= last))
+            if level >= last:
                 result.cancel()
                 raise InterruptedRunError("interrupted", signal_number=self._interrupt.signal_number)
             if level > seen:

@@ -50,7 +50,8 @@ def check_tinker(settings: Settings) -> None:
     except UsageError as error:
         raise UsageError(error.message.replace("--base-url", "TINKER_BASE_URL")) from error
     try:
-        Wire(endpoint).look("api/v1/healthz", timeout_seconds=_PROBE_SECONDS)
+        if Wire(endpoint).look("api/v1/healthz", timeout_seconds=_PROBE_SECONDS) is None:
+            raise UsageError(f"{address} answers, but it is no Tinker service", hint="is TINKER_BASE_URL right?")
     except EndpointError as error:
         reason = error.message.partition(" cannot be reached: ")[2]
         local = urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from sandrl.errors import InputError, UsageError
+from sandrl.errors import EndpointError
 from sandrl.rollouts.messages import Message
 from sandrl.rollouts.wire import Endpoint
 from sandrl.settings import Settings
@@ -29,6 +29,7 @@ from sandrl.trainers.art.histories import art_group, context, openai_tools
 from sandrl.trainers.art.kinds import ArtPolicy
 from sandrl.trainers.art.libraries import load
 from sandrl.trainers.art.loop import EventLoop
+from sandrl.trainers.art.renderers import renderer_name
 from sandrl.trainers.art.service import EXTRA, first_line, is_of_question, key_shown, translated
 
 _PACKAGE = "art.tinker_native.backend"
@@ -45,8 +46,6 @@ class TinkerModel:
         loop: The loop the backend lives in.
 
     Raises:
-        UsageError: If ART does not know how conversations with the model are written.
-        InputError: If its tokenizer cannot be loaded.
         ServiceError: If the service fails, or refuses.
     """
 
@@ -68,20 +67,17 @@ class TinkerModel:
                 base_model=config.base_model,
                 _internal_config={
                     "tinker_native_args": {
-                        "renderer_name": config.renderer or _renderer_name(config.base_model),
+                        "renderer_name": renderer_name(config),
                         "training_client_args": {"rank": config.lora_rank},
                     }
                 },
             )
             stack.callback(self.close)
+            server = {"host": LOOPBACK, "api_key": token}
             try:
-                server = {"host": LOOPBACK, "api_key": token}
                 loop.run(self._model.register(self._backend, _openai_client_config={"server_args": server}))
-            except (OSError, ValueError) as error:
-                raise InputError(
-                    f"the tokenizer of {config.base_model!r} cannot be loaded: {first_line(error)}",
-                    hint="is the model hub reachable? A directory of the model works without it",
-                ) from error
+            except TimeoutError as error:
+                raise EndpointError(f"the server for {config.base_model!r} does not answer: {error}") from error
             stack.pop_all()
 
     @property
@@ -107,14 +103,15 @@ class TinkerModel:
         before = self.step
         with translated(self._settings):
             if not self.needs_logprobs:
-                groups = self._loop.run(self._all_scored(groups, openai_tools(tools)))
+                groups = self._loop.run(self._all_scored(groups, openai_tools(tools)), is_step=True)
             unscored, groups = left_out(groups), with_gradient(groups, needs_logprobs=True)
             if not groups:
                 return Trained(before, gradient_steps=0, tokens=0, left_out=unscored)
             art_groups = [art_group(group, tools, extra=EXTRA) for group in groups]
             # Without a checkpoint the next job would begin at the base model again, under a later step's name.
             result = self._loop.run(
-                self._backend.train(self._model, art_groups, learning_rate=learning_rate, save_checkpoint=True)
+                self._backend.train(self._model, art_groups, learning_rate=learning_rate, save_checkpoint=True),
+                is_step=True,
             )
         # The backend moves on by one optimizer step, or, where it found nothing to train, not at all.
         return Trained(
@@ -178,17 +175,6 @@ class TinkerModel:
         return list(renderer.build_generation_prompt(rendered[:-1]).to_ints()), spoken
 
 
-def _renderer_name(base_model: str) -> str:
-    renderers = load("art.tinker.renderers", extra=EXTRA)
-    try:
-        return str(renderers.get_renderer_name(base_model))
-    except ValueError as error:
-        raise UsageError(
-            f"ART does not know how conversations with {base_model!r} are written",
-            hint="name a renderer of tinker_cookbook's with --renderer, for example qwen3_instruct or llama3",
-        ) from error
-
-
 def _guarded_backend(token: str) -> type[Any]:
     """ART's backend with a server that only answers those who have a token.
 
@@ -220,6 +206,10 @@ def _guarded_backend(token: str) -> type[Any]:
     class GuardedBackend(module.TinkerNativeBackend):  # type: ignore[misc]
         async def _run_openai_server(self, state: Any, host: str, port: int) -> None:
             uvicorn = module.uvicorn
+
+            def quiet_config(app: Any, **options: Any) -> Any:
+                return uvicorn.Config(app, **{**options, "log_level": "critical", "lifespan": "off"}, log_config=None)
+
             application = partial(
                 fastapi.FastAPI,
                 dependencies=[fastapi.Depends(admit)],
@@ -227,9 +217,7 @@ def _guarded_backend(token: str) -> type[Any]:
                 openapi_url=None,
             )
             # Nothing of the application begins or ends with the server, and its logs are nobody's.
-            quiet = SimpleNamespace(
-                Config=partial(uvicorn.Config, lifespan="off", log_config=None), Server=uvicorn.Server
-            )
+            quiet = SimpleNamespace(Config=quiet_config, Server=uvicorn.Server)
             with _replaced(module, FastAPI=application, uvicorn=quiet):
                 serving = asyncio.ensure_future(super()._run_openai_server(state, host, port))
                 # It has made its application and its server by the time it first waits.

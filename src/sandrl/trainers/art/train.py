@@ -115,21 +115,18 @@ def run_art(
         )
         stack.enter_context(redirect_stdout(PrintedFile(writer.path / FILE)))
         loop = stack.enter_context(EventLoop(interrupt, emit))
-        model = _model(config, settings, writer, loop)
-        stack.callback(model.close)
-        training = _Training(config, checked, model, writer, emit, interrupt)
-        tags = (WORKFLOW_TAG, f"project:{config.project}", f"run-name:{writer.run_id}", *wandb_tags(wandb_run))
-        job = None if connection is None else training.open_stage(stack, connection, tags)
         try:
+            model = _model(config, settings, writer, loop)
+            stack.callback(model.close)
+            training = _Training(config, checked, model, writer, emit, interrupt)
+            tags = (WORKFLOW_TAG, f"project:{config.project}", f"run-name:{writer.run_id}", *wandb_tags(wandb_run))
+            job = None if connection is None else training.open_stage(stack, connection, tags)
             training.run()
         except InterruptedRunError as error:
-            hint = f"sandrl art train --resume --run-name {writer.run_id}"
-            writer.finish(Outcome.INTERRUPTED)
             raise InterruptedRunError(
-                f"interrupted in step {training.step + 1} of {config.num_steps}; the steps before it are saved in"
-                f" {writer.path}",
+                f"interrupted in the middle of a step; the steps before it are saved in {writer.path}",
                 signal_number=error.signal_number,
-                hint=hint,
+                hint=f"sandrl art train --resume --run-name {writer.run_id}",
             ) from error
         writer.finish(Outcome.INTERRUPTED if interrupt.level else training.outcome)
     return ArtRun(
