@@ -128,7 +128,7 @@ def _print_checks(console: Console, checks: Sequence[CheckRow], *, full: bool) -
     shown = lines if full else lines[:_MOST_LINES]
     console.print(Text("checks:"), style="cyan")
     for line in shown:
-        console.print(line, overflow="fold", no_wrap=False)
+        console.print(line)
     if len(shown) < len(lines):
         console.print(Text(f"   … {len(lines) - len(shown)} more lines"), style="dim")
 
