@@ -16,7 +16,7 @@ import pytest
 httpx: Any = pytest.importorskip("httpx", reason="not installed: httpx (make test-art)")
 tinker: Any = pytest.importorskip("tinker", reason="not installed: tinker (make test-art)")
 
-from tests.support.tinker_server.process import ROOT, TinkerServer, running_server  # noqa: E402
+from tests.support.tinker_server.process import READY, ROOT, TinkerServer, running_server  # noqa: E402
 
 PROMPT = [1, 40, 41, 42, 43, 2, 50, 51]
 EXAMPLE = {
@@ -79,6 +79,18 @@ def test_its_key_is_in_the_environment_and_it_listens_here_alone(untrained_polic
         )
         assert done.returncode == 2
         assert complaint in done.stderr
+
+
+def test_what_it_keeps_for_itself_is_gone_when_it_is_told_to_end(untrained_policy: Path, tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "tests.support.tinker_server", "--model", str(untrained_policy)]
+    environment = {**os.environ, "TINKER_API_KEY": "tml-key", "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(READY)
+        assert len(list(tmp_path.glob("tinker-server-*"))) == 1
+        process.terminate()
+        assert process.wait(60) == 0
+    assert not list(tmp_path.glob("tinker-server-*"))
 
 
 def test_a_model_it_does_not_have_is_refused_at_once(tinker_server: TinkerServer) -> None:

@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import ipaddress
 import os
+import signal
 import socket
 import sys
 import tempfile
@@ -58,6 +59,8 @@ def serve(arguments: argparse.Namespace, key: str) -> None:
     disable_progress_bar()
     # More threads are no faster for a small model, and would change its last digits with the machine.
     torch.set_num_threads(1)
+    # The server hands on the signal that ended it, which must not keep the directory below from being removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with contextlib.ExitStack() as stack:
         state = arguments.state or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tinker-server-")))
         state.mkdir(parents=True, exist_ok=True)

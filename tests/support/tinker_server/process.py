@@ -7,6 +7,7 @@ import os
 import secrets
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,6 +61,12 @@ def running_server(
         key: The API key it asks for; None for one of its own.
         port: Where it listens; 0 for any.
     """
+    if "--state" not in words:
+        # Not the server's own, so that one that is killed leaves nothing behind either.
+        with tempfile.TemporaryDirectory(prefix="tinker-server-") as state:
+            with running_server(model, record, "--state", state, *words, key=key, port=port) as server:
+                yield server
+            return
     key = key or f"tml-{secrets.token_hex(16)}"
     options = ["--model", model, "--record", record, "--port", port, "--while-stdin", *words]
     argv = [sys.executable, "-m", "tests.support.tinker_server", *map(str, options)]
