@@ -41,10 +41,15 @@ _NO_ROOM_REASONS = frozenset({"CWSANDBOX_RUNNER_CAPACITY_EXHAUSTED", "CWSANDBOX_
 
 
 class _LeftoverTasks(logging.Filter):
-    """Drops complaints about tasks that the SDK's `wait` leaves behind; their errors are met in `collect`."""
+    """Drops complaints about tasks whose errors nobody asks for.
+
+    They are those that the SDK's `wait` leaves behind, whose errors are met in `collect`, and commands that end in an
+    error of their own while they are being cancelled.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        return "_wait_async.<locals>._wrap_future" not in record.getMessage()
+        message = record.getMessage()
+        return "_wait_async.<locals>._wrap_future" not in message and "Sandbox._exec_streaming_async" not in message
 
 
 def load_sdk() -> ModuleType:

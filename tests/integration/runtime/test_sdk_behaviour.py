@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 
@@ -116,6 +117,34 @@ async def test_one_request_id_makes_one_sandbox(defaults: SandboxDefaults) -> No
             await stub.CreateSandbox(request, metadata=metadata)
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         await stub.DeleteSandbox(pb.DeleteSandboxRequest(sandbox_id=first.sandbox_id), metadata=metadata)
+
+
+async def test_a_creation_that_was_given_up_is_in_the_next_listing(defaults: SandboxDefaults) -> None:
+    import grpc
+    from cwsandbox._proto import sandbox_pb2_grpc
+
+    tag = unique_tag()
+    spec = pb.SandboxSpec(containers=[pb.Container(name="main", image="python:3.11")], tags=[tag])
+    assert isinstance(defaults.auth, AuthHeaders)
+    metadata = tuple((key.lower(), value) for key, value in defaults.auth.headers.items())
+    async with grpc.aio.insecure_channel(defaults.base_url.removeprefix("http://")) as channel:
+        stub = sandbox_pb2_grpc.SandboxServiceStub(channel)
+        # So many that the daemon has none ready to hand out, and must begin with each.
+        begun = [
+            stub.CreateSandbox(
+                pb.CreateSandboxRequest(sandbox=pb.Sandbox(spec=spec), request_id=str(uuid.uuid4())), metadata=metadata
+            )
+            for _ in range(8)
+        ]
+        await begun[0]
+        for creation in begun:
+            creation.cancel()
+        found = await stub.ListSandboxes(pb.ListSandboxesRequest(tags=[tag]), metadata=metadata)
+        for sandbox in found.sandboxes:
+            await stub.DeleteSandbox(pb.DeleteSandboxRequest(sandbox_id=sandbox.sandbox_id), metadata=metadata)
+        await asyncio.sleep(1)
+        late = await stub.ListSandboxes(pb.ListSandboxesRequest(tags=[tag]), metadata=metadata)
+        assert not late.sandboxes
 
 
 def test_a_wrong_token_is_refused(defaults: SandboxDefaults) -> None:

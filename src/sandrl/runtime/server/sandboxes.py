@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 _SPARES = 2
 _CONCURRENT_BOOTS = 16
 _REMEMBERED_REQUESTS = 4_096
+# A boot takes a fraction of a second; a listing must be answered even if one hangs.
+_LONGEST_SETTLING_SECONDS = 5.0
 # Programs run for seconds; the next place is free soon.
 _RETRY_WHEN_FULL_SECONDS = 0.5
 
@@ -98,6 +100,15 @@ class SandboxManager:
             self._creations.popitem(last=False)
         # A client that gave up may ask again under the same id, and must find what it started.
         return await asyncio.shield(creation)
+
+    async def settle(self) -> None:
+        """Waits for the creations that are under way, which nobody can find yet.
+
+        Whoever gave up a creation and then lists what there is, to end it, must not be told that there is nothing.
+        """
+        under_way = [creation for _, creation in self._creations.values() if not creation.done()]
+        if under_way:
+            await asyncio.wait(under_way, timeout=_LONGEST_SETTLING_SECONDS)
 
     def _forget_failed(self, request_id: str, done: asyncio.Future[Record]) -> None:
         if done.cancelled() or done.exception() is not None:

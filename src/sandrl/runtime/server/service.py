@@ -73,7 +73,8 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
 
     @_answering_faults
     async def ListSandboxes(self, request: pb.ListSandboxesRequest, context: Context) -> pb.ListSandboxesResponse:
-        """One page of sandboxes."""
+        """One page of sandboxes, those included that were being created when it was asked for."""
+        await self._manager.settle()
         records, token = self._manager.registry.list(request, self._manager.runner_id)
         return pb.ListSandboxesResponse(sandboxes=[self._proto(record) for record in records], next_page_token=token)
 
