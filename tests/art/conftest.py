@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sandrl.settings import load_settings
+from tests.art.training import WINDOW
 from tests.support.tinker_server.process import TinkerServer, running_server
 
 MISSING = [name for name in ("torch", "tinker", "tinker_cookbook", "art") if not importlib.util.find_spec(name)]
@@ -50,4 +54,17 @@ def tinker_server(untrained_policy: Path, tmp_path_factory: pytest.TempPathFacto
     """One Tinker server for all tests, which trains LoRA on the untrained policy."""
     record = tmp_path_factory.mktemp("tinker") / "record.jsonl"
     with running_server(untrained_policy, record) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TinkerServer]:
+    """A Tinker server that trains all weights of the tiny policy, with room for conversations with tools."""
+    from sandrl.trainers.tiny import tiny_policy
+
+    directory = tmp_path_factory.mktemp("tinker-tiny")
+    policy = shutil.copytree(tiny_policy(load_settings().cache_dir), directory / "policy")
+    config = json.loads((policy / "config.json").read_text())
+    (policy / "config.json").write_text(json.dumps({**config, "max_position_embeddings": WINDOW}))
+    with running_server(policy, directory / "record.jsonl", "--full") as server:
         yield server

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ import pytest
 
 from sandrl.errors import TrainingError, UsageError
 from sandrl.events import ArtStepFailed, ArtStepTrained, Event
-from sandrl.problems import load_problems
 from sandrl.rollouts import wire
 from sandrl.rollouts.request import RolloutRequest
 from sandrl.rollouts.run import run_rollouts
@@ -28,55 +25,11 @@ from sandrl.trainers.art.history import GRADIENT_STEPS, STEP
 from sandrl.trainers.art.plan import make_request
 from sandrl.trainers.art.results import ArtRun
 from sandrl.trainers.art.train import run_art
+from tests.art.training import RENDERER, WINDOW, Uneven, reference
 from tests.support.scripted_model import Answer, Question, Says, ScriptedModel
-from tests.support.tinker_server.process import TinkerServer, running_server
+from tests.support.tinker_server.process import TinkerServer
 
 pytestmark = pytest.mark.timeout(600)
-
-RENDERER = "qwen3_instruct"
-WINDOW = 4096
-PROBLEMS = load_problems("tiny:train").problems
-SOME = tuple(PROBLEMS.values())[:3]
-
-
-def reference(question: Question) -> str:
-    asked = "\n".join(str(message.get("content")) for message in question.messages)
-    return next(str(each.reference) for each in PROBLEMS.values() if each.prompt.strip("\n") in asked)
-
-
-class Uneven:
-    """A teacher: of four episodes of a problem one is right at once, one after an error, and two never."""
-
-    def __init__(self) -> None:
-        self._episodes: Counter[str] = Counter()
-
-    def __call__(self, question: Question) -> Answer:
-        right = reference(question)
-        if question.turn:
-            said = str(next(each for each in question.messages if each["role"] == "assistant"))
-            number = int(re.search(r"episode (\d+)", said)[1])  # type: ignore[index]
-        else:
-            number = self._episodes[right]
-            self._episodes[right] += 1
-        is_right = number % 4 == 0 or (number % 4 == 1 and question.turn)
-        code = right if is_right else f"def wrong(n):\n    return {question.turn}"
-        if "tools" not in question.body:
-            return Says(f"<answer>{code}  # episode {number}</answer>", logprobs=False)
-        call = ("submit_solution", {"code": code}) if question.turn else ("execute_code", {"code": "print(1)"})
-        return Says(f"Turn {question.turn} of episode {number}.", [call], logprobs=False)
-
-
-@pytest.fixture(scope="session")
-def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TinkerServer]:
-    """A Tinker server that trains all weights of the tiny policy, with room for conversations with tools."""
-    from sandrl.trainers.tiny import tiny_policy
-
-    directory = tmp_path_factory.mktemp("tinker-tiny")
-    policy = shutil.copytree(tiny_policy(load_settings().cache_dir), directory / "policy")
-    config = json.loads((policy / "config.json").read_text())
-    (policy / "config.json").write_text(json.dumps({**config, "max_position_embeddings": WINDOW}))
-    with running_server(policy, directory / "record.jsonl", "--full") as server:
-        yield server
 
 
 @pytest.fixture(autouse=True)
@@ -237,21 +190,23 @@ def test_what_is_trained_on_policy_is_token_for_token_what_was_sampled(training:
     for row in rows:
         groups.setdefault(row.task_id, []).append(row.reward)
     sampled = Counter(
-        (tuple(int(token.removeprefix("token_id:")) for token in message.tokens), message.logprobs)
+        tuple(int(token.removeprefix("token_id:")) for token in message.tokens)
         for row in rows
         if len(set(groups[row.task_id])) > 1
         for message in row.messages
         if message.role == "assistant"
     )
+    logprobs = {message.logprobs for row in rows for message in row.messages}
     (step,) = (row for row in training.records(run) if row["op"] == "forward_backward")
-    trained = Counter()
+    trained: Counter[tuple[int, ...]] = Counter()
     for datum in step["data"]:
         spoken, before = spoken_and_context(datum)
-        trained[spoken, tuple(datum["logprobs"][len(before) - 1 :])] += 1
-    assert {tokens: count for (tokens, _), count in sampled.items()} == {
-        tokens: count for (tokens, _), count in trained.items()
-    }
-    assert sum(trained.values()) == sum(sampled.values()) > 0
+        trained[spoken] += 1
+        # ART sends them with 32 bits.
+        kept = tuple(datum["logprobs"][len(before) - 1 :])
+        assert any(each == pytest.approx(kept, rel=1e-6) for each in logprobs if len(each) == len(kept))
+    assert trained == sampled
+    assert sum(sampled.values()) > 0
 
 
 def test_equal_rewards_train_nothing_and_that_is_a_failure(training: Training) -> None:
@@ -272,7 +227,7 @@ def test_equal_rewards_train_nothing_and_that_is_a_failure(training: Training) -
 def test_episodes_longer_than_the_model_can_read_are_left_out_and_said(training: Training) -> None:
     def talkative(question: Question) -> Answer:
         answer = Uneven.__call__(script, question)
-        return replace(answer, text=f"{'So. ' * WINDOW}{answer.text}") if isinstance(answer, Says) else answer
+        return replace(answer, text=f"{'So. ' * (WINDOW // 2)}{answer.text}") if isinstance(answer, Says) else answer
 
     script = Uneven()
     with ScriptedModel(talkative) as teacher:
@@ -414,3 +369,16 @@ def test_the_models_server_answers_nobody_without_its_token(training: Training, 
             assert codes == [401, 401, 200]
         finally:
             model.close()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_policy_that_learns_from_its_own_episodes_earns_more(training: Training) -> None:
+    run = training.run(
+        policy="trained", num_problems=16, trajectories_per_problem=8, num_steps=20, max_attempts=1, extract="exact"
+    )
+    run.raise_for_outcome()
+    rewards = [each.reward or 0.0 for each in run.rounds]
+    print(" ".join(f"{reward:.2f}" for reward in rewards))
+    assert sum(rewards[-5:]) / 5 > sum(rewards[:3]) / 3 + 0.2
+    check_steps(training, run, 20)

@@ -127,7 +127,15 @@ EPISODE_METRICS = (
     Metric("episodes/policy_seconds", Unit.SECONDS, "time spent waiting for the model, summed over episodes"),
 )
 
-METRICS = (*REWARD_METRICS, *COMPLETION_METRICS, *SANDBOX_METRICS, *TRAINER_METRICS, *EPISODE_METRICS)
+ART_METRICS = (
+    Metric("train/step", Unit.COUNT, "steps the model has had, as ART's backend counts them"),
+    Metric("train/gradient_steps", Unit.COUNT, "how often the step changed the weights; 0: it failed"),
+    Metric("train/tokens", Unit.TOKENS, "sampled tokens that were trained on"),
+    Metric("train/left_out", Unit.COUNT, "scored episodes left out because their tokens have no logprobs"),
+    Metric("art/{name}", Unit.NUMBER, "what ART's backend measured, by its own name"),
+)
+
+METRICS = (*REWARD_METRICS, *COMPLETION_METRICS, *SANDBOX_METRICS, *TRAINER_METRICS, *EPISODE_METRICS, *ART_METRICS)
 """All of them, in the order in which they are shown."""
 
 

@@ -24,6 +24,8 @@ _ENVIRONMENT = {
     # Whoever wants what is in a file has it in the environment before sandrl reads that, or not at all.
     "PYTHON_DOTENV_DISABLED": "1",
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    # Tinker's SDK would report every error to the service, and keep whoever met it waiting for that.
+    "TINKER_TELEMETRY": "0",
     "TRANSFORMERS_VERBOSITY": "error",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "TOKENIZERS_PARALLELISM": "false",

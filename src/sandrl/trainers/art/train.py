@@ -39,7 +39,7 @@ from sandrl.runs.wandb import reported, wandb_tags
 from sandrl.sandboxes import Connection, Interrupt, Job, new_job_id
 from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
-from sandrl.trainers.art.backend import Trained, TrainedModel
+from sandrl.trainers.art.backend import Trained, TrainedModel, left_out
 from sandrl.trainers.art.checks import TOOL_SCHEMAS, Checked, check
 from sandrl.trainers.art.config import COMMAND, ArtConfig
 from sandrl.trainers.art.groups import Group, groups_of, why_no_gradient, with_gradient
@@ -273,6 +273,8 @@ class _Training:
         self._emit(TrajectoriesCollected(self.step + 1, len(rewards), dropped, mean, len(groups), len(useful)))
         trained, failure = self._train(groups, useful, dropped)
         metrics = _metrics(trained, time.monotonic() - began)
+        if self._model.needs_logprobs:
+            metrics["train/left_out"] = float(left_out(groups))
         if played is None:
             metrics |= {"reward/mean": mean, "reward/groups": float(len(groups))}
             metrics["reward/zero_variance_groups"] = float(sum(not group.has_gradient for group in groups))

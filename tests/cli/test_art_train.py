@@ -1,0 +1,68 @@
+"""`sandrl art train` where nothing can be trained: what is missing is said before anything is loaded or made."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandrl.trainers.art.cuda import gpu_count
+from tests.cli.conftest import Run
+
+HAS_ART = importlib.util.find_spec("art") is not None
+
+
+@pytest.mark.skipif(gpu_count() > 0, reason="this machine has a GPU")
+def test_without_a_gpu_the_local_backend_is_one_clear_line(sandrl: Run, tmp_path: Path) -> None:
+    done = sandrl("art", "train", "--runs-dir", tmp_path / "runs")
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "sandrl: error: --backend local trains on a GPU with CUDA, and this machine has none",
+        "  hint: sandrl art train --backend tinker trains elsewhere; sandrl grpo trains on the processor",
+    ]
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.skipif(gpu_count() > 0, reason="this machine has a GPU")
+def test_nothing_heavy_is_loaded_to_find_that_out(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from sandrl.errors import HardwareError\n"
+        "from sandrl.settings import load_settings\n"
+        "from sandrl.trainers.art.plan import make_request\n"
+        "from sandrl.trainers.art.train import run_art\n"
+        "try:\n"
+        "    run_art(make_request({}, load_settings()), load_settings())\n"
+        "except HardwareError:\n"
+        "    print(sorted({'torch', 'art', 'tinker', 'transformers', 'openai', 'numpy'} & {*sys.modules}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, env=os.environ, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@pytest.mark.skipif(HAS_ART, reason="ART is installed here")
+def test_without_the_extra_the_line_that_installs_it_is_shown(sandrl: Run) -> None:
+    done = sandrl("art", "train", "--backend", "tinker", "--dry-run", ART_TINKER_API_KEY="tml-key-of-nobody")
+    assert done.returncode == 2
+    assert "hint: pip install 'sandrl[art-tinker]'" in done.stderr
+    assert "tml-key" not in done.stderr
+
+
+def test_a_run_that_exists_is_neither_overwritten_nor_joined(sandrl: Run, tmp_path: Path) -> None:
+    (tmp_path / "runs" / "train-001").mkdir(parents=True)
+    done = sandrl("art", "train", "--runs-dir", tmp_path / "runs")
+    assert done.returncode == 2
+    assert "the run 'train-001' exists already" in done.stderr
+    assert "--resume" in done.stderr
+
+
+def test_options_that_contradict_each_other_are_named(sandrl: Run) -> None:
+    done = sandrl("art", "train", "--backend", "tinker", "--policy", "trained", "--model", "gpt-5.1-codex-mini")
+    assert done.returncode == 2
+    assert "--model: names a teacher, and with --policy trained the trained model acts itself" in done.stderr

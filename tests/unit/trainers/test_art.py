@@ -1,0 +1,251 @@
+"""The parts of a training with ART that need nothing of ART."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+
+from sandrl.cli.art.view import line_of, remark_of
+from sandrl.errors import InfrastructureError, InputError, InterruptedRunError, TrainingError, UsageError
+from sandrl.events import (
+    ArtStepFailed,
+    ArtStepStarted,
+    ArtStepTrained,
+    ArtTrainingStarted,
+    Event,
+    ProblemPlayed,
+    TrainingStopping,
+    TrajectoriesCollected,
+)
+from sandrl.rollouts.messages import Message
+from sandrl.runs import MessageRow, MetricsRow, RunReader, RunWriter, TrajectoryRow
+from sandrl.sandboxes import Interrupt
+from sandrl.settings import Settings
+from sandrl.trainers.art.config import COMMAND, ArtConfig, resolve, saved_fields
+from sandrl.trainers.art.groups import Group, Sample, groups_of_rows, why_no_gradient, with_gradient
+from sandrl.trainers.art.history import STEP, next_round
+from sandrl.trainers.art.kinds import ArtPolicy
+from sandrl.trainers.art.loop import EventLoop
+from sandrl.trainers.art.results import ArtRun, Round
+
+JOB = "job-0123abcd"
+
+
+def sample(
+    reward: float, *, tokens: tuple[str, ...] = ("token_id:5",), logprobs: tuple[float, ...] = (-0.1,)
+) -> Sample:
+    said = Message("assistant", "x", tokens=tokens, logprobs=logprobs)
+    return Sample("s", (Message("system", "s"), Message("user", "u"), said), reward)
+
+
+def group(*rewards: float, name: str = "a") -> Group:
+    return Group(name, tuple(map(sample, rewards)))
+
+
+def test_the_defaults_are_the_documented_ones() -> None:
+    config = resolve({})
+    shown = (config.backend, config.policy, config.teacher, config.base_model, config.problems, config.rollout)
+    assert shown == ("local", "teacher", "gpt-5.1-codex-mini", "Qwen/Qwen3-8B", "mbpp", "tools")
+    assert (config.num_problems, config.num_steps, config.trajectories_per_problem) == (10, 5, 2)
+    assert (config.learning_rate, config.project) == (1e-5, "aviato-mbpp")
+    assert config.episodes_per_step == 20
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"trajectories_per_problem": 1}, "--trajectories-per-problem: Input should be greater than or equal to 2"),
+        ({"policy": "trained", "model": "gpt"}, "--model: names a teacher, and with --policy trained"),
+        ({"policy": "trained", "base_url": "http://x"}, "--base-url: names a teacher"),
+        ({"policy": "trained", "temperature": 0}, "--temperature: at 0 every episode of a problem is the same"),
+        ({"problems_per_step": 11}, "--problems-per-step: 11 is more than num_problems"),
+        ({"learning_rat": 1}, "there is no option 'learning_rat'; is it 'learning_rate'?"),
+        ({"timeout_seconds": 0}, "--timeout: Input should be greater than 0, not 0"),
+        ({"project": "a b"}, "--project"),
+    ],
+)
+def test_what_cannot_work_is_said_by_the_name_of_its_option(given: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        resolve(given)  # type: ignore[arg-type]
+    assert refused.value.message.startswith(message)
+
+
+def test_a_run_that_goes_on_keeps_its_configuration_but_may_have_more_steps() -> None:
+    saved = resolve({"policy": "trained", "num_steps": 2}).document()
+    longer = resolve({"num_steps": 7}, saved)
+    assert (longer.policy, longer.num_steps) == (ArtPolicy.TRAINED, 7)
+    with pytest.raises(UsageError, match="the run cannot go on: --base-model has changed"):
+        resolve({"base_model": "other"}, saved)
+    with pytest.raises(InputError, match="is a run of `sandrl grpo`"):
+        saved_fields(saved, "grpo", "runs/x")
+    with pytest.raises(InputError, match="another version"):
+        saved_fields({"backend": "abacus"}, COMMAND, "runs/x")
+    assert ArtConfig.model_validate(saved_fields({**saved, "runtime_kind": "local"}, COMMAND, "x")).num_steps == 2
+
+
+def test_only_groups_whose_rewards_differ_teach() -> None:
+    groups = (group(1, 1), group(0, 1), group(0.5), group(0, 0, 0, 1))
+    assert with_gradient(groups, needs_logprobs=True) == (groups[1], groups[3])
+    dumb = Group("b", (sample(0), sample(1, tokens=("the",), logprobs=(-1.0,))))
+    assert with_gradient((dumb,), needs_logprobs=False) == (dumb,)
+    # Its only other member cannot be trained on: one is no group.
+    assert with_gradient((dumb,), needs_logprobs=True) == ()
+
+
+def test_why_nothing_was_trained_is_said() -> None:
+    assert why_no_gradient((), 3, needs_logprobs=True) == "no episode has a reward, 3 dropped"
+    equal = why_no_gradient((group(0, 0), group(0, 0)), 0, needs_logprobs=True)
+    assert equal == "equal rewards in every group: 0 in all, 2 groups"
+    assert (
+        why_no_gradient((group(0, 0), group(1, 1)), 0, needs_logprobs=True) == "equal rewards in every group, 2 groups"
+    )
+    single = why_no_gradient((group(1), group(0)), 2, needs_logprobs=True)
+    assert single == "no problem has two scored episodes to compare, 2 dropped"
+    mute = Group("b", (sample(0, tokens=(), logprobs=()), sample(1, tokens=(), logprobs=())))
+    assert why_no_gradient((mute,), 0, needs_logprobs=True).startswith("no logprobs: the endpoint")
+
+
+def row(step: int, task: str, reward: float | None, **more: object) -> TrajectoryRow:
+    messages = (MessageRow(role="user", content="u"), MessageRow(role="assistant", content="a"))
+    fields = {"messages": messages, **more}
+    return TrajectoryRow(
+        job_id=JOB, step=step, index=0, id=f"{step}/{task}", task_id=task, reward=reward, status="passed",
+        duration_seconds=0.0, **fields,
+    )  # fmt: skip
+
+
+def test_recorded_episodes_are_grouped_by_step_and_problem() -> None:
+    rows = [
+        row(1, "a", 1.0), row(0, "a", 1.0), row(0, "b", 0.0), row(0, "a", 0.0), row(0, "a", None),
+        row(0, "a", 0.5, messages=()), row(0, "a", 0.7, held_out=True),
+    ]  # fmt: skip
+    steps = groups_of_rows(rows)
+    assert list(steps) == [0, 1]
+    assert [(each.task_id, [one.reward for one in each.samples]) for each in steps[0]] == [("a", [1, 0]), ("b", [0])]
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> RunWriter:
+    return RunWriter.create(tmp_path, command=COMMAND, job_id=JOB, name="run")
+
+
+def measured(writer: RunWriter, round_: int, step: int | None) -> None:
+    metrics = {"reward/mean": 0.5} | ({} if step is None else {STEP: float(step)})
+    writer.write_metrics(MetricsRow(job_id=JOB, step=round_, metrics=metrics))
+
+
+def test_a_run_goes_on_after_its_last_round(writer: RunWriter) -> None:
+    with writer:
+        assert next_round(writer, 0) == 0
+        for round_, step in enumerate((1, 1, 2)):
+            measured(writer, round_, step)
+        # What was written when the job was given up in the middle of a round is no round.
+        measured(writer, 3, None)
+        assert next_round(writer, 2) == 3
+        with pytest.raises(UsageError, match="it has made 2 steps, and its backend knows of 1"):
+            next_round(writer, 1)
+
+
+def test_a_step_that_is_in_no_line_gets_one(writer: RunWriter) -> None:
+    with writer:
+        measured(writer, 0, 1)
+        for reward in (1.0, 0.0, 0.0, 1.0):
+            writer.write_trajectory(row(1, "a", reward))
+        assert next_round(writer, 2) == 2
+        last = RunReader(writer.path).metrics().rows[-1]
+        assert (last.step, last.metrics[STEP], last.metrics["reward/mean"], last.metrics["completions"]) == (
+            1,
+            2,
+            0.5,
+            4,
+        )
+        assert next_round(writer, 2) == 2
+
+
+def round_(step: int, failure: str = "", *, trajectories: int = 4, dropped: int = 0) -> Round:
+    return Round(step, trajectories, dropped, 0.5, {}, failure)
+
+
+def run(*rounds: Round, of: int = 3, **more: object) -> ArtRun:
+    step = rounds[-1].step if rounds else 0
+    return ArtRun(JOB, Path("runs/r"), first_step=0, step=step, of=of, rounds=rounds, **more)  # type: ignore[arg-type]
+
+
+def test_how_a_training_ends() -> None:
+    run(round_(1), round_(1, "equal"), round_(2), round_(3)).raise_for_outcome()
+    run(round_(1), is_short=True).raise_for_outcome()
+    with pytest.raises(TrainingError, match="step 2 trained nothing, 2 times: why"):
+        run(round_(1), round_(1, "equal"), round_(1, "why")).raise_for_outcome()
+    with pytest.raises(TrainingError):
+        run(round_(0, "equal"), is_short=True).raise_for_outcome()
+    with pytest.raises(InfrastructureError, match="all of its 4 episodes were lost"):
+        run(round_(0, "none", trajectories=0, dropped=4)).raise_for_outcome()
+    with pytest.raises(InterruptedRunError, match="interrupted after step 1 of 3") as interrupted:
+        run(round_(1), signal_number=2).raise_for_outcome()
+    assert interrupted.value.hint == "sandrl art train --resume --run-name r"
+
+
+def test_each_step_has_the_documented_lines() -> None:
+    metrics = {"train/gradient_steps": 1.0, "train/tokens": 4213.0, "loss": -0.02814, "step_seconds": 52.44}
+    told: list[Event] = [
+        ArtStepStarted(1, 1, 10),
+        TrajectoriesCollected(1, 20, 0, 0.35, 10, 7),
+        ArtStepTrained(1, metrics),
+        ArtStepStarted(2, 2, 10),
+        TrajectoriesCollected(2, 0, 20, None, 0, 0),
+        ArtStepFailed(2, 2, "no episode has a reward, 20 dropped"),
+    ]
+    assert [line_of(event) for event in told] == [
+        "=== Step 1 ===",
+        "Collected 20 trajectories, avg reward: 0.35 (rewards differ in 7 of 10 groups)",
+        'Training complete: step=1, metrics={"gradient_steps": 1, "trained_tokens": 4213, "loss": -0.02814,'
+        ' "seconds": 52.44}',
+        "=== Step 2, attempt 2 ===",
+        "Collected 0 trajectories, 20 dropped, avg reward: – (rewards differ in 0 of 0 groups)",
+        "Step 2 failed, nothing was trained: no episode has a reward, 20 dropped",
+    ]
+    assert remark_of(ProblemPlayed("mbpp/602", (1.0, None), 3, 10)) == "Problem 3/10: mbpp/602, rewards 1.00, dropped"
+    begun = ArtTrainingStarted("r", "base", "tinker", "base", 10, 2, 5, 20)
+    assert remark_of(begun) == (
+        "Training: base (tinker), to step 5, from step 3 on, episodes by base: 20 a step on 10 problems (run r)"
+    )
+
+
+def test_the_settings_find_tinkers_key_and_treat_it_as_a_secret() -> None:
+    older = Settings.from_environment({"TINKER_API_KEY": "tml-two", "TINKER_BASE_URL": "http://t"})
+    assert (older.tinker_api_key_source, older.tinker_base_url) == ("TINKER_API_KEY", "http://t")
+    both = Settings.from_environment({"ART_TINKER_API_KEY": "tml-one", "TINKER_API_KEY": "tml-two"})
+    assert (both.tinker_api_key, both.tinker_api_key_source) == ("tml-one", "ART_TINKER_API_KEY")
+    assert both.secrets == ("tml-one",)
+    assert "tml-" not in repr(both)
+
+
+def test_who_waits_for_the_loop_is_woken_by_a_wish_to_stop() -> None:
+    import asyncio
+
+    interrupt = Interrupt()
+    told: list[Event] = []
+
+    async def answer() -> int:
+        await asyncio.sleep(0.2)
+        return 42
+
+    with EventLoop(interrupt, told.append) as loop:
+        threading.Timer(0.05, interrupt.request, [2]).start()
+        # A step is finished after the first wish; what is no step is not.
+        assert loop.run(answer(), is_step=True) == 42
+        assert told == [TrainingStopping(cancel=False)]
+        with pytest.raises(InterruptedRunError):
+            loop.run(asyncio.sleep(600))
+        interrupt.request(2)
+        with pytest.raises(InterruptedRunError):
+            loop.run(asyncio.sleep(600), is_step=True)
+
+
+def test_the_document_of_a_run_is_plain_json() -> None:
+    config = resolve({"packages": ["numpy"], "tags": ["mine"]})
+    document = json.loads(json.dumps(config.document()))
+    assert resolve(document) == config
