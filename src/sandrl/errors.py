@@ -181,20 +181,23 @@ class InterruptedRunError(SandrlError):
         self.exit_code = 128 + signal_number
 
 
-def raise_for_end(message: str, *, signal_number: int, cleanup_error: CleanupError | None) -> None:
+def raise_for_end(
+    message: str, *, signal_number: int, cleanup_error: CleanupError | None, hint: str | None = None
+) -> None:
     """Raises what a piece of work ends with before its own outcome counts; nothing if it ended by itself and cleanly.
 
     Args:
         message: What was saved, and where, if it was interrupted.
         signal_number: The signal that asked to stop; 0 if none did.
         cleanup_error: Set if sandboxes were left behind.
+        hint: What to do next after an interrupt, where there is nothing to clean up.
 
     Raises:
         InterruptedRunError: If the user asked to stop; it also says how to clean up, if that is needed.
         CleanupError: If sandboxes were left behind.
     """
     if signal_number:
-        hint = None if cleanup_error is None else cleanup_error.hint
-        raise InterruptedRunError(message, signal_number=signal_number, hint=hint)
+        next_step = hint if cleanup_error is None else cleanup_error.hint
+        raise InterruptedRunError(message, signal_number=signal_number, hint=next_step)
     if cleanup_error is not None:
         raise cleanup_error

@@ -379,6 +379,5 @@ def test_a_policy_that_learns_from_its_own_episodes_earns_more(training: Trainin
     )
     run.raise_for_outcome()
     rewards = [each.reward or 0.0 for each in run.rounds]
-    print(" ".join(f"{reward:.2f}" for reward in rewards))
-    assert sum(rewards[-5:]) / 5 > sum(rewards[:3]) / 3 + 0.2
+    assert sum(rewards[-5:]) / 5 > sum(rewards[:3]) / 3 + 0.2, rewards
     check_steps(training, run, 20)

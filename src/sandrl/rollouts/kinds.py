@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+DEFAULT_CONCURRENCY = 32
+"""How many episodes are played at once."""
+
 
 class EpisodeKind(StrEnum):
     """How an episode goes: with tools to call, or with code in answers and errors fed back."""

@@ -17,9 +17,9 @@ from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, all_of, ign
 from sandrl.problems import load_problems
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rollouts.chat import ChatModel
-from sandrl.rollouts.kinds import EpisodeKind
+from sandrl.rollouts.kinds import DEFAULT_CONCURRENCY, EpisodeKind
 from sandrl.rollouts.request import RolloutRequest, RolloutRun
-from sandrl.rollouts.steps import DEFAULT_CONCURRENCY, PlayedStep, StepOptions, StepPlayer, problems_of
+from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
 from sandrl.rollouts.toolbox import tool_schemas
 from sandrl.rollouts.wire import OPENAI_BASE_URL, VLLM_BASE_URL, Endpoint
 from sandrl.runs import MetricsRecorder, Outcome, RunLog, RunWriter, own_versions

@@ -19,13 +19,12 @@ from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.records import completion_finished
 from sandrl.rollouts.company import play_all
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, Model, new_episode
+from sandrl.rollouts.kinds import DEFAULT_CONCURRENCY
 from sandrl.rollouts.records import episode_row, result_of
 from sandrl.rollouts.request import StepResult
 from sandrl.rollouts.shared import SharedWorkshop
 from sandrl.runs import RunWriter
 from sandrl.sandboxes import Interrupt, Job, Level, step_tag
-
-DEFAULT_CONCURRENCY = 32
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,12 +65,19 @@ def test_the_defaults_are_the_documented_ones() -> None:
         ({"learning_rat": 1}, "there is no option 'learning_rat'; is it 'learning_rate'?"),
         ({"timeout_seconds": 0}, "--timeout: Input should be greater than 0, not 0"),
         ({"project": "a b"}, "--project"),
+        ({"max_sandboxes": 1}, "--max-sandboxes: an episode holds two at once"),
     ],
 )
 def test_what_cannot_work_is_said_by_the_name_of_its_option(given: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError) as refused:
         resolve(given)  # type: ignore[arg-type]
     assert refused.value.message.startswith(message)
+
+
+def test_episodes_never_wait_for_each_others_sandboxes() -> None:
+    assert resolve({}).episodes_at_once == 20
+    assert resolve({"num_problems": 100, "max_sandboxes": 10}).episodes_at_once == 5
+    assert resolve({"concurrency": 3, "max_sandboxes": 10}).episodes_at_once == 3
 
 
 def test_a_run_that_goes_on_keeps_its_configuration_but_may_have_more_steps() -> None:

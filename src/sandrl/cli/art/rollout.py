@@ -146,15 +146,13 @@ def rollout(
     report_to: ReportsTo = ReportTo.AUTO,
 ) -> None:
     """Let a model solve problems in sandboxes over several turns, and keep every trajectory; nothing is trained."""
-    from sandrl.cli import signals
     from sandrl.cli.output import print_json
+    from sandrl.cli.work import carry_out
     from sandrl.rewards import Limits
     from sandrl.rollouts import Sampling
     from sandrl.rollouts.episodes import EpisodeOptions
     from sandrl.rollouts.request import RolloutRequest
     from sandrl.rollouts.run import run_rollouts
-    from sandrl.sandboxes import Interrupt
-    from sandrl.settings import load_settings
 
     request = RolloutRequest(
         model=model,
@@ -186,10 +184,7 @@ def rollout(
         run_name=run_name,
         report_to=report_to,
     )
-    interrupt = Interrupt()
-    show = Remarks() if json_ else _Steps()
-    with show, signals.passed_to(interrupt):
-        finished = run_rollouts(request, load_settings(), emit=show, interrupt=interrupt)
+    finished = carry_out(run_rollouts, request, Remarks() if json_ else _Steps())
     if json_:
         print_json(_document(finished))
     else:

@@ -203,10 +203,9 @@ def train(
     ] = False,
 ) -> None:
     """Train a model on episodes of several turns in sandboxes, with OpenPipe's ART on a GPU or on Tinker."""
-    from sandrl.cli import signals
     from sandrl.cli.art import view
     from sandrl.cli.output import print_json
-    from sandrl.sandboxes import Interrupt
+    from sandrl.cli.work import carry_out
     from sandrl.settings import load_settings
     from sandrl.trainers.art.plan import make_request, plan_of
 
@@ -245,27 +244,23 @@ def train(
         "project": project,
         "report_to": report_to,
     }
-    settings = load_settings()
-    interrupt = Interrupt()
-    with signals.passed_to(interrupt):
-        request = make_request(
-            {key: value for key, value in given.items() if value is not None},
-            settings,
-            runs_dir=runs_dir,
-            run_name=run_name,
-            resume=resume,
-        )
-        if dry_run:
-            plan = plan_of(request, settings)
-            if json_:
-                print_json(_plan_document(plan))
-            else:
-                _print_plan(plan)
-            return
-        from sandrl.trainers.art.train import run_art
+    request = make_request(
+        {key: value for key, value in given.items() if value is not None},
+        load_settings(),
+        runs_dir=runs_dir,
+        run_name=run_name,
+        resume=resume,
+    )
+    if dry_run:
+        plan = plan_of(request, load_settings())
+        if json_:
+            print_json(_plan_document(plan))
+        else:
+            _print_plan(plan)
+        return
+    from sandrl.trainers.art.train import run_art
 
-        with view.choose(is_json=json_) as show:
-            finished = run_art(request, settings, emit=show, interrupt=interrupt)
+    finished = carry_out(run_art, request, view.choose(is_json=json_))
     if json_:
         print_json(_document(finished))
     else:

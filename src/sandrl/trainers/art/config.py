@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 
 from sandrl.errors import InputError, UsageError
 from sandrl.rewards.extraction import Extraction
-from sandrl.rollouts.kinds import EpisodeKind, ToolSet
+from sandrl.rollouts.kinds import DEFAULT_CONCURRENCY, EpisodeKind, ToolSet
 from sandrl.sandboxes import SandboxRequest
 from sandrl.settings import ReportTo, RuntimeKind
 from sandrl.trainers.art.kinds import ArtBackendKind, ArtPolicy
@@ -19,6 +19,7 @@ RUN_NAME = "train-001"
 TEACHER_MODEL = "gpt-5.1-codex-mini"
 
 _OF_TEACHERS = ("model", "base_url")
+_HELD_BY_AN_EPISODE = 2
 
 
 class ArtConfig(BaseModel):
@@ -52,7 +53,7 @@ class ArtConfig(BaseModel):
         request_retries: How often an endpoint that does not answer is asked again.
         concurrency: How many episodes are played at once.
         timeout_seconds: Wall time of one command, and of a solution with its checks.
-        max_sandboxes: How many sandboxes to hold at once; None for no bound.
+        max_sandboxes: How many sandboxes to hold at once; None for no bound. Half as many episodes are played at once.
         runtime: What runs the sandboxes.
         image: Their image; the runtime's own default unless given.
         packages: Installed packages the code may import (local runtime).
@@ -105,6 +106,8 @@ class ArtConfig(BaseModel):
                 raise ValueError(f"{name}: names a teacher, and with {self._choice} {why}")
         if self.problems_per_step is not None and self.problems_per_step > self.num_problems:
             raise ValueError(f"problems_per_step: {self.problems_per_step} is more than num_problems")
+        if self.max_sandboxes is not None and self.max_sandboxes < _HELD_BY_AN_EPISODE:
+            raise ValueError("max_sandboxes: an episode holds two at once, one to work in and one to be judged in")
         if self.policy is ArtPolicy.TRAINED and self.temperature == 0:
             raise ValueError("temperature: at 0 every episode of a problem is the same, and nothing can be learned")
         return self
@@ -127,6 +130,14 @@ class ArtConfig(BaseModel):
     def episodes_per_step(self) -> int:
         """How many episodes a step has."""
         return self.step_problems * self.trajectories_per_problem
+
+    @property
+    def episodes_at_once(self) -> int:
+        """How many episodes are played at once: never so many that all wait for a sandbox to be judged in."""
+        most = self.concurrency or DEFAULT_CONCURRENCY
+        if self.max_sandboxes is not None:
+            most = min(most, self.max_sandboxes // _HELD_BY_AN_EPISODE)
+        return min(most, self.episodes_per_step)
 
     @property
     def sandboxes(self) -> SandboxRequest:

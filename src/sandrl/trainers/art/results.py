@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandrl.errors import CleanupError, InfrastructureError, InterruptedRunError, TrainingError
+from sandrl.errors import CleanupError, InfrastructureError, TrainingError, raise_for_end
 from sandrl.trainers.art.config import RUN_NAME, ArtConfig
 
 
@@ -95,14 +95,12 @@ class ArtRun:
             InfrastructureError: If nothing could be trained because all episodes were lost.
             TrainingError: If it ended before its last step, or nothing was trained at all.
         """
-        if self.signal_number:
-            raise InterruptedRunError(
-                f"interrupted after step {self.step} of {self.of}; what is done is saved in {self.run_dir}",
-                signal_number=self.signal_number,
-                hint=f"sandrl art train --resume --run-name {self.run_dir.name}",
-            )
-        if self.cleanup_error is not None:
-            raise self.cleanup_error
+        raise_for_end(
+            f"interrupted after step {self.step} of {self.of}; what is done is saved in {self.run_dir}",
+            signal_number=self.signal_number,
+            cleanup_error=self.cleanup_error,
+            hint=f"sandrl art train --resume --run-name {self.run_dir.name}",
+        )
         if self.step == self.of or (self.is_short and self.step > self.first_step):
             return
         last = self.rounds[-1] if self.rounds else None

@@ -33,7 +33,7 @@ from sandrl.rollouts import Sampling
 from sandrl.rollouts.chat import ChatModel
 from sandrl.rollouts.episodes import Episode, EpisodeOptions
 from sandrl.rollouts.records import result_of
-from sandrl.rollouts.steps import DEFAULT_CONCURRENCY, PlayedStep, StepOptions, StepPlayer, problems_of
+from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
 from sandrl.runs import MetricsRecorder, Outcome, RunLog, RunReader, RunWriter, own_versions
 from sandrl.runs.wandb import reported, wandb_tags
 from sandrl.sandboxes import Connection, Interrupt, Job, new_job_id
@@ -224,7 +224,7 @@ class _Training:
             ),
             limits,
             config.trajectories_per_problem,
-            concurrency=min(config.concurrency or DEFAULT_CONCURRENCY, config.episodes_per_step),
+            concurrency=config.episodes_at_once,
             attempt=self._job_attempt,
         )
         self._player = StepPlayer(
