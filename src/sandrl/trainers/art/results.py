@@ -101,7 +101,7 @@ class ArtRun:
             cleanup_error=self.cleanup_error,
             hint=f"sandrl art train --resume --run-name {self.run_dir.name}",
         )
-        if self.step == self.of or (self.is_short and self.step > self.first_step):
+        if self.step >= self.of or (self.is_short and self.step > self.first_step):
             return
         last = self.rounds[-1] if self.rounds else None
         if last is not None and last.dropped and not last.trajectories:

@@ -22,6 +22,7 @@ TINKER_BASE_URL = "https://tinker.thinkingmachines.dev/services/tinker-prod"
 # Less than the 15 s within which a user is to know.
 _PROBE_SECONDS = 10.0
 _SHOWN_MODELS = 5
+_LATER = "once it answers, --resume goes on with the run"
 _KEY_HINT = "set ART_TINKER_API_KEY (or TINKER_API_KEY) to a key of https://tinker-console.thinkingmachines.ai"
 
 
@@ -136,9 +137,10 @@ def translated(settings: Settings) -> Iterator[None]:
             f"Tinker refuses the key in {settings.tinker_api_key_source}", hint=_KEY_HINT
         ) from error
     except tinker.APIConnectionError as error:
-        raise EndpointError(f"Tinker at {tinker_address(settings)} does not answer any more") from error
+        raise EndpointError(f"Tinker at {tinker_address(settings)} does not answer any more", hint=_LATER) from error
     except tinker.TinkerError as error:
-        raise EndpointError(f"Tinker at {tinker_address(settings)} fails: {first_line(error)}") from error
+        message = f"Tinker at {tinker_address(settings)} fails: {first_line(error)}"
+        raise EndpointError(message, hint=_LATER) from error
 
 
 def is_of_question(error: Exception) -> bool:

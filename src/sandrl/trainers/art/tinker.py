@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,6 +22,7 @@ from typing import Any
 from sandrl.errors import EndpointError
 from sandrl.rollouts.messages import Message
 from sandrl.rollouts.wire import Endpoint
+from sandrl.runs.config import write_whole
 from sandrl.settings import Settings
 from sandrl.trainers.art.backend import LOOPBACK, Trained, count_tokens, left_out
 from sandrl.trainers.art.config import ArtConfig
@@ -61,7 +63,7 @@ class TinkerModel:
             stack.enter_context(key_shown(settings))
             stack.enter_context(translated(settings))
             self._backend = _guarded_backend(token)(path=str(path))
-            self._model = art.TrainableModel(
+            self._model = _model_class(art)(
                 name=name,
                 project=config.project,
                 base_model=config.base_model,
@@ -173,6 +175,18 @@ class TinkerModel:
         )
         spoken = [token for token, weight in zip(tokens.to_ints(), weights.tolist(), strict=True) if weight > 0]
         return list(renderer.build_generation_prompt(rendered[:-1]).to_ints()), spoken
+
+
+def _model_class(art: Any) -> type[Any]:
+    """ART's model, whose state is whole at every moment: what is lost of it is where the checkpoints are."""
+
+    class WholeModel(art.TrainableModel):  # type: ignore[misc]
+        def overwrite_state(self, state: dict[str, Any]) -> None:
+            directory = Path(self._get_output_dir())
+            directory.mkdir(parents=True, exist_ok=True)
+            write_whole(directory / "state.json", json.dumps(state, indent=2).encode(), durable=True)
+
+    return WholeModel
 
 
 def _guarded_backend(token: str) -> type[Any]:

@@ -192,7 +192,7 @@ class _Training:
     @property
     def outcome(self) -> Outcome:
         """How the run ended, where nobody interrupted it."""
-        is_done = self.step == self._config.num_steps or (self.is_short and self.step > self.first_step)
+        is_done = self.step >= self._config.num_steps or (self.is_short and self.step > self.first_step)
         return Outcome.FINISHED if is_done else Outcome.FAILED
 
     def open_stage(self, stack: ExitStack, connection: Connection, tags: tuple[str, ...]) -> Job:
