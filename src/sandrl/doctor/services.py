@@ -25,7 +25,7 @@ _NETWORK_HINT = "check the network and CWSANDBOX_BASE_URL, or use --runtime loca
 _HUB = "https://huggingface.co"
 _KEYS = (
     "CWSANDBOX_API_KEY", "AVIATO_API_KEY", "WANDB_API_KEY", "WANDB_ENTITY_NAME", "HF_TOKEN", "OPENAI_API_KEY",
-    "TINKER_API_KEY",
+    "ART_TINKER_API_KEY", "TINKER_API_KEY",
 )  # fmt: skip
 _TRUE = frozenset({"1", "on", "yes", "true"})
 
