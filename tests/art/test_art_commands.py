@@ -13,8 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from sandrl.errors import UsageError
 from sandrl.runs import RunReader
-from sandrl.trainers.art.history import STEP
+from sandrl.settings import Settings
+from sandrl.trainers.art.checks import check
+from sandrl.trainers.art.history import GRADIENT_STEPS, STEP
+from sandrl.trainers.art.plan import make_request
+from sandrl.trainers.art.renderers import renderer_name
 from tests.art.training import RENDERER, Uneven
 from tests.support.scripted_model import ScriptedModel
 from tests.support.tinker_server.process import TinkerServer
@@ -31,7 +36,7 @@ def command(tiny_server: TinkerServer, tmp_path: Path) -> Command:
     def start(*words: str | Path, **environment: str) -> subprocess.Popen[str]:
         usual = (
             "--backend", "tinker", "--base-model", tiny_server.model, "--renderer", RENDERER, "--problems", "tiny",
-            "--num-problems", "3", "--trajectories-per-problem", "4", "--rollout", "attempts", "--max-attempts", "2",
+            "--num-problems", "5", "--trajectories-per-problem", "4", "--rollout", "attempts", "--max-attempts", "2",
             "--extract", "answer", "--max-tokens", "48", "--learning-rate", "4e-4", "--runtime", "local",
         )  # fmt: skip
         given = words if "--resume" in words else (*usual, *words)
@@ -76,8 +81,8 @@ def test_a_training_killed_at_any_moment_goes_on_without_a_lost_or_repeated_step
         assert code == 0, stderr
         assert f"step {steps} of {steps}" in stdout
         run = tmp_path / "runs" / f"killed-{pause}"
-        rows = [row for row in RunReader(run).metrics().rows if row.metrics.get(STEP)]
-        assert [(row.step, row.metrics[STEP]) for row in rows] == [(step, step + 1) for step in range(steps)]
+        rows = [row for row in RunReader(run).metrics().rows if row.metrics.get(GRADIENT_STEPS)]
+        assert [row.metrics[STEP] for row in rows] == [1, 2, 3]
         # The weights of each step follow from those of the one before: what was loaded is what was saved last.
         (state,) = (run / "art").rglob("state.json")
         ids = json.loads(state.read_text())["tinker_run_ids"]
@@ -101,7 +106,7 @@ def test_a_dry_run_says_what_it_would_use_and_uses_nothing(
         assert not teacher.questions
         wrong, _, refused = ended(command(*words, "--model", "other", OPENAI_API_KEY="sk-teacher"))
         denied, _, locked = ended(command(*words, OPENAI_API_KEY="sk-wrong"))
-    assert "It would use: 60 rollouts, 120 sandboxes, roughly" in stdout
+    assert "It would use: 100 rollouts, 200 sandboxes, roughly" in stdout
     assert f"scored under {tiny_server.model}" in stdout
     assert (wrong, denied) == (2, 3)
     assert "has no model 'other'" in refused
@@ -121,6 +126,7 @@ def test_a_dry_run_says_what_it_would_use_and_uses_nothing(
         (("--base-model", "Qwen/Qwen3-8B"), {}, 2, "has no model 'Qwen/Qwen3-8B'"),
         (("--renderer", "llama3"), {}, 2, "--renderer llama3 does not suit"),
         (("--renderer", "smoke"), {}, 2, "--renderer smoke does not suit"),
+        (("--renderer", "role_colon", "--rollout", "tools"), {}, 2, "cannot write calls of tools"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_is_made(
@@ -134,6 +140,18 @@ def test_what_is_wrong_is_said_before_anything_is_made(
     assert stdout == ""
     assert not (tmp_path / "runs").exists()
     assert not [value for value in environment.values() if value.startswith(("tml-", "sk-")) and value in stderr]
+
+
+def test_what_art_says_of_a_model_is_no_part_of_the_results(
+    capsys: pytest.CaptureFixture[str], tiny_server: TinkerServer, tmp_path: Path
+) -> None:
+    settings = Settings.from_environment({**os.environ, **tiny_server.environment, "SANDRL_RUNS_DIR": str(tmp_path)})
+    request = make_request({"backend": "tinker", "policy": "trained", "problems": "tiny"}, settings)
+    # ART has pages to say of its default model, before this server says that it has none of that name.
+    with pytest.raises(UsageError, match="has no model 'Qwen/Qwen3-8B'"):
+        check(request, settings, spends=False)
+    assert renderer_name(request.config) == "qwen3_disable_thinking"
+    assert capsys.readouterr().out == ""
 
 
 def test_the_document_of_a_training_has_every_round(command: Command) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
+import secrets
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sandrl.errors import TrainingError, UsageError
+from sandrl.errors import InterruptedRunError, TrainingError, UsageError
 from sandrl.events import ArtStepFailed, ArtStepTrained, Event
 from sandrl.rollouts import wire
 from sandrl.rollouts.request import RolloutRequest
@@ -27,7 +29,7 @@ from sandrl.trainers.art.results import ArtRun
 from sandrl.trainers.art.train import run_art
 from tests.art.training import RENDERER, WINDOW, Uneven, reference
 from tests.support.scripted_model import Answer, Question, Says, ScriptedModel
-from tests.support.tinker_server.process import TinkerServer
+from tests.support.tinker_server.process import TinkerServer, running_server
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -63,7 +65,7 @@ class Training:
             "base_model": str(self.server.model),
             "renderer": RENDERER,
             "problems": "tiny",
-            "num_problems": 3,
+            "num_problems": 5,
             "trajectories_per_problem": 4,
             "rollout": "attempts",
             "max_attempts": 2,
@@ -92,6 +94,11 @@ def training(tiny_server: TinkerServer, tmp_path: Path) -> Training:
 
 def steps_of(run: ArtRun) -> list[MetricsRow]:
     return [row for row in RunReader(run.run_dir).metrics().rows if row.metrics.get(STEP) is not None]
+
+
+def trained_steps(run: ArtRun) -> list[float | None]:
+    """The steps of the rounds that taught something; one whose rewards happen to be equal is no mistake."""
+    return [row.metrics[STEP] for row in steps_of(run) if row.metrics[GRADIENT_STEPS]]
 
 
 def check_steps(training: Training, run: ArtRun, steps: int) -> None:
@@ -123,11 +130,12 @@ def test_the_model_learns_from_a_teacher_whose_words_are_scored_under_it(trainin
     check_steps(training, run, 3)
     assert not disagreements(RunReader(run.run_dir), is_complete=True)
     trained = [row for row in training.records(run) if row["op"] == "forward_backward"]
-    # Scored by the very weights that are trained: at the first pass every ratio is 1.
-    for row in trained:
-        for datum in row["data"]:
-            places = [place for place, advantage in enumerate(datum["advantages"]) if advantage]
-            assert all(datum["logprobs"][place] < 0 for place in places)
+    # Scored by the very weights that are trained: every ratio is 1, so that what was sent is what the loss is made of.
+    for row, step in zip(trained, steps_of(run), strict=True):
+        pairs = [pair for datum in row["data"] for pair in zip(datum["advantages"], datum["logprobs"], strict=True)]
+        expected = -math.fsum(advantage * logprob for advantage, logprob in pairs)
+        assert abs(expected) > 1
+        assert step.metrics["art/loss:sum"] == pytest.approx(expected, rel=1e-3)
 
 
 def spoken_and_context(datum: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -215,7 +223,7 @@ def test_equal_rewards_train_nothing_and_that_is_a_failure(training: Training) -
     assert (run.step, len(run.rounds)) == (0, 3)
     failed = [event for event in training.events if isinstance(event, ArtStepFailed)]
     assert [(event.step, event.attempt) for event in failed] == [(1, 1), (1, 2), (1, 3)]
-    assert "equal rewards in every group: 1 in all, 3 groups" in failed[0].reason
+    assert "equal rewards in every group: 1 in all, 5 groups" in failed[0].reason
     with pytest.raises(TrainingError, match="step 1 trained nothing, 3 times: equal rewards"):
         run.raise_for_outcome()
     assert not [row for row in training.records(run) if row["op"] in ("forward_backward", "optim_step")]
@@ -233,7 +241,7 @@ def test_episodes_longer_than_the_model_can_read_are_left_out_and_said(training:
     with ScriptedModel(talkative) as teacher:
         run = training.run(policy="teacher", model="scripted", base_url=teacher.base_url, num_steps=1, concurrency=1)
     assert run.step == 0
-    assert "12 episodes could not be scored" in run.failures[0]
+    assert "20 episodes could not be scored" in run.failures[0]
     with ScriptedModel(lambda question: talkative(question) if question.number == 1 else script(question)) as teacher:
         run = training.run(
             name="some", policy="teacher", model="scripted", base_url=teacher.base_url, num_steps=1, concurrency=1
@@ -278,8 +286,7 @@ def test_a_run_goes_on_at_its_backends_step(training: Training) -> None:
     assert (again.first_step, again.step) == (1, 2)
     check_steps(training, again, 2)
     assert first.run_dir == again.run_dir
-    rows = RunReader(again.run_dir).trajectories().rows
-    assert {row.step for row in rows} == {0, 1}
+    assert trained_steps(again) == [1, 2]
     with pytest.raises(UsageError, match="the run cannot go on: --learning-rate has changed"):
         training.run(resume=True, learning_rate=1e-3)
 
@@ -292,9 +299,10 @@ def test_a_step_that_was_trained_but_not_written_down_is_neither_lost_nor_repeat
     metrics.write_text("".join(lines[:-1]))
     again = training.run(resume=True, num_steps=3)
     assert (again.first_step, again.step) == (2, 3)
-    assert [row.metrics[STEP] for row in steps_of(again)] == [1, 2, 3]
-    restored = json.loads(lines[-1])["metrics"]
-    assert steps_of(again)[1].metrics["reward/mean"] == restored["reward/mean"]
+    assert trained_steps(again) == [1, 2, 3]
+    lost = json.loads(lines[-1])
+    restored = next(row for row in steps_of(again) if row.step == lost["step"])
+    assert restored.metrics["reward/mean"] == lost["metrics"]["reward/mean"]
     assert len([row for row in training.records(again) if row["op"] == "optim_step"]) == 3
     assert not disagreements(RunReader(again.run_dir), is_complete=True)
 
@@ -319,6 +327,26 @@ def test_ctrl_c_finishes_the_step_and_the_second_gives_it_up(training: Training)
     assert run.signal_number == 2
     assert run.step == 1
     check_steps(training, run, 1)
+    again = Interrupt()
+
+    def give_up_in_step_2(event: Event) -> None:
+        if type(event).__name__ == "TrajectoriesCollected":
+            again.request(2)
+            again.request(2)
+
+    training.events = _Hearing(give_up_in_step_2)
+    with pytest.raises(InterruptedRunError, match="interrupted before the step in hand was trained"):
+        training.run(resume=True, interrupt=again)
+    reader = RunReader(run.run_dir)
+    assert [job.outcome for job in reader.config.jobs] == ["interrupted", "interrupted"]
+    ledger = reader.sandboxes().rows
+    begun, gone = ({row.sandbox_id for row in ledger if row.event == word} for word in ("created", "stopped"))
+    assert begun == gone
+    # Whether the service finished the step or not, it is there once.
+    training.events = []
+    whole = training.run(resume=True)
+    assert whole.step == 3
+    assert trained_steps(whole) == [1, 2, 3]
 
 
 class _Hearing(list[Event]):
@@ -331,11 +359,22 @@ class _Hearing(list[Event]):
         self._hear(event)
 
 
-def test_no_key_is_anywhere_in_the_run(training: Training) -> None:
-    run = training.run(policy="trained", num_steps=1)
+def test_no_key_is_anywhere_in_the_run(training: Training, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    make = secrets.token_urlsafe
+
+    def remember(size: int | None = None) -> str:
+        made.append(make(size))
+        return made[-1]
+
+    monkeypatch.setattr(secrets, "token_urlsafe", remember)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-teacher")
+    with ScriptedModel(Uneven(), key="sk-of-the-teacher") as teacher:
+        run = training.run(policy="teacher", model="scripted", base_url=teacher.base_url, num_steps=1)
     kept = b"".join(path.read_bytes() for path in run.run_dir.rglob("*") if path.is_file())
-    assert training.server.key.encode() not in kept
-    assert b"Bearer" not in kept
+    assert made
+    assert not [key for key in (training.server.key, "sk-of-the-teacher", *made) if key.encode() in kept]
+    assert "TINKER_API_KEY" not in os.environ
 
 
 def test_the_models_server_answers_nobody_without_its_token(training: Training, tmp_path: Path) -> None:
@@ -369,6 +408,26 @@ def test_the_models_server_answers_nobody_without_its_token(training: Training, 
             assert codes == [401, 401, 200]
         finally:
             model.close()
+
+
+def test_a_loss_that_is_no_number_ends_the_run_for_good(untrained_policy: Path, tmp_path: Path) -> None:
+    with running_server(untrained_policy, tmp_path / "record.jsonl", "--nan-after", "1") as server:
+        training = Training(server, tmp_path)
+        with ScriptedModel(Uneven()) as teacher:
+            given = {"policy": "teacher", "model": "scripted", "base_url": teacher.base_url, "concurrency": 1}
+            with pytest.raises(TrainingError, match="the loss of step 2 is not a number"):
+                training.run(num_steps=3, **given)
+            with pytest.raises(UsageError, match="its model is lost"):
+                training.run(resume=True)
+
+
+def test_a_proxy_is_not_asked_for_the_server_on_this_machine(
+    training: Training, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "")
+    assert training.run(policy="trained", num_steps=1).step == 1
 
 
 @pytest.mark.slow

@@ -162,7 +162,7 @@ def test_bad_rows_can_be_skipped_and_are_counted(sandrl: Run, problems: Path) ->
     [
         (["missing.jsonl"], "missing.jsonl: no such file"),
         (["--timeout", "0"], "--timeout must be more than 0"),
-        (["--timeout", "inf"], "--timeout must be more than 0 seconds, not inf"),
+        (["--timeout", "inf"], "--timeout must be more than 0 seconds and at most a day, not inf"),
         (["--check-timeout", "-1"], "--check-timeout must be more than 0"),
         (["--problems", "mine.jsonl"], "--problems needs completions"),
         (["--concurrency", "0"], "--concurrency"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 
 
 def main() -> int:
@@ -12,6 +14,9 @@ def main() -> int:
         from sandrl.cli.completion.answer import answer
 
         return answer(shell)
-    from sandrl.cli.app import main as run
-
+    try:
+        from sandrl.cli.app import main as run
+    except KeyboardInterrupt:
+        sys.stderr.write("sandrl: error: interrupted before there was anything to save\n")
+        return 128 + signal.SIGINT
     return run()

@@ -8,7 +8,6 @@ be tested, and several of them share one path to it.
 from __future__ import annotations
 
 import marshal
-import math
 import secrets
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
@@ -45,6 +44,9 @@ class Limits:
     max_file_bytes: int = 64 << 20
 
 
+_DAY = 24 * 60 * 60.0
+
+
 def check_limits(limits: Limits) -> None:
     """Refuses limits that nothing can keep.
 
@@ -52,8 +54,8 @@ def check_limits(limits: Limits) -> None:
         UsageError: If a time is not a number of seconds above 0.
     """
     for option, seconds in (("--timeout", limits.timeout_seconds), ("--check-timeout", limits.check_timeout_seconds)):
-        if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
-            raise UsageError(f"{option} must be more than 0 seconds, not {seconds:g}")
+        if seconds is not None and not 0 < seconds <= _DAY:
+            raise UsageError(f"{option} must be more than 0 seconds and at most a day, not {seconds:g}")
 
 
 @dataclass(frozen=True, slots=True)

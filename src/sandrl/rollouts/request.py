@@ -98,8 +98,10 @@ class RolloutRequest:
             raise UsageError("--problems names a split already: leave out --dataset-split")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise UsageError(f"--learning-rate must be a number above 0, not {self.learning_rate:g}")
-        if not (math.isfinite(self.request_timeout_seconds) and self.request_timeout_seconds > 0):
-            raise UsageError(f"--request-timeout must be more than 0 seconds, not {self.request_timeout_seconds:g}")
+        if not 0 < self.request_timeout_seconds <= 24 * 60 * 60:
+            raise UsageError(
+                f"--request-timeout must be more than 0 seconds and at most a day, not {self.request_timeout_seconds:g}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Self, TypeAlias
 from pydantic import JsonValue
 
 from sandrl import __version__
-from sandrl.errors import InterruptedRunError, SandrlError, ServiceError
+from sandrl.errors import InterruptedRunError, ServiceError
 from sandrl.jsonl import RowAppender
 from sandrl.runs.config import CONFIG_FILE, JobRecord, Outcome, RunConfig, read_config, write_whole
 from sandrl.runs.directory import checked_run_name, lock, make_run_directory
@@ -189,7 +189,7 @@ class RunWriter:
         with self:
             try:
                 yield self
-            except SandrlError as error:
+            except Exception as error:
                 self.finish(Outcome.INTERRUPTED if isinstance(error, InterruptedRunError) else Outcome.FAILED)
                 raise
 

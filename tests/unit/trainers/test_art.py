@@ -111,6 +111,9 @@ def test_why_nothing_was_trained_is_said() -> None:
     )
     single = why_no_gradient((group(1), group(0)), 2, needs_logprobs=True)
     assert single == "no problem has two scored episodes to compare, 2 dropped"
+    deaf = Group("b", (sample(0), sample(1, tokens=(), logprobs=())))
+    left = why_no_gradient((deaf, group(0, 0)), 0, needs_logprobs=True)
+    assert left == "equal rewards in every group: 0 in all, 2 groups, 1 left out that have no logprobs"
     mute = Group("b", (sample(0, tokens=(), logprobs=()), sample(1, tokens=(), logprobs=())))
     assert why_no_gradient((mute,), 0, needs_logprobs=True).startswith("no logprobs: the endpoint")
 
@@ -172,6 +175,24 @@ def test_a_step_that_is_in_no_line_gets_one(writer: RunWriter) -> None:
         assert next_round(writer, 2) == 2
 
 
+def test_a_round_that_was_given_up_after_its_step_is_shown_with_that_step(tmp_path: Path) -> None:
+    with RunWriter.create(tmp_path, command=COMMAND, job_id=JOB, name="run") as first:
+        measured(first, 0, 1)
+        first.write_trajectory(row(1, "a", 1.0))
+        measured(first, 1, None)
+    with RunWriter.create(tmp_path, command=COMMAND, job_id="job-0123abce", name="run", resume=True) as second:
+        assert next_round(second, 2) == 2
+        rows = RunReader(second.path).metrics().rows
+        assert [(each.step, each.metrics.get(STEP)) for each in rows] == [(0, 1), (1, 2)]
+
+
+def test_a_run_whose_model_is_lost_does_not_go_on(writer: RunWriter) -> None:
+    with writer:
+        writer.write_metrics(MetricsRow(job_id=JOB, step=0, metrics={STEP: 1.0, "loss": float("nan")}))
+        with pytest.raises(UsageError, match="a loss or gradient in it is not a number"):
+            next_round(writer, 1)
+
+
 def round_(step: int, failure: str = "", *, trajectories: int = 4, dropped: int = 0) -> Round:
     return Round(step, trajectories, dropped, 0.5, {}, failure)
 
@@ -188,7 +209,12 @@ def test_how_a_training_ends() -> None:
         run(round_(1), round_(1, "equal"), round_(1, "why")).raise_for_outcome()
     with pytest.raises(TrainingError):
         run(round_(0, "equal"), is_short=True).raise_for_outcome()
-    with pytest.raises(InfrastructureError, match="all of its 4 episodes were lost"):
+    # Steps of earlier jobs count, and failures of earlier steps do not.
+    ArtRun(JOB, Path("runs/r"), first_step=5, step=5, of=3, rounds=()).raise_for_outcome()
+    run(round_(2, "equal"), is_short=True, of=9).raise_for_outcome()
+    with pytest.raises(TrainingError, match="step 2 trained nothing, 1 times"):
+        run(round_(0, "equal"), round_(0, "equal"), round_(1), round_(1, "equal")).raise_for_outcome()
+    with pytest.raises(InfrastructureError, match="4 episodes were lost; none"):
         run(round_(0, "none", trajectories=0, dropped=4)).raise_for_outcome()
     with pytest.raises(InterruptedRunError, match="interrupted after step 1 of 3") as interrupted:
         run(round_(1), signal_number=2).raise_for_outcome()

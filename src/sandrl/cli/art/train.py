@@ -270,13 +270,21 @@ def train(
 
 
 def _print_plan(plan: ArtPlan) -> None:
-    lines = [
-        *plan.notes,
-        f"Problems: {plan.problems} of {plan.source}, {plan.problems_per_step} in a step",
-        f"Steps: {plan.first_step + 1} to {plan.steps}, each of {plan.episodes_per_step} episodes",
+    lines = [*plan.notes]
+    steps = f"Steps: {plan.first_step + 1} to {plan.steps}"
+    if plan.first_step >= plan.steps:
+        steps = f"Steps: none are left of {plan.steps}; a larger --num-steps adds some"
+    if plan.recorded_steps:
+        lines += [f"Trajectories: {plan.recorded_steps} steps of {plan.source}", steps]
+    else:
+        lines += [
+            f"Problems: {plan.problems} of {plan.source}, {plan.problems_per_step} in a step",
+            f"{steps}, each of {plan.episodes_per_step} episodes",
+        ]
+    lines.append(
         f"It would use: {plan.episodes} rollouts, {plan.sandboxes} sandboxes,"
-        f" roughly {plan.sandbox_seconds} sandbox-seconds",
-    ]
+        f" roughly {plan.sandbox_seconds} sandbox-seconds"
+    )
     typer.echo("\n".join(visible(line) for line in lines))
 
 
@@ -285,6 +293,7 @@ def _plan_document(plan: ArtPlan) -> dict[str, Any]:
         "config": plan.config.document(),
         "notes": list(plan.notes),
         "problems": plan.problems,
+        "recorded_steps": plan.recorded_steps,
         "first_step": plan.first_step,
         "steps": plan.steps,
         "rollouts": plan.episodes,

@@ -6,6 +6,8 @@ nothing is told from one that did by the numbers, not by the absence of an error
 
 from __future__ import annotations
 
+import math
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -14,6 +16,21 @@ from sandrl.rollouts.wire import Endpoint
 from sandrl.trainers.art.groups import Group
 
 LOOPBACK = "127.0.0.1"
+
+# What ART and what it calls raise for a conversation or a batch they cannot deal with, besides errors of services.
+UNTRAINABLE = (ValueError, TypeError, KeyError, AssertionError, NotImplementedError, RuntimeError)
+
+
+def served_here(token: str) -> dict[str, Any]:
+    """What a server for a model is started with, as ART takes it: loopback alone, a port nobody listens at, a token."""
+    return {"server_args": {"host": LOOPBACK, "port": free_port(), "api_key": token}}
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as found:
+        found.bind((LOOPBACK, 0))
+        return int(found.getsockname()[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +73,14 @@ class TrainedModel(Protocol):
         """What its endpoint calls it, as it is after its last step."""
         ...
 
+    def check_alive(self) -> None:
+        """Makes sure, within seconds, that what it depends on answers.
+
+        Raises:
+            ServiceError: If it does not.
+        """
+        ...
+
     def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> Trained:
         """Takes one step, by groups whose rewards differ.
 
@@ -81,7 +106,11 @@ def left_out(groups: Sequence[Group]) -> int:
 
 
 def count_tokens(groups: Sequence[Group]) -> int:
-    """How many sampled tokens there are in groups."""
+    """How many sampled tokens of groups have an advantage that is not 0."""
     return sum(
-        len(sample.messages[turn].tokens) for group in groups for sample in group.samples for turn in sample.turns
+        len(sample.messages[turn].tokens)
+        for group in groups
+        for sample in group.samples
+        if not math.isclose(sample.reward, group.mean_reward, abs_tol=1e-9)
+        for turn in sample.turns
     )

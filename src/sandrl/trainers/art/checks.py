@@ -6,8 +6,12 @@ the training would have found.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from itertools import islice
 from typing import Any
 
@@ -42,6 +46,7 @@ class Checked:
     """What a training begins with.
 
     Attributes:
+        config: How it trains, with what was found out where nothing was said: the teacher, its address, the renderer.
         problems: What it is about; empty where episodes are recorded.
         recorded: The groups of each recorded step, in order; empty where episodes are played.
         tools: The tools that are or were offered, as JSON schemas of functions.
@@ -49,6 +54,7 @@ class Checked:
         notes: What was found, in lines for the user.
     """
 
+    config: ArtConfig
     problems: tuple[Problem, ...]
     recorded: tuple[tuple[Group, ...], ...]
     tools: tuple[Mapping[str, Any], ...]
@@ -57,7 +63,10 @@ class Checked:
 
     @property
     def digest(self) -> str:
-        """Stands for the problems' content."""
+        """Stands for the content of the problems, or of the recorded episodes."""
+        if self.recorded:
+            content = [[(each.id, each.reward) for each in group.samples] for step in self.recorded for group in step]
+            return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
         return ProblemSets({each.task_id: each for each in self.problems}, {}, is_held_out=False).digest
 
 
@@ -73,6 +82,12 @@ def check(request: ArtRequest, settings: Settings, *, spends: bool) -> Checked:
         UsageError: If options, problems, extras or hardware do not fit.
         ServiceError: If a service does not answer, or refuses.
     """
+    # The libraries print what they think of a model; it is no result of ours.
+    with libraries.kept_quiet(), redirect_stdout(StringIO()):
+        return _check(request, settings, spends=spends)
+
+
+def _check(request: ArtRequest, settings: Settings, *, spends: bool) -> Checked:
     config = request.config
     backend = _check_backend(config, settings)
     recorded, tools = _recorded(request)
@@ -85,16 +100,18 @@ def check(request: ArtRequest, settings: Settings, *, spends: bool) -> Checked:
             teacher = _teacher(config, settings)
             ChatModel(teacher, config.teacher, Sampling(config.temperature, config.max_tokens)).check()
             actor = f"{config.teacher} at {teacher.base_url}"
+            config = config.model_copy(update={"model": config.teacher, "base_url": teacher.base_url})
     if config.backend is ArtBackendKind.TINKER:
         check_base_model(config.base_model, settings, scores=spends and config.policy is ArtPolicy.TEACHER)
-        backend = f"{backend}, renderer {check_renderer(config)}"
+        config = config.model_copy(update={"renderer": check_renderer(config, tools)})
+        backend = f"{backend}, renderer {config.renderer}"
     names = ", ".join(tool["name"] for tool in tools)
     notes = (
         f"Backend: {backend}; trains {config.base_model} with LoRA of rank {config.lora_rank}",
         f"Episodes: {actor}" + (f"; scored under {config.base_model}" if config.policy is ArtPolicy.TEACHER else ""),
         f"Tools: {names}" if tools else f"Attempts: up to {config.max_attempts} in an episode",
     )
-    return Checked(problems, recorded, tools, teacher, notes)
+    return Checked(config, problems, recorded, tools, teacher, notes)
 
 
 def _check_backend(config: ArtConfig, settings: Settings) -> str:
@@ -120,7 +137,16 @@ def _recorded(request: ArtRequest) -> tuple[tuple[tuple[Group, ...], ...], tuple
     if request.recorded is None:
         return (), tool_schemas(config.tools) if config.rollout is EpisodeKind.TOOLS else ()
     reader = RunReader(request.recorded)
-    steps = tuple(groups_of_rows(reader.trajectories().rows).values())
+    kept = reader.trajectories()
+    if kept.damaged:
+        raise InputError(
+            f"has {len(kept.damaged)} rows that cannot be read, so that groups would be incomplete",
+            path=request.recorded / "trajectories.jsonl",
+            hint="play its episodes again",
+        )
+    if any(row.reward is not None and not 0 <= row.reward <= 1 for row in kept.rows):
+        raise InputError("has rewards below 0 or above 1", path=request.recorded / "trajectories.jsonl")
+    steps = tuple(groups_of_rows(kept.rows).values())
     if not steps:
         raise InputError(
             "has no episodes with messages and rewards to train on",

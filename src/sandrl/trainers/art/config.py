@@ -20,6 +20,7 @@ TEACHER_MODEL = "gpt-5.1-codex-mini"
 
 _OF_TEACHERS = ("model", "base_url")
 _HELD_BY_AN_EPISODE = 2
+_DAY = 24 * 60 * 60
 
 
 class ArtConfig(BaseModel):
@@ -86,10 +87,10 @@ class ArtConfig(BaseModel):
     extract: Extraction = Extraction.AUTO
     temperature: float = Field(default=1.0, ge=0, le=100, allow_inf_nan=False)
     max_tokens: int = Field(default=2048, ge=1)
-    request_timeout_seconds: float = Field(default=120.0, gt=0, allow_inf_nan=False)
+    request_timeout_seconds: float = Field(default=120.0, gt=0, le=_DAY, allow_inf_nan=False)
     request_retries: int = Field(default=4, ge=0)
     concurrency: int | None = Field(default=None, ge=1)
-    timeout_seconds: float = Field(default=10.0, gt=0, allow_inf_nan=False)
+    timeout_seconds: float = Field(default=10.0, gt=0, le=_DAY, allow_inf_nan=False)
     max_sandboxes: int | None = Field(default=None, ge=1)
     runtime: RuntimeKind = RuntimeKind.AUTO
     image: str | None = None
@@ -101,7 +102,7 @@ class ArtConfig(BaseModel):
     @model_validator(mode="after")
     def _fits_together(self) -> ArtConfig:
         for name in _OF_TEACHERS if self.policy is ArtPolicy.TRAINED or self.trajectories else ():
-            if getattr(self, name) is not None and not (name == "model" and self.trajectories):
+            if getattr(self, name) is not None:
                 why = "recorded episodes have been played" if self.trajectories else "the trained model acts itself"
                 raise ValueError(f"{name}: names a teacher, and with {self._choice} {why}")
         if self.problems_per_step is not None and self.problems_per_step > self.num_problems:

@@ -6,6 +6,7 @@ teaches nothing without a word, and some count a step that was not one.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,9 @@ from sandrl.rollouts.episodes import Episode
 from sandrl.rollouts.messages import Message, ToolCall
 from sandrl.rollouts.records import result_of
 from sandrl.runs import MessageRow, TrajectoryRow
+
+EQUAL_REWARDS = "equal rewards in every group"
+"""How the usual reason for a step without a gradient begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,11 @@ class Group:
 
     task_id: str
     samples: tuple[Sample, ...]
+
+    @property
+    def mean_reward(self) -> float:
+        """The mean of its rewards, to which its advantages are relative."""
+        return math.fsum(sample.reward for sample in self.samples) / len(self.samples)
 
     @property
     def has_gradient(self) -> bool:
@@ -118,16 +127,19 @@ def why_no_gradient(groups: Sequence[Group], dropped: int, *, needs_logprobs: bo
         needs_logprobs: As for `with_gradient`.
     """
     samples = [sample for group in groups for sample in group.samples]
+    usable = [sample for sample in samples if sample.has_logprobs or not needs_logprobs]
     lost = f", {dropped} dropped" if dropped else ""
     if not samples:
         return f"no episode has a reward{lost}"
-    if needs_logprobs and not any(sample.has_logprobs for sample in samples):
+    if not usable:
         return "no logprobs: the endpoint that was asked gives none, so it is not known what its tokens were worth"
+    if len(usable) < len(samples):
+        lost += f", {len(samples) - len(usable)} left out that have no logprobs"
     if all(len(group.samples) < 2 for group in groups):
         return f"no problem has two scored episodes to compare{lost}"
-    rewards = sorted({sample.reward for sample in samples})
+    rewards = sorted({sample.reward for sample in usable})
     shown = f": {rewards[0]:g} in all" if len(rewards) == 1 else ""
-    return f"equal rewards in every group{shown}, {len(groups)} groups{lost}"
+    return f"{EQUAL_REWARDS}{shown}, {len(groups)} groups{lost}"
 
 
 def _number(entry: tuple[int, Sample]) -> int:

@@ -6,6 +6,7 @@ the backend's step and before its own line gets that line when it goes on, so no
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from sandrl.errors import UsageError
@@ -23,12 +24,17 @@ def next_round(writer: RunWriter, step: int) -> int:
         step: How many steps the backend's model has had.
 
     Raises:
-        UsageError: If the backend has lost steps that the run has made.
+        UsageError: If the backend has lost steps that the run has made, or the run has lost its model.
     """
     reader = RunReader(writer.path)
     rows = [row for row in reader.metrics().rows if row.metrics.get(STEP) is not None]
     known = int(max((row.metrics[STEP] or 0 for row in rows), default=0))
     following = max((row.step for row in rows), default=-1) + 1
+    if any(not math.isfinite(row.metrics.get(name) or 0.0) for row in rows for name in ("loss", "grad_norm")):
+        raise UsageError(
+            f"the run {writer.run_id!r} cannot go on: a loss or gradient in it is not a number, so its model is lost",
+            hint="begin a new run with a smaller --learning-rate",
+        )
     if step < known:
         raise UsageError(
             f"the run {writer.run_id!r} cannot go on: it has made {known} steps, and its backend knows of {step}",
@@ -38,7 +44,8 @@ def next_round(writer: RunWriter, step: int) -> int:
         return following
     played = [row for row in reader.trajectories().rows if row.step == following]
     metrics = {**completion_metrics(played), STEP: float(step), GRADIENT_STEPS: float(step - known)}
-    attempt = max((row.attempt for row in played), default=1)
+    # Later than what a job that was given up in this round may have left of it.
+    attempt = len(reader.config.jobs)
     writer.write_metrics(MetricsRow(job_id=writer.job_id, step=following, attempt=attempt, metrics=metrics))
     return following + 1
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
@@ -32,6 +35,7 @@ _ENVIRONMENT = {
     # Its own server answers within seconds, or there is something wrong with it.
     "ART_SERVER_TIMEOUT": "60",
 }
+_HERE = "127.0.0.1,localhost"
 _LOGGERS = ("art", "tinker", "LiteLLM", "weave", "httpx", "openai", "transformers", "uvicorn", "asyncio")
 
 
@@ -43,12 +47,32 @@ def load(module: str, *, extra: str) -> ModuleType:
     """
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    for name in ("NO_PROXY", "no_proxy"):
+        # No proxy leads to a server on this machine, and none is to see the token of one.
+        known = os.environ.get(name, "")
+        if _HERE not in known:
+            os.environ[name] = f"{known},{_HERE}" if known else _HERE
     check_installed(extra)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return extras.require(module, extra=extra)
+        found = extras.require(module, extra=extra)
+    hear_signals()
+    return found
 
 
+def hear_signals() -> None:
+    """Has signals interrupt waits again.
+
+    Polars, which ART imports, handles them in a way that resumes a wait instead: Ctrl-C was heard when it was over.
+    """
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            handler = signal.getsignal(number)
+            if handler is not None:
+                signal.signal(number, handler)
+
+
+@cache
 def check_installed(extra: str) -> None:
     """Makes sure that ART is there, in the release that is known, without importing it.
 

@@ -2,24 +2,25 @@
 
 The design decision: the backend lives in this process, because what starts vLLM passes its token on a command line
 that every user of the machine can read; here the token goes through the environment. A teacher's words are scored by
-that same vLLM before they are trained on: ART would train them unscored, but earlier turns again with each later one.
+that same vLLM before they are trained on: ART skips what has no logprobs, or, told not to, trains earlier turns again
+with each later one.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sandrl.errors import RequestRefusedError, ServiceError
-from sandrl.rollouts.messages import Message
+from sandrl.errors import RequestRefusedError, ServiceError, TrainingError
 from sandrl.rollouts.wire import Endpoint, Wire
-from sandrl.trainers.art.backend import LOOPBACK, Trained, count_tokens, left_out
+from sandrl.trainers.art.backend import UNTRAINABLE, Trained, left_out, served_here
 from sandrl.trainers.art.config import ArtConfig
 from sandrl.trainers.art.groups import TOKEN_ID, Group, Sample, with_gradient
 from sandrl.trainers.art.histories import art_group, context, openai_tools
@@ -30,7 +31,7 @@ from sandrl.trainers.art.service import first_line
 
 EXTRA = "art-local"
 
-_GRADIENT_STEPS = "data/step_num_gradient_steps"
+_GRADIENT_STEPS, _TOKENS = "data/step_num_gradient_steps", "data/step_trainer_tokens"
 _SCORED_AT_ONCE = 16
 
 
@@ -66,20 +67,20 @@ class LocalModel:
             base_model=config.base_model,
             _internal_config={"peft_args": {"r": config.lora_rank}},
         )
-        with ExitStack() as stack:
-            # Metrics are sandrl's own to report; and vLLM finds its token where nobody else looks.
-            stack.enter_context(environment(WANDB_API_KEY=None, VLLM_API_KEY=token))
-            self._backend = local.LocalBackend(in_process=True, path=str(path))
-            stack.callback(self.close)
+        self._backend = local.LocalBackend(in_process=True, path=str(path))
+        # Metrics are sandrl's own to report; and vLLM finds its token where nobody else looks.
+        with environment(WANDB_API_KEY=None, VLLM_API_KEY=token):
             try:
-                server = {"host": LOOPBACK, "api_key": token}
-                loop.run(self._model.register(self._backend, _openai_client_config={"server_args": server}))
-            except (OSError, ValueError, RuntimeError, ImportError) as error:
+                loop.run(self._model.register(self._backend, _openai_client_config=served_here(token)))
+            except (OSError, ImportError, *UNTRAINABLE) as error:
+                self.close()
                 raise ServiceError(
                     f"{config.base_model!r} cannot be loaded for training: {first_line(error)}",
                     hint=f"its logs are in {path}; a smaller --base-model needs less memory",
                 ) from error
-            stack.pop_all()
+            except BaseException:
+                self.close()
+                raise
 
     @property
     def step(self) -> int:
@@ -101,11 +102,23 @@ class LocalModel:
         """What its endpoint calls it now."""
         return str(self._model.get_inference_name(self.step))
 
+    def check_alive(self) -> None:
+        """Makes sure that vLLM answers."""
+        Wire(self.endpoint).look("models")
+
     def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> Trained:
         """Takes one step."""
         before = self.step
         if not self.needs_logprobs:
-            groups = self._scored(groups, tools)
+            if self._tokenizer is None:
+                transformers = load("transformers", extra=EXTRA)
+                self._tokenizer = transformers.AutoTokenizer.from_pretrained(self._config.base_model)
+            stop = threading.Event()
+            scoring = asyncio.to_thread(self._scored, groups, tools, Wire(self.endpoint, stop), self.name)
+            try:
+                groups = self._loop.run(scoring, is_step=True)
+            finally:
+                stop.set()
         unscored, groups = left_out(groups), with_gradient(groups, needs_logprobs=True)
         if not groups:
             return Trained(before, gradient_steps=0, tokens=0, left_out=unscored)
@@ -115,51 +128,40 @@ class LocalModel:
                 result = self._loop.run(
                     self._backend.train(self._model, art_groups, learning_rate=learning_rate), is_step=True
                 )
-        except RuntimeError as error:
-            raise ServiceError(f"step {before + 1} cannot be trained: {first_line(error)}") from error
+        except (OSError, *UNTRAINABLE) as error:
+            raise TrainingError(f"ART cannot train step {before + 1}: {first_line(error)}") from error
         metrics = dict(result.metrics)
         # It counts a step that trained nothing, too; the gradient steps tell.
-        return Trained(int(result.step), int(metrics.get(_GRADIENT_STEPS, 0)), count_tokens(groups), unscored, metrics)
+        return Trained(
+            int(result.step), int(metrics.get(_GRADIENT_STEPS, 0)), int(metrics.get(_TOKENS, 0)), unscored, metrics
+        )
 
     def close(self) -> None:
         """Ends vLLM and frees the GPU."""
         self._loop.close(self._backend.close())
 
-    def _scored(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]]) -> list[Group]:
-        if self._tokenizer is None:
-            transformers = load("transformers", extra=EXTRA)
-            self._tokenizer = transformers.AutoTokenizer.from_pretrained(self._config.base_model)
-        wire, name, offered = Wire(self.endpoint), self.name, openai_tools(tools)
+    def _scored(
+        self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], wire: Wire, name: str
+    ) -> list[Group]:
+        """The groups with the tokens and logprobs they have under the model as it is now."""
+        offered = openai_tools(tools)
 
-        def score(sample: Sample, turn: int) -> Message:
-            prompt, spoken = spoken_tokens(self._tokenizer, context(sample, turn + 1), offered)
-            try:
-                logprobs = score_tokens(wire, name, prompt, spoken)
-            except RequestRefusedError:
-                # Longer than the model can read, as a rule: a teacher may well read more.
-                return replace(sample.messages[turn], tokens=(), logprobs=())
-            tokens = tuple(f"{TOKEN_ID}{token}" for token in spoken)
-            return replace(sample.messages[turn], tokens=tokens, logprobs=logprobs)
+        def score(sample: Sample) -> Sample:
+            messages = list(sample.messages)
+            for turn in sample.turns:
+                prompt, spoken = spoken_tokens(self._tokenizer, context(sample, turn + 1), offered)
+                tokens = tuple(f"{TOKEN_ID}{token}" for token in spoken)
+                try:
+                    logprobs = score_tokens(wire, name, prompt, spoken)
+                except RequestRefusedError:
+                    # Longer than the model can read, as a rule: a teacher may well read more.
+                    tokens, logprobs = (), ()
+                messages[turn] = replace(sample.messages[turn], tokens=tokens, logprobs=logprobs)
+            return replace(sample, messages=tuple(messages))
 
         with ThreadPoolExecutor(_SCORED_AT_ONCE) as pool:
-            pending = [
-                [
-                    (sample, [(turn, pool.submit(score, sample, turn)) for turn in sample.turns])
-                    for sample in group.samples
-                ]
-                for group in groups
-            ]
-            return [
-                replace(group, samples=tuple(_with_turns(sample, dict(turns)) for sample, turns in samples))
-                for group, samples in zip(groups, pending, strict=True)
-            ]
-
-
-def _with_turns(sample: Sample, turns: Mapping[int, Any]) -> Sample:
-    messages = tuple(
-        turns[place].result() if place in turns else message for place, message in enumerate(sample.messages)
-    )
-    return replace(sample, messages=messages)
+            scored = pool.map(score, [sample for group in groups for sample in group.samples])
+            return [replace(group, samples=tuple(next(scored) for _ in group.samples)) for group in groups]
 
 
 def hide_token(service: Any) -> None:

@@ -14,7 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from sandrl.errors import InterruptedRunError
+from sandrl.errors import InterruptedRunError, ServiceError
 from sandrl.events import Emit, TrainingStopping, ignore
 from sandrl.sandboxes import Interrupt, Level
 
@@ -35,7 +35,8 @@ class EventLoop:
         self._interrupt = interrupt
         self._emit = emit
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="sandrl-art", daemon=True)
+        self._ended: Future[None] = Future()
+        self._thread = threading.Thread(target=self._live, name="sandrl-art", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -45,7 +46,8 @@ class EventLoop:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close(_cancel_others())
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        if not self._ended.done():
+            self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSING_SECONDS)
         if not self._thread.is_alive():
             self._loop.close()
@@ -59,6 +61,7 @@ class EventLoop:
 
         Raises:
             InterruptedRunError: If the user does not want to wait any more.
+            ServiceError: If the loop has ended.
         """
         result = asyncio.run_coroutine_threadsafe(work, self._loop)
         seen = self._interrupt.level
@@ -74,13 +77,25 @@ class EventLoop:
             if level > seen:
                 seen = level
                 continue
-            waiting: set[Future[Any]] = {result, waker}
+            waiting: set[Future[Any]] = {result, waker, self._ended}
             wait(waiting, return_when=FIRST_COMPLETED)
+            if self._ended.done() and not result.done():
+                raise ServiceError("ART has ended by itself; printed.log in the run directory may say why")
         return result.result()
+
+    def _live(self) -> None:
+        try:
+            self._loop.run_forever()
+        finally:
+            self._ended.set_result(None)
 
     def close(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs a coroutine that puts things in order, whatever the user wishes; gives it a few seconds."""
-        wait({asyncio.run_coroutine_threadsafe(work, self._loop)}, timeout=_CLOSING_SECONDS)
+        if self._ended.done():
+            work.close()
+            return
+        closing: set[Future[None]] = {asyncio.run_coroutine_threadsafe(work, self._loop), self._ended}
+        wait(closing, timeout=_CLOSING_SECONDS, return_when=FIRST_COMPLETED)
 
 
 async def _cancel_others() -> None:

@@ -37,6 +37,7 @@ class ArtPlan:
         first_step: How many steps the model has had.
         episodes_per_step: How many episodes a step has.
         sandbox_seconds: How long sandboxes would be held, summed; an estimate.
+        recorded_steps: How many steps of recorded episodes there are; 0 where episodes are played.
     """
 
     config: ArtConfig
@@ -47,6 +48,7 @@ class ArtPlan:
     first_step: int
     episodes_per_step: int
     sandbox_seconds: int
+    recorded_steps: int = 0
 
     @property
     def steps(self) -> int:
@@ -128,4 +130,5 @@ def plan_of(request: ArtRequest, settings: Settings) -> ArtPlan:
         first_step=steps_done,
         episodes_per_step=episodes_per_step,
         sandbox_seconds=round(episodes * (turns * _TURN_SECONDS + _JUDGE_SECONDS)),
+        recorded_steps=len(checked.recorded),
     )

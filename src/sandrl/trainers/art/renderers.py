@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from io import StringIO
+from typing import Any
+
 from sandrl.errors import InputError, UsageError
 from sandrl.trainers.art.config import ArtConfig
+from sandrl.trainers.art.histories import openai_tools
 from sandrl.trainers.art.libraries import load
 from sandrl.trainers.art.service import EXTRA, first_line
 
-_HINT = "name one of tinker_cookbook's with --renderer, for example qwen3_instruct or llama3"
+_HINT = "name one of tinker_cookbook's with --renderer, for example qwen3_instruct"
+_CONVERSATION = [
+    {"role": "system", "content": "Solve the task."},
+    {"role": "user", "content": "Hello."},
+    {"role": "assistant", "content": "Hello."},
+]
 
 
 def renderer_name(config: ArtConfig) -> str:
@@ -20,21 +31,31 @@ def renderer_name(config: ArtConfig) -> str:
         return config.renderer
     renderers = load("art.tinker.renderers", extra=EXTRA)
     try:
-        return str(renderers.get_renderer_name(config.base_model))
+        # It prints what it thinks of its choice.
+        with redirect_stdout(StringIO()):
+            return str(renderers.get_renderer_name(config.base_model))
     except ValueError as error:
         raise UsageError(f"ART knows no renderer for {config.base_model!r}", hint=_HINT) from error
 
 
-def check_renderer(config: ArtConfig) -> str:
-    """Makes sure that there is such a renderer, and that the model's tokenizer can be loaded; returns its name.
+def check_renderer(config: ArtConfig, tools: Sequence[Mapping[str, Any]]) -> str:
+    """Makes sure that a renderer writes what will be said, and that the model's tokenizer can be loaded.
+
+    Args:
+        config: Names the renderer and the model.
+        tools: The tools that are offered, as JSON schemas of functions.
+
+    Returns:
+        The renderer's name.
 
     Raises:
-        UsageError: If there is no such renderer.
+        UsageError: If there is no such renderer, or it cannot write calls of tools that are offered.
         InputError: If the tokenizer cannot be loaded.
     """
     name = renderer_name(config)
     utilities = load("tinker_cookbook.tokenizer_utils", extra=EXTRA)
     renderers = load("tinker_cookbook.renderers", extra=EXTRA)
+    data = load("art.tinker_native.data", extra=EXTRA)
     try:
         tokenizer = utilities.get_tokenizer(config.base_model)
     except (OSError, ValueError) as error:
@@ -44,8 +65,15 @@ def check_renderer(config: ArtConfig) -> str:
         ) from error
     try:
         renderer = renderers.get_renderer(name, tokenizer, model_name=config.base_model)
-        renderer.build_generation_prompt([{"role": "user", "content": "Hello."}])
+        messages = data.convert_openai_messages_to_renderer_format(_CONVERSATION, openai_tools(tools), renderer)
+        renderer.build_generation_prompt(messages[:-1])
+        renderer.build_supervised_example(messages, train_on_what=renderers.TrainOnWhat.LAST_ASSISTANT_MESSAGE)
         renderer.get_stop_sequences()
+    except NotImplementedError as error:
+        raise UsageError(
+            f"the renderer {name} of {config.base_model!r} cannot write calls of tools",
+            hint="use --rollout attempts, or another --renderer",
+        ) from error
     except (ValueError, AssertionError, KeyError, TypeError) as error:
         why = first_line(error).partition(". If this")[0]
         raise UsageError(f"--renderer {name} does not suit {config.base_model!r}: {why}", hint=_HINT) from error

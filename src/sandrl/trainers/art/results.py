@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from sandrl.errors import CleanupError, InfrastructureError, TrainingError, raise_for_end
 from sandrl.trainers.art.config import RUN_NAME, ArtConfig
+from sandrl.trainers.art.groups import EQUAL_REWARDS
+
+_HINT = "easier or harder problems, more --trajectories-per-problem or a higher --temperature make rewards differ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ class ArtRun:
         Raises:
             InterruptedRunError: If the user asked to stop.
             CleanupError: If sandboxes were left behind.
-            InfrastructureError: If nothing could be trained because all episodes were lost.
+            InfrastructureError: If it ended before its last step, and episodes were lost.
             TrainingError: If it ended before its last step, or nothing was trained at all.
         """
         raise_for_end(
@@ -101,17 +105,17 @@ class ArtRun:
             cleanup_error=self.cleanup_error,
             hint=f"sandrl art train --resume --run-name {self.run_dir.name}",
         )
-        if self.step >= self.of or (self.is_short and self.step > self.first_step):
+        if self.step >= self.of or (self.is_short and self.step):
             return
-        last = self.rounds[-1] if self.rounds else None
-        if last is not None and last.dropped and not last.trajectories:
+        last = list(takewhile(lambda each: each.failure, reversed(self.rounds)))
+        lost = sum(each.dropped for each in last)
+        if lost:
             raise InfrastructureError(
-                f"step {last.step + 1} could not be trained: all of its {last.dropped} episodes were lost",
+                f"step {self.step + 1} could not be trained: {lost} episodes were lost; {last[0].failure}",
                 hint=f"sandrl runs show {self.run_dir.name} has the reason of each",
             )
-        if self.rounds:
+        if last:
             raise TrainingError(
-                f"step {self.step + 1} trained nothing, {len(self.failures)} times: {self.failures[-1]}",
-                hint="easier or harder problems, more --trajectories-per-problem or a higher --temperature make rewards"
-                " differ",
+                f"step {self.step + 1} trained nothing, {len(last)} times: {last[0].failure}",
+                hint=_HINT if last[0].failure.startswith(EQUAL_REWARDS) else None,
             )

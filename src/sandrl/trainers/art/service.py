@@ -6,9 +6,11 @@ The design decision: its SDK asks a service that is not there for minutes, so on
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from sandrl.errors import AuthenticationError, EndpointError, UsageError
@@ -16,11 +18,14 @@ from sandrl.rollouts.wire import Endpoint, Wire
 from sandrl.settings import Settings
 from sandrl.trainers.art.libraries import environment, load
 
+Answer = TypeVar("Answer")
+
 EXTRA = "art-tinker"
 TINKER_BASE_URL = "https://tinker.thinkingmachines.dev/services/tinker-prod"
 
 # Less than the 15 s within which a user is to know.
 _PROBE_SECONDS = 10.0
+_SDK_SECONDS = 14.0
 _SHOWN_MODELS = 5
 _LATER = "once it answers, --resume goes on with the run"
 _KEY_HINT = "set ART_TINKER_API_KEY (or TINKER_API_KEY) to a key of https://tinker-console.thinkingmachines.ai"
@@ -86,13 +91,17 @@ def check_base_model(base_model: str, settings: Settings, *, scores: bool) -> No
         EndpointError: If it fails.
     """
     tinker = load("tinker", extra=EXTRA)
-    with key_shown(settings), translated(settings):
+
+    def ask() -> tuple[list[str], bool]:
         client = tinker.ServiceClient()
         try:
-            offered = [each.model_name for each in client.get_server_capabilities().supported_models]
-            can_score = base_model not in offered or not scores or _scores(client, base_model)
+            offered = [str(each.model_name) for each in client.get_server_capabilities().supported_models]
+            return offered, base_model not in offered or not scores or _scores(client, base_model)
         finally:
             client.holder.close()
+
+    with key_shown(settings), translated(settings):
+        offered, can_score = _in_time(ask, settings)
     if base_model not in offered:
         near = list(dict.fromkeys([*difflib.get_close_matches(base_model, offered, _SHOWN_MODELS, 0.3), *offered]))
         shown = ", ".join(near[:_SHOWN_MODELS])
@@ -105,6 +114,25 @@ def check_base_model(base_model: str, settings: Settings, *, scores: bool) -> No
             f"Tinker at {tinker_address(settings)} does not score tokens of other models, which --policy teacher needs",
             hint="use --policy trained, or --backend local",
         )
+
+
+def _in_time(ask: Callable[[], Answer], settings: Settings) -> Answer:
+    """What the SDK finds out, unless that takes it too long: it would wait for minutes."""
+    answer: Future[Answer] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(ask())
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised again where it is waited for
+            answer.set_exception(error)
+
+    threading.Thread(target=work, name="sandrl-tinker", daemon=True).start()
+    try:
+        return answer.result(_SDK_SECONDS)
+    except TimeoutError as error:
+        raise EndpointError(
+            f"Tinker at {tinker_address(settings)} answers, but not within {_SDK_SECONDS:.0f} s", hint="try again later"
+        ) from error
 
 
 def _scores(client: Any, base_model: str) -> bool:

@@ -12,29 +12,30 @@ import hmac
 import json
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from sandrl.errors import EndpointError
+from sandrl.errors import EndpointError, InputError, TrainingError
 from sandrl.rollouts.messages import Message
 from sandrl.rollouts.wire import Endpoint
 from sandrl.runs.config import write_whole
 from sandrl.settings import Settings
-from sandrl.trainers.art.backend import LOOPBACK, Trained, count_tokens, left_out
+from sandrl.trainers.art.backend import UNTRAINABLE, Trained, count_tokens, left_out, served_here
 from sandrl.trainers.art.config import ArtConfig
 from sandrl.trainers.art.groups import TOKEN_ID, Group, Sample, with_gradient
 from sandrl.trainers.art.histories import art_group, context, openai_tools
 from sandrl.trainers.art.kinds import ArtPolicy
-from sandrl.trainers.art.libraries import load
+from sandrl.trainers.art.libraries import hear_signals, load
 from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.renderers import renderer_name
-from sandrl.trainers.art.service import EXTRA, first_line, is_of_question, key_shown, translated
+from sandrl.trainers.art.service import EXTRA, check_tinker, first_line, is_of_question, key_shown, translated
 
 _PACKAGE = "art.tinker_native.backend"
+_SCORED_AT_ONCE = 64
 
 
 class TinkerModel:
@@ -57,16 +58,17 @@ class TinkerModel:
         self._settings = settings
         self._loop = loop
         self._timeouts = (config.request_timeout_seconds, config.request_retries)
-        art = load("art", extra=EXTRA)
+        art, self._tinker = load("art", extra=EXTRA), load("tinker", extra=EXTRA)
+        self._data = load("art.tinker_native.data", extra=EXTRA)
+        self._renderers = load("tinker_cookbook.renderers", extra=EXTRA)
         token = secrets.token_urlsafe(32)
-        with ExitStack() as stack:
-            stack.enter_context(key_shown(settings))
-            stack.enter_context(translated(settings))
+        with key_shown(settings), translated(settings):
             self._backend = _guarded_backend(token)(path=str(path))
             self._model = _model_class(art)(
                 name=name,
                 project=config.project,
                 base_model=config.base_model,
+                base_path=str(path),
                 _internal_config={
                     "tinker_native_args": {
                         "renderer_name": renderer_name(config),
@@ -74,13 +76,32 @@ class TinkerModel:
                     }
                 },
             )
-            stack.callback(self.close)
-            server = {"host": LOOPBACK, "api_key": token}
             try:
-                loop.run(self._model.register(self._backend, _openai_client_config={"server_args": server}))
-            except TimeoutError as error:
-                raise EndpointError(f"the server for {config.base_model!r} does not answer: {error}") from error
-            stack.pop_all()
+                self._register(served_here(token))
+            except BaseException:
+                self.close()
+                raise
+
+    def _register(self, server: Mapping[str, Any]) -> None:
+        """Finds the model's last checkpoint, or makes the model, and starts the server it is asked through."""
+        try:
+            known = int((self._model.read_state() or {}).get("latest_step", 0))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InputError(
+                "is damaged: what it says of the run's checkpoints is lost",
+                path=Path(self._model._get_output_dir()) / "state.json",
+                hint="begin a new run with another --run-name",
+            ) from error
+        try:
+            self._loop.run(self._model.register(self._backend, _openai_client_config=server))
+        except TimeoutError as error:
+            raise EndpointError(f"the server for {self._model.base_model!r} does not answer: {error}") from error
+        hear_signals()
+        if self.step < known:
+            # ART takes a listing that failed for one that is empty, and would begin anew.
+            raise EndpointError(
+                f"Tinker does not list the checkpoint of step {known} of this run now", hint="try again later"
+            )
 
     @property
     def step(self) -> int:
@@ -91,9 +112,17 @@ class TinkerModel:
     def endpoint(self) -> Endpoint:
         """Where it can be asked."""
         seconds, retries = self._timeouts
+        # It is on this machine, and what is behind it is asked again by its SDK.
         return Endpoint(
-            self._model.inference_base_url, self._model.inference_api_key, timeout_seconds=seconds, retries=retries
+            self._model.inference_base_url,
+            self._model.inference_api_key,
+            timeout_seconds=seconds,
+            retries=min(retries, 1),
         )
+
+    def check_alive(self) -> None:
+        """Makes sure that the service answers."""
+        check_tinker(self._settings)
 
     @property
     def name(self) -> str:
@@ -109,12 +138,15 @@ class TinkerModel:
             unscored, groups = left_out(groups), with_gradient(groups, needs_logprobs=True)
             if not groups:
                 return Trained(before, gradient_steps=0, tokens=0, left_out=unscored)
-            art_groups = [art_group(group, tools, extra=EXTRA) for group in groups]
-            # Without a checkpoint the next job would begin at the base model again, under a later step's name.
-            result = self._loop.run(
-                self._backend.train(self._model, art_groups, learning_rate=learning_rate, save_checkpoint=True),
-                is_step=True,
-            )
+            try:
+                art_groups = [art_group(group, tools, extra=EXTRA) for group in groups]
+                # Without a checkpoint the next job would begin at the base model again, under a later step's name.
+                result = self._loop.run(
+                    self._backend.train(self._model, art_groups, learning_rate=learning_rate, save_checkpoint=True),
+                    is_step=True,
+                )
+            except UNTRAINABLE as error:
+                raise TrainingError(f"ART cannot train step {before + 1}: {first_line(error)}") from error
         # The backend moves on by one optimizer step, or, where it found nothing to train, not at all.
         return Trained(
             int(result.step), int(result.step) - before, count_tokens(groups), unscored, dict(result.metrics)
@@ -132,24 +164,28 @@ class TinkerModel:
         return self._backend._model_state[self._model.name]
 
     async def _all_scored(self, groups: Sequence[Group], tools: list[dict[str, Any]] | None) -> list[Group]:
-        scored = await asyncio.gather(*(self._scored(sample, tools) for group in groups for sample in group.samples))
+        room = asyncio.Semaphore(_SCORED_AT_ONCE)
+        samples = [sample for group in groups for sample in group.samples]
+        async with asyncio.TaskGroup() as tasks:
+            pending = [tasks.create_task(self._scored(sample, tools, room)) for sample in samples]
+        scored = [task.result() for task in pending]
         found = iter(scored)
         return [replace(group, samples=tuple(next(found) for _ in group.samples)) for group in groups]
 
-    async def _scored(self, sample: Sample, tools: list[dict[str, Any]] | None) -> Sample:
+    async def _scored(self, sample: Sample, tools: list[dict[str, Any]] | None, room: asyncio.Semaphore) -> Sample:
         """An episode whose turns have the tokens and logprobs they have under the model as it is now."""
-        turns = await asyncio.gather(*(self._scored_turn(sample, turn, tools) for turn in sample.turns))
         messages = list(sample.messages)
-        for turn, message in zip(sample.turns, turns, strict=True):
-            messages[turn] = message
+        for turn in sample.turns:
+            async with room:
+                messages[turn] = await self._scored_turn(sample, turn, tools)
         return replace(sample, messages=tuple(messages))
 
     async def _scored_turn(self, sample: Sample, turn: int, tools: list[dict[str, Any]] | None) -> Message:
-        tinker = load("tinker", extra=EXTRA)
+        tinker = self._tinker
         prompt, spoken = self._tokens(context(sample, turn + 1), tools)
         sampler = self._state.sampler_clients[self.step]
         try:
-            found = await sampler.compute_logprobs_async(tinker.ModelInput.from_ints([*prompt, *spoken]))
+            found = await sampler.compute_logprobs_async(self._tinker.ModelInput.from_ints([*prompt, *spoken]))
         except (tinker.APIStatusError, tinker.RequestFailedError) as error:
             if not is_of_question(error):
                 raise
@@ -166,8 +202,7 @@ class TinkerModel:
         self, messages: Sequence[dict[str, Any]], tools: list[dict[str, Any]] | None
     ) -> tuple[list[int], list[int]]:
         """The tokens of a conversation up to its last message, and those of that message, its end included."""
-        data = load("art.tinker_native.data", extra=EXTRA)
-        renderers = load("tinker_cookbook.renderers", extra=EXTRA)
+        data, renderers = self._data, self._renderers
         renderer = self._state.renderer
         rendered = data.convert_openai_messages_to_renderer_format(list(messages), tools, renderer)
         tokens, weights = renderer.build_supervised_example(
@@ -232,8 +267,17 @@ def _guarded_backend(token: str) -> type[Any]:
             )
             # Nothing of the application begins or ends with the server, and its logs are nobody's.
             quiet = SimpleNamespace(Config=quiet_config, Server=uvicorn.Server)
+
+            async def serve() -> None:
+                try:
+                    await run(state, host, port)
+                except SystemExit as error:
+                    # What uvicorn does where it cannot listen; it would take the whole loop with it.
+                    raise OSError(f"nothing can listen at {host}:{port}") from error
+
+            run = super()._run_openai_server
             with _replaced(module, FastAPI=application, uvicorn=quiet):
-                serving = asyncio.ensure_future(super()._run_openai_server(state, host, port))
+                serving = asyncio.ensure_future(serve())
                 # It has made its application and its server by the time it first waits.
                 await asyncio.sleep(0)
             await serving

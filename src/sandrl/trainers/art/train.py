@@ -47,6 +47,7 @@ from sandrl.trainers.art.history import GRADIENT_STEPS, STEP, art_directory, nex
 from sandrl.trainers.art.kinds import ArtBackendKind
 from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.results import ArtRequest, ArtRun, Round
+from sandrl.trainers.art.watch import watched
 from sandrl.trainers.directory import PROBLEMS_DIGEST
 from sandrl.trainers.printed import FILE, PrintedFile
 
@@ -84,10 +85,10 @@ def run_art(
         InterruptedRunError: If the user did not want the step in hand to be finished.
     """
     interrupt = interrupt or Interrupt()
-    config = request.config
     with ExitStack() as stack:
         stack.enter_context(libraries.kept_quiet())
         checked = check(request, settings, spends=True)
+        config = checked.config
         if request.resume is not None:
             _check_unchanged(request.resume, checked)
         connection = None
@@ -121,10 +122,11 @@ def run_art(
             training = _Training(config, checked, model, writer, emit, interrupt)
             tags = (WORKFLOW_TAG, f"project:{config.project}", f"run-name:{writer.run_id}", *wandb_tags(wandb_run))
             job = None if connection is None else training.open_stage(stack, connection, tags)
+            stack.enter_context(watched(model.check_alive, emit))
             training.run()
         except InterruptedRunError as error:
             raise InterruptedRunError(
-                f"interrupted in the middle of a step; the steps before it are saved in {writer.path}",
+                f"interrupted before the step in hand was trained; those before it are saved in {writer.path}",
                 signal_number=error.signal_number,
                 hint=f"sandrl art train --resume --run-name {writer.run_id}",
             ) from error
@@ -192,7 +194,7 @@ class _Training:
     @property
     def outcome(self) -> Outcome:
         """How the run ended, where nobody interrupted it."""
-        is_done = self.step >= self._config.num_steps or (self.is_short and self.step > self.first_step)
+        is_done = self.step >= self._config.num_steps or (self.is_short and self.step > 0)
         return Outcome.FINISHED if is_done else Outcome.FAILED
 
     def open_stage(self, stack: ExitStack, connection: Connection, tags: tuple[str, ...]) -> Job:
@@ -254,6 +256,8 @@ class _Training:
                 return
             done = self._one_round(attempt)
             attempt = attempt + 1 if done.failure else 1
+            if done.dropped and not done.trajectories:
+                self._model.check_alive()
             if attempt > MOST_ATTEMPTS and not checked.recorded:
                 return
 
@@ -276,21 +280,25 @@ class _Training:
         if self._model.needs_logprobs:
             metrics["train/left_out"] = float(left_out(groups))
         if played is None:
-            metrics |= {"reward/mean": mean, "reward/groups": float(len(groups))}
-            metrics["reward/zero_variance_groups"] = float(sum(not group.has_gradient for group in groups))
+            whole = [group for group in groups if len(group.samples) > 1]
+            metrics |= {"reward/mean": mean, "reward/groups": float(len(whole))}
+            metrics["reward/zero_variance_groups"] = float(sum(not group.has_gradient for group in whole))
         self._recorder.log(self._round, {**(played.metrics if played is not None else {}), **metrics})
         self._round += 1
-        self.step = trained.step
+        before, self.step = self.step, trained.step
         done = Round(self.step, len(rewards), dropped, mean, {} if failure else metrics, failure)
         self.rounds.append(done)
         if failure:
-            self._emit(ArtStepFailed(self.step + 1, attempt, failure))
+            self._emit(ArtStepFailed(before + 1, attempt, failure))
         else:
             self._emit(ArtStepTrained(self.step, metrics))
-        loss = metrics.get("loss")
-        if loss is not None and not math.isfinite(loss):
+        if failure and trained.step > before:
+            # As ART's local backend does; to go on from there would be to count what was none.
+            raise TrainingError(f"step {trained.step} trained nothing, and the backend counts it: {failure}")
+        wrong = next((name for name in _KNOWN if not math.isfinite(metrics.get(name) or 0.0)), None)
+        if wrong is not None:
             raise TrainingError(
-                f"the loss of step {self.step} is not a number, so the model is lost from there on",
+                f"the {wrong} of step {self.step} is not a number, so the model is lost from there on",
                 hint="begin a new run with a smaller --learning-rate",
             )
         return done

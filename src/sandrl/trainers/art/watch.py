@@ -1,0 +1,49 @@
+"""An eye on the service a training depends on, whose own library waits for it without a word.
+
+The design decision: nothing is decided here. A service that is away for a moment comes back, and who does not want to
+wait can leave; but nobody should have to guess what is being waited for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from sandrl.errors import SandrlError
+from sandrl.events import Emit, Warned
+
+_PAUSE_SECONDS = 5.0
+# One miss is no absence.
+_MISSES = 2
+
+
+@contextmanager
+def watched(check: Callable[[], None], emit: Emit) -> Iterator[None]:
+    """Says when a service stops answering for the length of a `with` block, and when it answers again.
+
+    Args:
+        check: Asks the service; raises if it does not answer.
+        emit: Told.
+    """
+    over = threading.Event()
+
+    def watch() -> None:
+        misses = 0
+        while not over.wait(_PAUSE_SECONDS):
+            try:
+                check()
+            except SandrlError as error:
+                misses += 1
+                if misses == _MISSES:
+                    emit(Warned(error.message, "waiting for it; Ctrl-C twice gives the step up, and --resume goes on"))
+            else:
+                if misses >= _MISSES:
+                    emit(Warned("it answers again"))
+                misses = 0
+
+    threading.Thread(target=watch, name="sandrl-watch", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
