@@ -26,7 +26,7 @@ from sandrl.sandboxes import Interrupt
 from sandrl.settings import Settings
 from sandrl.trainers.art.config import COMMAND, ArtConfig, resolve, saved_fields
 from sandrl.trainers.art.groups import Group, Sample, groups_of_rows, why_no_gradient, with_gradient
-from sandrl.trainers.art.history import STEP, next_round
+from sandrl.trainers.art.history import STEP, check_sound, next_round
 from sandrl.trainers.art.kinds import ArtPolicy
 from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.results import ArtRun, Round
@@ -188,9 +188,11 @@ def test_a_round_that_was_given_up_after_its_step_is_shown_with_that_step(tmp_pa
 
 def test_a_run_whose_model_is_lost_does_not_go_on(writer: RunWriter) -> None:
     with writer:
-        writer.write_metrics(MetricsRow(job_id=JOB, step=0, metrics={STEP: 1.0, "loss": float("nan")}))
+        measured(writer, 0, 1)
+        check_sound(writer.path)
+        writer.write_metrics(MetricsRow(job_id=JOB, step=1, metrics={STEP: 2.0, "loss": float("nan")}))
         with pytest.raises(UsageError, match="a loss or gradient in it is not a number"):
-            next_round(writer, 1)
+            check_sound(writer.path)
 
 
 def round_(step: int, failure: str = "", *, trajectories: int = 4, dropped: int = 0) -> Round:

@@ -24,17 +24,12 @@ def next_round(writer: RunWriter, step: int) -> int:
         step: How many steps the backend's model has had.
 
     Raises:
-        UsageError: If the backend has lost steps that the run has made, or the run has lost its model.
+        UsageError: If the backend has lost steps that the run has made.
     """
     reader = RunReader(writer.path)
     rows = [row for row in reader.metrics().rows if row.metrics.get(STEP) is not None]
     known = int(max((row.metrics[STEP] or 0 for row in rows), default=0))
     following = max((row.step for row in rows), default=-1) + 1
-    if any(not math.isfinite(row.metrics.get(name) or 0.0) for row in rows for name in ("loss", "grad_norm")):
-        raise UsageError(
-            f"the run {writer.run_id!r} cannot go on: a loss or gradient in it is not a number, so its model is lost",
-            hint="begin a new run with a smaller --learning-rate",
-        )
     if step < known:
         raise UsageError(
             f"the run {writer.run_id!r} cannot go on: it has made {known} steps, and its backend knows of {step}",
@@ -48,6 +43,20 @@ def next_round(writer: RunWriter, step: int) -> int:
     attempt = len(reader.config.jobs)
     writer.write_metrics(MetricsRow(job_id=writer.job_id, step=following, attempt=attempt, metrics=metrics))
     return following + 1
+
+
+def check_sound(run: Path) -> None:
+    """Makes sure that a run has a model to go on with.
+
+    Raises:
+        UsageError: If a loss or gradient in it is no number.
+    """
+    rows = RunReader(run).metrics().rows
+    if any(not math.isfinite(row.metrics.get(name) or 0.0) for row in rows for name in ("loss", "grad_norm")):
+        raise UsageError(
+            f"the run {run.name!r} cannot go on: a loss or gradient in it is not a number, so its model is lost",
+            hint="begin a new run with a smaller --learning-rate",
+        )
 
 
 def art_directory(run: Path) -> Path:

@@ -43,7 +43,7 @@ from sandrl.trainers.art.backend import Trained, TrainedModel, left_out
 from sandrl.trainers.art.checks import TOOL_SCHEMAS, Checked, check
 from sandrl.trainers.art.config import COMMAND, ArtConfig
 from sandrl.trainers.art.groups import Group, groups_of, why_no_gradient, with_gradient
-from sandrl.trainers.art.history import GRADIENT_STEPS, STEP, art_directory, next_round
+from sandrl.trainers.art.history import GRADIENT_STEPS, STEP, art_directory, check_sound, next_round
 from sandrl.trainers.art.kinds import ArtBackendKind
 from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.results import ArtRequest, ArtRun, Round
@@ -90,6 +90,7 @@ def run_art(
         checked = check(request, settings, spends=True)
         config = checked.config
         if request.resume is not None:
+            check_sound(request.resume)
             _check_unchanged(request.resume, checked)
         connection = None
         if not checked.recorded:
