@@ -9,6 +9,10 @@ The design decision: requests and answers are the SDK's own types, so whatever t
 it is told it believes; behind them is one queue and one thread that owns all weights, so every client sees its
 requests done in the order it made them.
 
+Compared once with another server of the API, SkyRL's (`skyrl-tx` 0.3.0, JAX), on the same base model and datums, the
+losses of a first step were 829.87939 and 829.87940 (cross_entropy), 135.11006 and 135.11007 (importance_sampling),
+154.307205 and 154.307207 (ppo); no logprob differed by more than 2e-6. It has no cispo, which ART uses.
+
 `app` has the routes, `service` what they ask for, `work` the queue, `models` what is trained, `losses` on what,
 `sampling` how tokens are drawn, `checkpoints` what is kept, `process` the server as a process of its own.
 """
