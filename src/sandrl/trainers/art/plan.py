@@ -86,6 +86,10 @@ def make_request(
     Raises:
         UsageError: If something does not fit, or a run that goes on would change.
     """
+    source = given.get("trajectories")
+    if source is not None:
+        # As the run keeps it: whoever goes on with it may stand in another directory.
+        given = {**given, "trajectories": str(find_run(str(source), settings.state_dir, settings.runs_dir).absolute())}
     directory, name = runs_dir or settings.runs_dir, checked_run_name(run_name or RUN_NAME)
     run: Path | None = None
     if resume:
@@ -99,9 +103,7 @@ def make_request(
                 f"the run {name!r} exists already in {directory}",
                 hint="go on with it by --resume, or choose another --run-name",
             )
-    recorded = None
-    if config.trajectories is not None:
-        recorded = find_run(config.trajectories, settings.state_dir, settings.runs_dir)
+    recorded = None if config.trajectories is None else Path(config.trajectories)
     return ArtRequest(config, directory, name, run, recorded)
 
 

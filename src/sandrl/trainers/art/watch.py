@@ -35,10 +35,10 @@ def watched(check: Callable[[], None], emit: Emit) -> Iterator[None]:
                 check()
             except SandrlError as error:
                 misses += 1
-                if misses == _MISSES:
+                if misses == _MISSES and not over.is_set():
                     emit(Warned(error.message, "waiting for it; Ctrl-C twice gives the step up, and --resume goes on"))
             else:
-                if misses >= _MISSES:
+                if misses >= _MISSES and not over.is_set():
                     emit(Warned("it answers again"))
                 misses = 0
 
