@@ -22,8 +22,9 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in list(os.environ):
         if name in _DISPLAY or (name.startswith(_SCRUBBED) and not name.startswith(_KEPT)):
             del os.environ[name]
-    # Tests that are started in the background of a shell ignore these, and with them every command they start would.
-    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+    # Tests that are started in the background of a shell, or by nohup, ignore these, and so would what they start.
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
     directory = Path(tempfile.mkdtemp(prefix="sandrl-tests-"))
