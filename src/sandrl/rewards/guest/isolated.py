@@ -45,8 +45,9 @@ def watch_for_end(pid: int, completion: Completion) -> None:
     """
 
     def on_end(number: int, frame: object) -> None:
-        completion.gone = True
-        raise CompletionGone
+        if not completion.gone:
+            completion.gone = True
+            raise CompletionGone
 
     _signal.signal(_signal.SIGCHLD, on_end)
     if posix.waitid(posix.P_PID, pid, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT) is not None:
@@ -73,20 +74,24 @@ def judge_isolated(request: "Request", call: "Libc | None") -> Judged:
     try:
         clock.start()
         try:
-            watch_for_end(child.pid, completion)
-            completion.wait_until_ready()
-            status, detail = checks.run()
-            is_whole = True
+            try:
+                watch_for_end(child.pid, completion)
+                completion.wait_until_ready()
+                status, detail = checks.run()
+                is_whole = True
+            finally:
+                # Its end is known by now, or no news any more; what follows is not to be torn open by it.
+                _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
         except CompletionGone:
-            gone = True
+            completion.gone, gone, is_whole = True, True, False
         except Unsplittable as error:
             status, detail = "not_isolated", str(error)
         clock.stop()
     except DeadlineReached:
+        completion.gone = True
         clock.stop()
         clock.left = 0.0
         status, detail = "timeout", too_long(seconds)
-    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
     posix.close(to_write)
     posix.close(to_read)
     # It has a moment to flush what it printed.
