@@ -6,13 +6,12 @@ for a few seconds at most, in a thread that nobody waits for longer.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from urllib.parse import urlsplit
 
+from sandrl.deadlines import TookTooLong, answer_within
 from sandrl.doctor.report import Check, State
 from sandrl.errors import SandrlError
 from sandrl.extras import install_command
@@ -101,23 +100,15 @@ def _list_nothing(settings: Settings) -> None:
 
 def _within(seconds: float, ask: Callable[[], None]) -> SandrlError | None:
     """Why a question could not be asked in time, or None."""
-    answers: SimpleQueue[SandrlError | None] = SimpleQueue()
-
-    def run() -> None:
-        try:
-            ask()
-        except SandrlError as error:
-            answers.put(error)
-        except Exception as error:  # noqa: BLE001 - whatever it was, the service cannot be used, and this says why
-            answers.put(SandrlError(f"{type(error).__name__}: {error}"))
-        else:
-            answers.put(None)
-
-    threading.Thread(target=run, daemon=True).start()
     try:
-        return answers.get(timeout=seconds)
-    except Empty:
+        answer_within(seconds, ask)
+    except TookTooLong:
         return SandrlError(f"did not answer within {seconds:g} s")
+    except SandrlError as error:
+        return error
+    except Exception as error:  # noqa: BLE001 - whatever it was, the service cannot be used, and this says why
+        return SandrlError(f"{type(error).__name__}: {error}")
+    return None
 
 
 def _cached_datasets(environment: Mapping[str, str]) -> int:

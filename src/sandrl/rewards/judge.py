@@ -44,7 +44,8 @@ class Limits:
     max_file_bytes: int = 64 << 20
 
 
-_DAY = 24 * 60 * 60.0
+LONGEST_SECONDS = 24 * 60 * 60.0
+"""More than anyone waits for, and less than what clocks cannot hold."""
 
 
 def check_limits(limits: Limits) -> None:
@@ -54,7 +55,7 @@ def check_limits(limits: Limits) -> None:
         UsageError: If a time is not a number of seconds above 0.
     """
     for option, seconds in (("--timeout", limits.timeout_seconds), ("--check-timeout", limits.check_timeout_seconds)):
-        if seconds is not None and not 0 < seconds <= _DAY:
+        if seconds is not None and not 0 < seconds <= LONGEST_SECONDS:
             raise UsageError(f"{option} must be more than 0 seconds and at most a day, not {seconds:g}")
 
 

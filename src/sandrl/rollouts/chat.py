@@ -127,8 +127,7 @@ class ChatModel:
         raise refusal
 
     def _unknown(self, names: Sequence[str]) -> UsageError:
-        near = [*difflib.get_close_matches(self.name, names, _SHOWN_MODELS, 0.3), *names]
-        shown = ", ".join(list(dict.fromkeys(near))[:_SHOWN_MODELS])
+        shown = nearest_names(self.name, names)
         return UsageError(
             f"{self.base_url} has no model {self.name!r}",
             hint=f"use --model with one it has: {shown}" if shown else "use --model with one it has",
@@ -166,6 +165,12 @@ class ChatModel:
             if other is not None and value is not None:
                 question[other] = value
         return question
+
+
+def nearest_names(name: str, names: Sequence[str]) -> str:
+    """A few names of models there are, those that come nearest to one there is not first; empty if there are none."""
+    near = [*difflib.get_close_matches(name, names, _SHOWN_MODELS, 0.3), *names]
+    return ", ".join(list(dict.fromkeys(near))[:_SHOWN_MODELS])
 
 
 def chat_message(message: Message) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from sandrl.runs.rows import MessageRow, ToolCallRow
 
@@ -71,6 +71,21 @@ class Message:
             logprobs=self.logprobs,
             finish_reason=self.finish_reason,
             seconds=self.seconds,
+        )
+
+    @classmethod
+    def from_row(cls, row: MessageRow) -> Self:
+        """The message that a run has kept."""
+        return cls(
+            row.role,
+            row.content,
+            tuple(ToolCall(call.id, call.name, call.arguments) for call in row.tool_calls),
+            tool_call_id=row.tool_call_id,
+            name=row.name,
+            tokens=row.tokens,
+            logprobs=row.logprobs,
+            finish_reason=row.finish_reason,
+            seconds=row.seconds,
         )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandrl.errors import CleanupError, InfrastructureError, UsageError, raise_for_end
-from sandrl.rewards.judge import Limits, check_limits
+from sandrl.rewards.judge import LONGEST_SECONDS, Limits, check_limits
 from sandrl.rollouts.episodes import EpisodeOptions
 from sandrl.rollouts.policy import Sampling
 from sandrl.sandboxes import SandboxRequest
@@ -18,6 +18,11 @@ OPENAI_MODEL = "gpt-4o-mini"
 
 DATASET_SPLIT = "train"
 _HAVE_SPLITS = ("mbpp", "tiny")
+
+
+def training_split(problems: str) -> str:
+    """A set of problems as `load_problems` takes it: its split for training, where it is known to have one."""
+    return f"{problems}:{DATASET_SPLIT}" if problems in _HAVE_SPLITS else problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ class RolloutRequest:
         """The set of problems with its split, as `load_problems` takes it."""
         if self.dataset_split is not None:
             return f"{self.problems}:{self.dataset_split}"
-        return f"{self.problems}:{DATASET_SPLIT}" if self.problems in _HAVE_SPLITS else self.problems
+        return training_split(self.problems)
 
     @property
     def episodes(self) -> int:
@@ -98,7 +103,7 @@ class RolloutRequest:
             raise UsageError("--problems names a split already: leave out --dataset-split")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise UsageError(f"--learning-rate must be a number above 0, not {self.learning_rate:g}")
-        if not 0 < self.request_timeout_seconds <= 24 * 60 * 60:
+        if not 0 < self.request_timeout_seconds <= LONGEST_SECONDS:
             raise UsageError(
                 f"--request-timeout must be more than 0 seconds and at most a day, not {self.request_timeout_seconds:g}"
             )

@@ -92,14 +92,19 @@ def saved_config(run: Path, command: str) -> GrpoConfig:
         raise InputError("is a run of another version of sandrl", path=run) from error
 
 
-def check_unchanged(run: Path, context: Context) -> None:
-    """Makes sure that a run goes on with the problems it was begun with.
+def check_unchanged(run: Path, digest: str, source: str) -> None:
+    """Makes sure that a run goes on with what it was begun with.
+
+    Args:
+        run: Its directory.
+        digest: Stands for the content of what it would go on with.
+        source: What that is, as an option names it.
 
     Raises:
         UsageError: If they have changed.
     """
-    if RunReader(run).config.options.get(PROBLEMS_DIGEST) != context.sets.digest:
+    if RunReader(run).config.options.get(PROBLEMS_DIGEST) != digest:
         raise UsageError(
-            f"the run {run.name!r} cannot go on: problems: {context.config.problems!r} has other content now",
+            f"the run {run.name!r} cannot go on: {source} has other content now",
             hint="begin a new run",
         )

@@ -138,7 +138,7 @@ def run_grpo(
         told = emit if processes.is_first else ignore
         context = Context(config, settings, sets, processes, interrupt, told, engine)
         if request.resume is not None:
-            check_unchanged(request.resume, context)
+            check_unchanged(request.resume, sets.digest, f"problems: {config.problems!r}")
         place = _policy(context)
         connection = config.sandboxes.connect(settings, emit=context.emit)
         with (

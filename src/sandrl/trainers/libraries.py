@@ -42,10 +42,17 @@ def load(module: str) -> ModuleType:
     return extras.require(module, extra=EXTRA)
 
 
+_LOGGERS = ("transformers", "trl", "accelerate", "datasets", "torch", "peft")
+
+
 @contextmanager
-def without_warnings() -> Iterator[None]:
-    """Silences the libraries' loggers and warnings for the length of a `with` block; imports none of them."""
-    loggers = [logging.getLogger(name) for name in ("transformers", "trl", "accelerate", "datasets", "torch", "peft")]
+def without_warnings(names: Iterable[str] = _LOGGERS) -> Iterator[None]:
+    """Silences the libraries' loggers and warnings for the length of a `with` block; imports none of them.
+
+    Args:
+        names: The loggers.
+    """
+    loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -41,14 +41,12 @@ class Trained:
         step: How many steps the model has had now, as the backend counts.
         gradient_steps: How often its weights were changed.
         tokens: How many sampled tokens were trained on.
-        left_out: How many episodes could not be scored, and were left out of their groups.
         metrics: What the backend measured, by its own names.
     """
 
     step: int
     gradient_steps: int
     tokens: int
-    left_out: int = 0
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -81,11 +79,27 @@ class TrainedModel(Protocol):
         """
         ...
 
+    def score(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]]) -> Sequence[Group]:
+        """Finds the tokens and logprobs that what others said has under the model as it is now.
+
+        Args:
+            groups: What was said.
+            tools: The tools that were offered.
+
+        Returns:
+            The same, but without any where the model cannot read that much.
+
+        Raises:
+            ServiceError: If the backend fails.
+            InterruptedRunError: If the user does not want to wait any more.
+        """
+        ...
+
     def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> Trained:
         """Takes one step, by groups whose rewards differ.
 
         Args:
-            groups: What to learn from.
+            groups: What to learn from, with logprobs.
             tools: The tools that were offered.
             learning_rate: Of the step.
 

@@ -20,6 +20,7 @@ from sandrl.problems import Problem, load_problems
 from sandrl.rollouts import Sampling
 from sandrl.rollouts.chat import ChatModel
 from sandrl.rollouts.kinds import EpisodeKind
+from sandrl.rollouts.request import training_split
 from sandrl.rollouts.toolbox import tool_schemas
 from sandrl.rollouts.wire import OPENAI_BASE_URL, Endpoint
 from sandrl.runs import RunReader
@@ -37,8 +38,6 @@ from sandrl.trainers.sets import ProblemSets
 
 TOOL_SCHEMAS = "tool_schemas"
 """Where a run's options keep the tools that were offered."""
-
-_HAVE_SPLITS = ("mbpp", "tiny")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,7 @@ def _check_backend(config: ArtConfig, settings: Settings) -> str:
 
 
 def _problems(config: ArtConfig) -> tuple[Problem, ...]:
-    source = f"{config.problems}:train" if config.problems in _HAVE_SPLITS else config.problems
+    source = training_split(config.problems)
     problems = tuple(islice(load_problems(source).problems.values(), config.num_problems))
     if len(problems) < config.step_problems:
         raise InputError(f"has {len(problems)} problems, fewer than the {config.step_problems} of a step", path=source)

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, m
 
 from sandrl.errors import InputError, UsageError
 from sandrl.rewards.extraction import Extraction
+from sandrl.rewards.judge import LONGEST_SECONDS
 from sandrl.rollouts.kinds import DEFAULT_CONCURRENCY, EpisodeKind, ToolSet
 from sandrl.sandboxes import SandboxRequest
 from sandrl.settings import ReportTo, RuntimeKind
@@ -20,7 +21,6 @@ TEACHER_MODEL = "gpt-5.1-codex-mini"
 
 _OF_TEACHERS = ("model", "base_url")
 _HELD_BY_AN_EPISODE = 2
-_DAY = 24 * 60 * 60
 
 
 class ArtConfig(BaseModel):
@@ -87,10 +87,10 @@ class ArtConfig(BaseModel):
     extract: Extraction = Extraction.AUTO
     temperature: float = Field(default=1.0, ge=0, le=100, allow_inf_nan=False)
     max_tokens: int = Field(default=2048, ge=1)
-    request_timeout_seconds: float = Field(default=120.0, gt=0, le=_DAY, allow_inf_nan=False)
+    request_timeout_seconds: float = Field(default=120.0, gt=0, le=LONGEST_SECONDS, allow_inf_nan=False)
     request_retries: int = Field(default=4, ge=0)
     concurrency: int | None = Field(default=None, ge=1)
-    timeout_seconds: float = Field(default=10.0, gt=0, le=_DAY, allow_inf_nan=False)
+    timeout_seconds: float = Field(default=10.0, gt=0, le=LONGEST_SECONDS, allow_inf_nan=False)
     max_sandboxes: int | None = Field(default=None, ge=1)
     runtime: RuntimeKind = RuntimeKind.AUTO
     image: str | None = None

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from sandrl.rollouts.episodes import Episode
-from sandrl.rollouts.messages import Message, ToolCall
+from sandrl.rollouts.messages import Message
 from sandrl.rollouts.records import result_of
-from sandrl.runs import MessageRow, TrajectoryRow
+from sandrl.runs import TrajectoryRow
 
 EQUAL_REWARDS = "equal rewards in every group"
 """How the usual reason for a step without a gradient begins."""
@@ -96,7 +96,7 @@ def groups_of_rows(rows: Iterable[TrajectoryRow]) -> dict[int, tuple[Group, ...]
     found: defaultdict[int, defaultdict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         if row.reward is not None and row.messages and not row.held_out:
-            sample = Sample(row.id, tuple(map(_message, row.messages)), row.reward)
+            sample = Sample(row.id, tuple(map(Message.from_row, row.messages)), row.reward)
             found[row.step or 0][row.task_id].append(sample)
     return {
         step: tuple(Group(task_id, tuple(samples)) for task_id, samples in found[step].items())
@@ -144,17 +144,3 @@ def why_no_gradient(groups: Sequence[Group], dropped: int, *, needs_logprobs: bo
 
 def _number(entry: tuple[int, Sample]) -> int:
     return entry[0]
-
-
-def _message(row: MessageRow) -> Message:
-    return Message(
-        row.role,
-        row.content,
-        tuple(ToolCall(call.id, call.name, call.arguments) for call in row.tool_calls),
-        tool_call_id=row.tool_call_id,
-        name=row.name,
-        tokens=row.tokens,
-        logprobs=row.logprobs,
-        finish_reason=row.finish_reason,
-        seconds=row.seconds,
-    )

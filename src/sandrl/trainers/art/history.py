@@ -27,8 +27,8 @@ def next_round(writer: RunWriter, step: int) -> int:
         UsageError: If the backend has lost steps that the run has made.
     """
     reader = RunReader(writer.path)
-    rows = [row for row in reader.metrics().rows if row.metrics.get(STEP) is not None]
-    known = int(max((row.metrics[STEP] or 0 for row in rows), default=0))
+    rows = _rounds(reader)
+    known = _steps(rows)
     following = max((row.step for row in rows), default=-1) + 1
     if step < known:
         raise UsageError(
@@ -43,6 +43,20 @@ def next_round(writer: RunWriter, step: int) -> int:
     attempt = len(reader.config.jobs)
     writer.write_metrics(MetricsRow(job_id=writer.job_id, step=following, attempt=attempt, metrics=metrics))
     return following + 1
+
+
+def steps_made(run: Path) -> int:
+    """How many steps a run has written down."""
+    return _steps(_rounds(RunReader(run)))
+
+
+def _rounds(reader: RunReader) -> list[MetricsRow]:
+    """The rows of whole rounds; one that was given up has no step."""
+    return [row for row in reader.metrics().rows if row.metrics.get(STEP) is not None]
+
+
+def _steps(rounds: list[MetricsRow]) -> int:
+    return int(max((row.metrics[STEP] or 0 for row in rounds), default=0))
 
 
 def check_sound(run: Path) -> None:

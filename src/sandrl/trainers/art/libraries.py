@@ -6,19 +6,19 @@ the terminal. None of it is wanted of a library, and all of it can be switched o
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
 from sandrl import extras
 from sandrl.errors import MissingExtraError
+from sandrl.trainers.libraries import without_warnings
 
 VERSION = "0.5.18"
 """The release whose insides are relied on."""
@@ -90,20 +90,9 @@ def check_installed(extra: str) -> None:
         )
 
 
-@contextmanager
-def kept_quiet() -> Iterator[None]:
-    """Silences the libraries' loggers and warnings for the length of a `with` block; imports none of them."""
-    loggers = [logging.getLogger(name) for name in _LOGGERS]
-    levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL)
-        try:
-            yield
-        finally:
-            for logger, level in zip(loggers, levels, strict=True):
-                logger.setLevel(level)
+def kept_quiet() -> AbstractContextManager[None]:
+    """Silences ART's loggers and warnings for the length of a `with` block; imports nothing."""
+    return without_warnings(_LOGGERS)
 
 
 @contextmanager
@@ -126,8 +115,3 @@ def _set(values: Iterable[tuple[str, str | None]]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
-
-
-def versions(packages: Iterable[str]) -> dict[str, str]:
-    """The versions of installed packages."""
-    return {package: version(package) for package in packages}

@@ -20,14 +20,14 @@ from typing import Any
 
 from sandrl.errors import RequestRefusedError, ServiceError, TrainingError
 from sandrl.rollouts.wire import Endpoint, Wire
-from sandrl.trainers.art.backend import UNTRAINABLE, Trained, left_out, served_here
+from sandrl.trainers.art.backend import UNTRAINABLE, Trained, served_here
 from sandrl.trainers.art.config import ArtConfig
-from sandrl.trainers.art.groups import TOKEN_ID, Group, Sample, with_gradient
+from sandrl.trainers.art.groups import TOKEN_ID, Group, Sample
 from sandrl.trainers.art.histories import art_group, context, openai_tools
 from sandrl.trainers.art.kinds import ArtPolicy
 from sandrl.trainers.art.libraries import environment, load
 from sandrl.trainers.art.loop import EventLoop
-from sandrl.trainers.art.service import first_line
+from sandrl.trainers.libraries import first_line
 
 EXTRA = "art-local"
 
@@ -106,22 +106,21 @@ class LocalModel:
         """Makes sure that vLLM answers."""
         Wire(self.endpoint).look("models")
 
+    def score(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]]) -> list[Group]:
+        """Finds the tokens and logprobs that what others said has under the model, by vLLM."""
+        if self._tokenizer is None:
+            transformers = load("transformers", extra=EXTRA)
+            self._tokenizer = transformers.AutoTokenizer.from_pretrained(self._config.base_model)
+        stop = threading.Event()
+        scoring = asyncio.to_thread(self._scored, groups, tools, Wire(self.endpoint, stop), self.name)
+        try:
+            return self._loop.run(scoring, is_step=True)
+        finally:
+            stop.set()
+
     def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> Trained:
         """Takes one step."""
         before = self.step
-        if not self.needs_logprobs:
-            if self._tokenizer is None:
-                transformers = load("transformers", extra=EXTRA)
-                self._tokenizer = transformers.AutoTokenizer.from_pretrained(self._config.base_model)
-            stop = threading.Event()
-            scoring = asyncio.to_thread(self._scored, groups, tools, Wire(self.endpoint, stop), self.name)
-            try:
-                groups = self._loop.run(scoring, is_step=True)
-            finally:
-                stop.set()
-        unscored, groups = left_out(groups), with_gradient(groups, needs_logprobs=True)
-        if not groups:
-            return Trained(before, gradient_steps=0, tokens=0, left_out=unscored)
         art_groups = [art_group(group, tools, extra=EXTRA) for group in groups]
         try:
             with environment(WANDB_API_KEY=None):
@@ -132,9 +131,7 @@ class LocalModel:
             raise TrainingError(f"ART cannot train step {before + 1}: {first_line(error)}") from error
         metrics = dict(result.metrics)
         # It counts a step that trained nothing, too; the gradient steps tell.
-        return Trained(
-            int(result.step), int(metrics.get(_GRADIENT_STEPS, 0)), int(metrics.get(_TOKENS, 0)), unscored, metrics
-        )
+        return Trained(int(result.step), int(metrics.get(_GRADIENT_STEPS, 0)), int(metrics.get(_TOKENS, 0)), metrics)
 
     def close(self) -> None:
         """Ends vLLM and frees the GPU."""

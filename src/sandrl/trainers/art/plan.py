@@ -15,7 +15,7 @@ from sandrl.runs.directory import checked_run_name
 from sandrl.settings import Settings
 from sandrl.trainers.art.checks import check
 from sandrl.trainers.art.config import RUN_NAME, ArtConfig, resolve, saved_fields
-from sandrl.trainers.art.history import STEP
+from sandrl.trainers.art.history import steps_made
 from sandrl.trainers.art.results import ArtRequest
 
 # What an episode holds its sandbox for: turns of a model that answers in a few seconds, and commands that take less.
@@ -116,10 +116,7 @@ def plan_of(request: ArtRequest, settings: Settings) -> ArtPlan:
     """
     config = request.config
     checked = check(request, settings, spends=False)
-    steps_done = 0
-    if request.resume is not None:
-        rows = RunReader(request.resume).metrics().rows
-        steps_done = int(max((row.metrics.get(STEP) or 0 for row in rows), default=0))
+    steps_done = 0 if request.resume is None else steps_made(request.resume)
     episodes_per_step = 0 if checked.recorded else config.episodes_per_step
     turns = _TURNS_WITH_TOOLS if config.rollout is EpisodeKind.TOOLS else config.max_attempts
     episodes = max(config.num_steps - steps_done, 0) * episodes_per_step

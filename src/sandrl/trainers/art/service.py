@@ -5,20 +5,18 @@ The design decision: its SDK asks a service that is not there for minutes, so on
 
 from __future__ import annotations
 
-import difflib
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from typing import Any
 
+from sandrl.addresses import check_address, refuse_password
+from sandrl.deadlines import TookTooLong, answer_within
 from sandrl.errors import AuthenticationError, EndpointError, UsageError
+from sandrl.rollouts.chat import nearest_names
 from sandrl.rollouts.wire import Endpoint, Wire
 from sandrl.settings import Settings
 from sandrl.trainers.art.libraries import environment, load
-
-Answer = TypeVar("Answer")
+from sandrl.trainers.libraries import first_line
 
 EXTRA = "art-tinker"
 TINKER_BASE_URL = "https://tinker.thinkingmachines.dev/services/tinker-prod"
@@ -26,7 +24,6 @@ TINKER_BASE_URL = "https://tinker.thinkingmachines.dev/services/tinker-prod"
 # Less than the 15 s within which a user is to know.
 _PROBE_SECONDS = 10.0
 _SDK_SECONDS = 14.0
-_SHOWN_MODELS = 5
 _LATER = "once it answers, --resume goes on with the run"
 _KEY_HINT = "set ART_TINKER_API_KEY (or TINKER_API_KEY) to a key of https://tinker-console.thinkingmachines.ai"
 
@@ -51,19 +48,17 @@ def check_tinker(settings: Settings) -> None:
             f"{settings.tinker_api_key_source} holds no key of Tinker: these begin with tml-", hint=_KEY_HINT
         )
     address = tinker_address(settings)
-    try:
-        endpoint = Endpoint(address, retries=0)
-    except UsageError as error:
-        raise UsageError(error.message.replace("--base-url", "TINKER_BASE_URL")) from error
+    check_address(address, "TINKER_BASE_URL")
+    refuse_password(address, "TINKER_BASE_URL", hint=_KEY_HINT)
+    endpoint = Endpoint(address, retries=0)
     try:
         if Wire(endpoint).look("api/v1/healthz", timeout_seconds=_PROBE_SECONDS) is None:
             raise UsageError(f"{address} answers, but it is no Tinker service", hint="is TINKER_BASE_URL right?")
     except EndpointError as error:
         reason = error.message.partition(" cannot be reached: ")[2]
-        local = urlsplit(address).hostname in ("localhost", "127.0.0.1", "::1")
         raise EndpointError(
             f"Tinker at {address} cannot be reached: {reason}",
-            hint="start that server, or unset TINKER_BASE_URL" if local else "check the network",
+            hint="start that server, or unset TINKER_BASE_URL" if endpoint.is_local else "check the network",
         ) from error
     except AuthenticationError:
         # It is there. Whether it takes the key, its SDK will say, which knows how to show one.
@@ -101,10 +96,15 @@ def check_base_model(base_model: str, settings: Settings, *, scores: bool) -> No
             client.holder.close()
 
     with key_shown(settings), translated(settings):
-        offered, can_score = _in_time(ask, settings)
+        try:
+            offered, can_score = answer_within(_SDK_SECONDS, ask)
+        except TookTooLong as error:
+            raise EndpointError(
+                f"Tinker at {tinker_address(settings)} answers, but not within {_SDK_SECONDS:.0f} s",
+                hint="try again later",
+            ) from error
     if base_model not in offered:
-        near = list(dict.fromkeys([*difflib.get_close_matches(base_model, offered, _SHOWN_MODELS, 0.3), *offered]))
-        shown = ", ".join(near[:_SHOWN_MODELS])
+        shown = nearest_names(base_model, offered)
         raise UsageError(
             f"Tinker at {tinker_address(settings)} has no model {base_model!r}",
             hint=f"use --base-model with one it has: {shown}" if shown else None,
@@ -114,25 +114,6 @@ def check_base_model(base_model: str, settings: Settings, *, scores: bool) -> No
             f"Tinker at {tinker_address(settings)} does not score tokens of other models, which --policy teacher needs",
             hint="use --policy trained, or --backend local",
         )
-
-
-def _in_time(ask: Callable[[], Answer], settings: Settings) -> Answer:
-    """What the SDK finds out, unless that takes it too long: it would wait for minutes."""
-    answer: Future[Answer] = Future()
-
-    def work() -> None:
-        try:
-            answer.set_result(ask())
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised again where it is waited for
-            answer.set_exception(error)
-
-    threading.Thread(target=work, name="sandrl-tinker", daemon=True).start()
-    try:
-        return answer.result(_SDK_SECONDS)
-    except TimeoutError as error:
-        raise EndpointError(
-            f"Tinker at {tinker_address(settings)} answers, but not within {_SDK_SECONDS:.0f} s", hint="try again later"
-        ) from error
 
 
 def _scores(client: Any, base_model: str) -> bool:
@@ -175,8 +156,3 @@ def is_of_question(error: Exception) -> bool:
     """Whether an error of the SDK says that the question cannot be answered, not that the service fails."""
     category = str(getattr(error, "category", "")).lower()
     return getattr(error, "status_code", 500) in (400, 413, 422) or "user" in category
-
-
-def first_line(error: BaseException) -> str:
-    """What an error of a library says, in one line."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

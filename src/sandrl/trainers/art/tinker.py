@@ -24,15 +24,16 @@ from sandrl.rollouts.messages import Message
 from sandrl.rollouts.wire import Endpoint
 from sandrl.runs.config import write_whole
 from sandrl.settings import Settings
-from sandrl.trainers.art.backend import UNTRAINABLE, Trained, count_tokens, left_out, served_here
+from sandrl.trainers.art.backend import UNTRAINABLE, Trained, count_tokens, served_here
 from sandrl.trainers.art.config import ArtConfig
-from sandrl.trainers.art.groups import TOKEN_ID, Group, Sample, with_gradient
+from sandrl.trainers.art.groups import TOKEN_ID, Group, Sample
 from sandrl.trainers.art.histories import art_group, context, openai_tools
 from sandrl.trainers.art.kinds import ArtPolicy
 from sandrl.trainers.art.libraries import hear_signals, load
 from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.renderers import renderer_name
-from sandrl.trainers.art.service import EXTRA, check_tinker, first_line, is_of_question, key_shown, translated
+from sandrl.trainers.art.service import EXTRA, check_tinker, is_of_question, key_shown, translated
+from sandrl.trainers.libraries import first_line
 
 _PACKAGE = "art.tinker_native.backend"
 _SCORED_AT_ONCE = 64
@@ -129,15 +130,15 @@ class TinkerModel:
         """What its endpoint calls it now."""
         return str(self._model.get_inference_name(self.step))
 
+    def score(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]]) -> list[Group]:
+        """Finds the tokens and logprobs that what others said has under the model."""
+        with translated(self._settings):
+            return self._loop.run(self._all_scored(groups, openai_tools(tools)), is_step=True)
+
     def train(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], *, learning_rate: float) -> Trained:
         """Takes one step."""
         before = self.step
         with translated(self._settings):
-            if not self.needs_logprobs:
-                groups = self._loop.run(self._all_scored(groups, openai_tools(tools)), is_step=True)
-            unscored, groups = left_out(groups), with_gradient(groups, needs_logprobs=True)
-            if not groups:
-                return Trained(before, gradient_steps=0, tokens=0, left_out=unscored)
             try:
                 art_groups = [art_group(group, tools, extra=EXTRA) for group in groups]
                 # Without a checkpoint the next job would begin at the base model again, under a later step's name.
@@ -148,9 +149,7 @@ class TinkerModel:
             except UNTRAINABLE as error:
                 raise TrainingError(f"ART cannot train step {before + 1}: {first_line(error)}") from error
         # The backend moves on by one optimizer step, or, where it found nothing to train, not at all.
-        return Trained(
-            int(result.step), int(result.step) - before, count_tokens(groups), unscored, dict(result.metrics)
-        )
+        return Trained(int(result.step), int(result.step) - before, count_tokens(groups), dict(result.metrics))
 
     def close(self) -> None:
         """Ends its server, and what keeps the service waiting for us."""
@@ -166,8 +165,12 @@ class TinkerModel:
     async def _all_scored(self, groups: Sequence[Group], tools: list[dict[str, Any]] | None) -> list[Group]:
         room = asyncio.Semaphore(_SCORED_AT_ONCE)
         samples = [sample for group in groups for sample in group.samples]
-        async with asyncio.TaskGroup() as tasks:
-            pending = [tasks.create_task(self._scored(sample, tools, room)) for sample in samples]
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                pending = [tasks.create_task(self._scored(sample, tools, room)) for sample in samples]
+        except ExceptionGroup as errors:
+            # They fail alike, and whoever translates errors of the service looks for one.
+            raise errors.exceptions[0] from None
         scored = [task.result() for task in pending]
         found = iter(scored)
         return [replace(group, samples=tuple(next(found) for _ in group.samples)) for group in groups]

@@ -13,9 +13,8 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stdout
-from pathlib import Path
 
-from sandrl.errors import InterruptedRunError, TrainingError, UsageError
+from sandrl.errors import InterruptedRunError, TrainingError
 from sandrl.events import (
     ArtStepFailed,
     ArtStepStarted,
@@ -48,7 +47,8 @@ from sandrl.trainers.art.kinds import ArtBackendKind
 from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.results import ArtRequest, ArtRun, Round
 from sandrl.trainers.art.watch import watched
-from sandrl.trainers.directory import PROBLEMS_DIGEST
+from sandrl.trainers.directory import PROBLEMS_DIGEST, check_unchanged
+from sandrl.trainers.libraries import versions
 from sandrl.trainers.printed import FILE, PrintedFile
 
 WORKFLOW_TAG = "art-training"
@@ -91,7 +91,8 @@ def run_art(
         config = checked.config
         if request.resume is not None:
             check_sound(request.resume)
-            _check_unchanged(request.resume, checked)
+            source = config.trajectories or config.problems
+            check_unchanged(request.resume, checked.digest, repr(source))
         connection = None
         if not checked.recorded:
             connection = config.sandboxes.connect(settings, emit=emit)
@@ -108,7 +109,7 @@ def run_art(
                 PROBLEMS_DIGEST: checked.digest,
                 TOOL_SCHEMAS: [dict(tool) for tool in checked.tools],
             },
-            versions={**own_versions(), **libraries.versions(_PACKAGES[config.backend])},
+            versions={**own_versions(), **versions(_PACKAGES[config.backend])},
             secrets=settings.secrets,
         )
         writer = stack.enter_context(created.noting_failure())
@@ -143,13 +144,6 @@ def run_art(
         signal_number=interrupt.signal_number,
         cleanup_error=None if job is None else job.cleanup_error(),
     )
-
-
-def _check_unchanged(run: Path, checked: Checked) -> None:
-    if RunReader(run).config.options.get(PROBLEMS_DIGEST) != checked.digest:
-        raise UsageError(
-            f"the run {run.name!r} cannot go on: its problems have other content now", hint="begin a new run"
-        )
 
 
 def _model(config: ArtConfig, settings: Settings, writer: RunWriter, loop: EventLoop) -> TrainedModel:
@@ -276,10 +270,8 @@ class _Training:
         mean = math.fsum(rewards) / len(rewards) if rewards else None
         useful = with_gradient(groups, needs_logprobs=self._model.needs_logprobs)
         self._emit(TrajectoriesCollected(self.step + 1, len(rewards), dropped, mean, len(groups), len(useful)))
-        trained, failure = self._train(groups, useful, dropped)
-        metrics = _metrics(trained, time.monotonic() - began)
-        if self._model.needs_logprobs:
-            metrics["train/left_out"] = float(left_out(groups))
+        trained, unscored, failure = self._train(groups, useful, dropped)
+        metrics = _metrics(trained, unscored, time.monotonic() - began)
         if played is None:
             whole = [group for group in groups if len(group.samples) > 1]
             metrics |= {"reward/mean": mean, "reward/groups": float(len(whole))}
@@ -335,28 +327,39 @@ class _Training:
             self._teacher = ChatModel(self._checked.teacher, config.teacher, sampling, stop=self._stop)
         return self._teacher
 
-    def _train(self, groups: Sequence[Group], useful: Sequence[Group], dropped: int) -> tuple[Trained, str]:
-        """Takes a step, if there is something to learn; and why not, if there is not."""
+    def _train(self, groups: Sequence[Group], useful: Sequence[Group], dropped: int) -> tuple[Trained, int, str]:
+        """Takes a step, if there is something to learn.
+
+        Returns:
+            What it did, how many episodes have no logprobs to be trained with, and why nothing was trained; empty if
+            something was.
+        """
+        model, tools = self._model, self._checked.tools
         nothing = Trained(self.step, gradient_steps=0, tokens=0)
         if not useful:
-            return nothing, why_no_gradient(groups, dropped, needs_logprobs=self._model.needs_logprobs)
-        trained = self._model.train(useful, self._checked.tools, learning_rate=self._config.learning_rate)
-        if not trained.gradient_steps and trained.left_out:
-            lost = f"{trained.left_out} episodes could not be scored under {self._config.base_model}"
-            return trained, f"{lost}: they are longer than it can read, as a rule"
+            unscored = left_out(groups) if model.needs_logprobs else 0
+            return nothing, unscored, why_no_gradient(groups, dropped, needs_logprobs=model.needs_logprobs)
+        # What others said gets its logprobs from the model that learns from it.
+        scored = groups if model.needs_logprobs else model.score(useful, tools)
+        unscored, learnable = left_out(scored), with_gradient(scored, needs_logprobs=True)
+        if not learnable:
+            lost = f"{unscored} episodes could not be scored under {self._config.base_model}"
+            return nothing, unscored, f"{lost}: they are longer than it can read, as a rule"
+        trained = model.train(learnable, tools, learning_rate=self._config.learning_rate)
         if not trained.gradient_steps:
-            return trained, "the backend found nothing to train on; printed.log in the run directory may say why"
-        return trained, ""
+            why = "the backend found nothing to train on; printed.log in the run directory may say why"
+            return trained, unscored, why
+        return trained, unscored, ""
 
 
-def _metrics(trained: Trained, seconds: float) -> dict[str, float | None]:
+def _metrics(trained: Trained, unscored: int, seconds: float) -> dict[str, float | None]:
     """What a step amounted to, the backend's own numbers under names that all trainers share, or `art/`."""
     left = dict(trained.metrics)
     metrics: dict[str, float | None] = {
         STEP: float(trained.step),
         GRADIENT_STEPS: float(trained.gradient_steps),
         "train/tokens": float(trained.tokens),
-        "train/left_out": float(trained.left_out),
+        "train/left_out": float(unscored),
         "step_seconds": seconds,
     }
     for name, theirs in _KNOWN.items():

@@ -1,0 +1,47 @@
+"""Questions that are waited for no longer than so long.
+
+The design decision: a library that waits for minutes cannot be stopped from outside; but it can be left waiting, in a
+thread that keeps no process alive.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
+
+
+class TookTooLong(Exception):
+    """There is no answer yet."""
+
+
+def answer_within(seconds: float, ask: Callable[[], Answer]) -> Answer:
+    """Asks in a thread of its own.
+
+    Args:
+        seconds: How long to wait.
+        ask: The question; whatever it raises is raised here.
+
+    Raises:
+        TookTooLong: If there is no answer by then; nobody hears it any more.
+    """
+    answer: Future[Answer] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(ask())
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised again where it is waited for
+            answer.set_exception(error)
+
+    threading.Thread(target=work, name="sandrl-question", daemon=True).start()
+    try:
+        error = answer.exception(seconds)
+    except FutureTimeoutError:
+        raise TookTooLong from None
+    if error is not None:
+        raise error
+    return answer.result()
