@@ -1,29 +1,43 @@
 """Finding the code in what a model wrote.
 
-The design decision: the model's last word counts. A model that corrects itself writes the better answer later, and a
-model cut off by its token limit leaves its last tag open; so tags and fences are searched from the end, and an open one
-reaches to the end of the text. The text is hostile: everything here is one pass over it, and nothing of it is parsed as
-Python.
+The design decision: the model's last word counts, as far as it is an answer. Reasoning is left out. Of the rest, the
+last block counts that compiles and defines what the problem asks for, alone or with the blocks that it needs
+(`selection.py`). If no block does, the last block is the code, and its error is the verdict. The text is hostile: it is
+compiled, never executed, and only up to a bounded length (`sources.py`).
 """
 
 from __future__ import annotations
 
 import re
-import textwrap
-from dataclasses import dataclass
 from enum import StrEnum
 
 from sandrl.problems import Completion, Problem
+from sandrl.rewards.asked import NOTHING, Asked, asked_by
+from sandrl.rewards.continuation import continued, join_to_prompt
+from sandrl.rewards.markup import (
+    MAX_BLOCKS,
+    Fence,
+    Tagged,
+    fences,
+    tagged,
+    tidy,
+    without_end_tokens,
+    without_reasoning,
+)
+from sandrl.rewards.selection import select, unescaped
+from sandrl.rewards.sources import Sources
+
+__all__ = ["Extraction", "extract", "extract_code", "join_to_prompt"]
 
 
 class Extraction(StrEnum):
     """Where in a completion its code is.
 
     Attributes:
-        AUTO: The last `<answer>`, else the last fenced block (Python ones first), else the last `<code>`.
-        ANSWER: The last `<answer>`; an open one counts.
+        AUTO: An `<answer>`, else fenced blocks (Python ones first), else a `<code>`, else a text that is code.
+        ANSWER: An `<answer>`; an open one counts.
         EXACT: The whole text must be one `<answer>…</answer>`.
-        FENCE: The last fenced block, Python ones first.
+        FENCE: Fenced blocks, Python ones first.
         RAW: The text as it is.
     """
 
@@ -34,160 +48,37 @@ class Extraction(StrEnum):
     RAW = "raw"
 
 
-@dataclass(frozen=True, slots=True)
-class Fence:
-    """One fenced block of a Markdown text."""
+_ANSWER_OPENS = re.compile(r"<answer(?:[ \t][^<>\n]{0,200})?>", re.IGNORECASE)
+_ANSWER_TAG = re.compile(r"</?answer(?:[ \t][^<>\n]{0,200})?>", re.IGNORECASE)
+_CLOSES = "</answer>"
+_DEFINITION = re.compile(r"^[ \t]*(?:(?:async[ \t]+)?def|class|import|from)[ \t]+\w+", re.MULTILINE)
+# How the first line of a text that is nothing but code may begin.
+_CODE_LINE = re.compile(
+    r"""[ \t]*(?:[#@]|[rRbBuUfF]{0,2}(?:"|')"""
+    r"""|(?:import|from|def|class|async|if|for|while|with|try|assert|global|del)\b"""
+    r"""|[^\W\d][\w.]*[ \t]*(?:[=(\[,:]|[-+*/|&^%]=))"""
+)
+_CODE_BEGINS = re.compile(r"^(?:import|from|def|class|async[ \t]+def|@\w+|[^\W\d]\w*[ \t]*=[^=])", re.MULTILINE)
+_MAX_CUTS = 12
 
-    language: str
-    code: str
-    closed: bool
 
-
-_PYTHON_NAMES = frozenset({"python", "py", "python3", "py3"})
-_OPENING = re.compile(r"^([ \t]*)(`{3,}|~{3,})[ \t]*([^\s`{]*)[^`]*$")
-
-
-def extract(text: str, how: Extraction = Extraction.AUTO) -> str | None:
+def extract(text: str, how: Extraction = Extraction.AUTO, problem: Problem | None = None) -> str | None:
     """The code in a completion.
 
     Args:
         text: What the model wrote.
         how: Where to look.
+        problem: What it answers; without it, the last block that compiles is taken.
 
     Returns:
         The code, or None if there is none.
     """
-    match how:
-        case Extraction.RAW:
-            code: str | None = text
-        case Extraction.EXACT:
-            code = _whole_answer(text)
-        case Extraction.ANSWER:
-            code = _last_answer(text)
-        case Extraction.FENCE:
-            code = last_fence(text)
-        case Extraction.AUTO:
-            code = next((found for find in _SEARCHES if (found := find(text)) is not None), None)
+    if how is Extraction.RAW:
+        code: str | None = text
+    else:
+        text = without_end_tokens(text.replace("\r\n", "\n"))
+        code = _whole_answer(text) if how is Extraction.EXACT else _Reading(how, problem).find(text)
     return code if code is not None and code.strip() else None
-
-
-def _whole_answer(text: str) -> str | None:
-    content = text.strip()
-    if not (content.startswith("<answer>") and content.endswith("</answer>")):
-        return None
-    content = content.removeprefix("<answer>").removesuffix("</answer>")
-    if "<answer>" in content or "</answer>" in content:
-        return None
-    return _unwrapped(content)
-
-
-def _last_answer(text: str) -> str | None:
-    content = _last_tag(text, "answer")
-    return None if content is None else _unwrapped(content)
-
-
-def _last_code(text: str) -> str | None:
-    content = _last_tag(text, "code")
-    return None if content is None else _tidy(content)
-
-
-def _last_tag(text: str, name: str) -> str | None:
-    start = text.rfind(f"<{name}>")
-    if start < 0:
-        return None
-    start += len(name) + 2
-    end = text.find(f"</{name}>", start)
-    return text[start:] if end < 0 else text[start:end]
-
-
-def _unwrapped(answer: str) -> str:
-    fenced = last_fence(answer)
-    return _tidy(answer) if fenced is None else fenced
-
-
-def _tidy(code: str) -> str:
-    """Drops empty lines around the code and the indentation that all of its lines share."""
-    return textwrap.dedent(re.sub(r"\A(?:[ \t]*\n)+", "", code)).rstrip()
-
-
-def last_fence(text: str) -> str | None:
-    """The code of the last fenced block: Python ones before others, closed ones before an open one."""
-    blocks = fences(text)
-    if not blocks:
-        return None
-    best = max(range(len(blocks)), key=lambda i: (blocks[i].language in _PYTHON_NAMES, blocks[i].closed, i))
-    return _tidy(blocks[best].code)
-
-
-def fences(text: str) -> list[Fence]:
-    """All fenced blocks of a text, in order; the last one may be open."""
-    blocks: list[Fence] = []
-    body: list[str] = []
-    opening: re.Match[str] | None = None
-    for line in text.split("\n"):
-        if opening is None:
-            opening = _OPENING.match(line.rstrip("\r"))
-            body = []
-        elif _closes(opening.group(2), line):
-            blocks.append(Fence(opening.group(3).lower(), "\n".join(body), closed=True))
-            opening = None
-        else:
-            body.append(line)
-    if opening is not None:
-        blocks.append(Fence(opening.group(3).lower(), "\n".join(body), closed=False))
-    return blocks
-
-
-def _closes(mark: str, line: str) -> bool:
-    stripped = line.strip()
-    return len(stripped) >= len(mark) and not stripped.strip(mark[0])
-
-
-_SEARCHES = (_last_answer, last_fence, _last_code)
-
-
-def continues(prompt: str, entry_point: str | None, text: str) -> bool:
-    """Whether a text without any tag or fence is the body of the function that its prompt begins.
-
-    The sign is that its first line that is not empty is indented, which no answer in prose and no program is.
-    """
-    if _definition(prompt, entry_point) is None:
-        return False
-    first = next((line for line in text.split("\n") if line.strip()), "")
-    return first[:1] in (" ", "\t")
-
-
-def join_to_prompt(prompt: str, entry_point: str | None, code: str) -> str:
-    """Joins code to a prompt that is code itself, as HumanEval's are.
-
-    Args:
-        prompt: The problem's prompt.
-        entry_point: The function that the prompt begins.
-        code: What was extracted.
-
-    Returns:
-        The code as it is, unless the prompt begins the function. Then prompt and code, where the code is the
-        function's body; and what the prompt says before the function (imports, helpers) and the code, where it
-        defines the function itself.
-    """
-    beginning = _definition(prompt, entry_point)
-    if beginning is None:
-        return code
-    if _definition(code, entry_point) is not None:
-        preamble = prompt[: beginning.start()].strip()
-        # Nothing may stand before a `from __future__`.
-        return f"{preamble}\n\n{code}" if preamble and "from __future__" not in code else code
-    first = next((line for line in code.split("\n") if line.strip()), "")
-    body = code if first[:1] in (" ", "\t") else textwrap.indent(code, "    ")
-    return prompt.rstrip(" \t\n") + "\n" + body
-
-
-def _definition(code: str, name: str | None) -> re.Match[str] | None:
-    """Where a module's code defines a name at its top level."""
-    if name is None:
-        return None
-    word = re.escape(name)
-    return re.search(rf"^(?:(?:async[ \t]+)?def|class)[ \t]+{word}\b|^{word}[ \t]*=", code, re.MULTILINE)
 
 
 def extract_code(completion: Completion, problem: Problem, how: Extraction = Extraction.AUTO) -> str | None:
@@ -195,8 +86,167 @@ def extract_code(completion: Completion, problem: Problem, how: Extraction = Ext
     if completion.code is not None:
         code: str | None = completion.code if completion.code.strip() else None
     else:
-        text = completion.text or ""
-        code = extract(text, how)
-        if code is None and how is Extraction.AUTO and continues(problem.prompt, problem.entry_point, text):
-            code = text
+        code = extract(completion.text or "", how, problem)
     return None if code is None else join_to_prompt(problem.prompt, problem.entry_point, code)
+
+
+def _whole_answer(text: str) -> str | None:
+    content = text.strip()
+    opening = _ANSWER_OPENS.match(content)
+    if opening is None or content[-len(_CLOSES) :].lower() != _CLOSES:
+        return None
+    content = content[opening.end() : -len(_CLOSES)]
+    if _ANSWER_TAG.search(content) and not Sources().compiles(tidy(content)):
+        return None
+    blocks = fences(content, Sources())
+    return _default(blocks) if blocks else tidy(content)
+
+
+class _Reading:
+    """One search for code.
+
+    Args:
+        how: Where to look.
+        problem: What the text answers, if that is known.
+    """
+
+    def __init__(self, how: Extraction, problem: Problem | None) -> None:
+        self._how = how
+        self._problem = problem
+        self._asked: Asked = NOTHING if problem is None else asked_by(problem)
+        self._sources = Sources()
+
+    def find(self, text: str) -> str | None:
+        """The code in a text, outside of its reasoning if there is any."""
+        rest = without_reasoning(text, self._sources)
+        found, code = self._search(rest)
+        if not found and rest is not text:
+            _, code = self._search(text)
+        return code
+
+    def _search(self, text: str) -> tuple[bool, str | None]:
+        """Whether there is something that is meant as an answer, and its code."""
+        is_auto = self._how is Extraction.AUTO
+        if is_auto and _CODE_LINE.match(text.lstrip("\n")) and (code := self._plain(text)) is not None:
+            return True, code
+        blocks = fences(text, self._sources)[-MAX_BLOCKS:]
+        default = None
+        if self._how is not Extraction.FENCE:
+            answers = _real(text, tagged(text, "answer", self._sources, blocks))
+            if answers:
+                is_final, default = self._answer(answers, blocks)
+                if is_final or not is_auto:
+                    return True, default
+            elif not is_auto:
+                return False, None
+        if blocks:
+            return True, self._fenced(blocks)
+        if default is not None or not is_auto:
+            return default is not None, default
+        codes = tagged(text, "code", self._sources, blocks)
+        if codes:
+            contents = [tidy(code.content) for code in codes]
+            return True, select(contents, self._asked, self._sources) or contents[-1]
+        code = self._plain(text) or self._embedded(text)
+        return code is not None, code
+
+    def _answer(self, answers: list[Tagged], blocks: list[Fence]) -> tuple[bool, str | None]:
+        """Whether an answer is code, right or wrong, and the code of the answers."""
+        if not answers[-1].content.strip():
+            return True, None
+        contents = [block for answer in answers for block in self._unwrapped(answer.content)]
+        inside = [(answer.start, answer.end) for answer in answers]
+        outside = [block.code for block in blocks if not any(a <= block.start < b for a, b in inside)]
+        chosen = self._select([block.code for block in contents], outside)
+        if chosen is not None:
+            return True, chosen
+        last = unescaped(_default(self._unwrapped(answers[-1].content)) or "", self._sources)
+        source = self._sources.read(last)
+        is_code = _DEFINITION.search(last) is not None if source is None else not source.is_expression
+        return is_code, last
+
+    def _unwrapped(self, content: str) -> list[Fence]:
+        code = tidy(content)
+        inner = fences(content, self._sources)
+        if not inner or self._sources.compiles(code):
+            return [Fence("python", code, closed=True)]
+        return inner
+
+    def _fenced(self, blocks: list[Fence]) -> str | None:
+        """The code of fenced blocks: Python ones and those without a language before others."""
+        if len(blocks) == 1:
+            return unescaped(blocks[0].code, self._sources)
+        groups = [
+            [block.code for block in blocks if block.is_python],
+            [block.code for block in blocks if block.is_python or not block.language],
+            [block.code for block in blocks],
+        ]
+        for codes in groups[1:] if not self._asked.is_program else groups:
+            chosen = self._select(codes) if codes else None
+            if chosen is not None:
+                return chosen
+        return unescaped(_default(blocks) or "", self._sources)
+
+    def _select(self, codes: list[str], helpers: list[str] | None = None) -> str | None:
+        chosen = select(codes, self._asked, self._sources, helpers or ())
+        if chosen is not None or self._problem is None:
+            return chosen
+        # A body for the prompt's function does not compile by itself.
+        bodies = (code for code in reversed(codes) if not self._sources.compiles(code))
+        return next((code for code in bodies if self._continues(code)), None)
+
+    def _continues(self, code: str) -> bool:
+        problem = self._problem
+        return problem is not None and continued(problem.prompt, problem.entry_point, code) is not None
+
+    def _plain(self, text: str) -> str | None:
+        """A text that is nothing but code; None if it is not, or nothing is known of what is asked for."""
+        code = tidy(text)
+        if self._problem is None:
+            return None
+        if (chosen := select([code], self._asked, self._sources)) is not None:
+            return chosen
+        source = self._sources.read(code)
+        if (source is None or not source.is_expression) and self._continues(text):
+            return text
+        return None
+
+    def _embedded(self, text: str) -> str | None:
+        """Code between sentences before and after it; None if none of it is what is asked for."""
+        if self._problem is None:
+            return None
+        begins = [found.start() for found in _CODE_BEGINS.finditer(text)]
+        for start in begins[:_MAX_CUTS]:
+            for end in _ends(text, start):
+                chosen = select([text[start:end].rstrip()], self._asked, self._sources)
+                if chosen is not None:
+                    return chosen
+        return None
+
+
+def _ends(text: str, start: int) -> list[int]:
+    """Where code that starts somewhere may end: with the text, or before one of its last lines without indentation."""
+    ends = [found.start() for found in re.finditer(r"^(?=[^\s)\]}#@])", text[start:], re.MULTILINE)]
+    return [len(text), *(start + end for end in reversed(ends[1:]) if end)][:_MAX_CUTS]
+
+
+def _real(text: str, answers: list[Tagged]) -> list[Tagged]:
+    """The answers without empty ones in the middle of a sentence, which only name the tag."""
+    real: list[Tagged] = []
+    end_before = 0
+    for answer in answers:
+        before = text[max(text.rfind("\n", 0, answer.start) + 1, end_before) : answer.start]
+        after = text[answer.end :].partition("\n")[0] if answer.closed else ""
+        is_empty = not answer.content.strip()
+        if not (is_empty and (before.strip() or after.strip() or not answer.closed)):
+            real.append(answer)
+        end_before = answer.end
+    return real
+
+
+def _default(blocks: list[Fence]) -> str | None:
+    """The last block: Python ones before others, closed ones before an open one."""
+    if not blocks:
+        return None
+    best = max(range(len(blocks)), key=lambda place: (blocks[place].is_python, blocks[place].closed, place))
+    return blocks[best].code

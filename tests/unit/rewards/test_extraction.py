@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandrl.rewards.extraction import Extraction, continues, extract, fences, join_to_prompt
+from sandrl.rewards.continuation import join_to_prompt
+from sandrl.rewards.extraction import Extraction, extract
+from sandrl.rewards.markup import fences
 
 PROMPT = 'from typing import List\n\n\ndef total(xs: List[int]) -> int:\n    """Sum.\n    """\n'
 
@@ -98,20 +100,15 @@ def test_code_that_defines_the_entry_point_gets_the_prompts_imports_and_nothing_
     assert join_to_prompt(PROMPT, "total", code) == f"from typing import List\n\n{code}"
 
 
-def test_nothing_is_put_before_a_future_import() -> None:
+def test_a_future_import_stays_before_the_imports_of_the_prompt() -> None:
     code = "from __future__ import annotations\ndef total(xs): ..."
-    assert join_to_prompt(PROMPT, "total", code) == code
+    joined = join_to_prompt(PROMPT, "total", code)
+    assert joined == "from __future__ import annotations\n\nfrom typing import List\n\ndef total(xs): ..."
 
 
 def test_prose_prompts_are_never_joined() -> None:
     assert join_to_prompt("Write total(xs).", "total", "    return 1") == "    return 1"
     assert join_to_prompt(PROMPT, None, "    return 1") == "    return 1"
-
-
-def test_only_an_indented_text_continues_a_prompt() -> None:
-    assert continues(PROMPT, "total", "\n    return sum(xs)\n")
-    assert not continues(PROMPT, "total", "The answer is sum.")
-    assert not continues("Write total(xs).", "total", "    return sum(xs)")
 
 
 code_lines = st.lists(

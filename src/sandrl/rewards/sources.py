@@ -1,0 +1,178 @@
+"""Python source that a model wrote: whether it compiles, which names it binds, and which it needs from elsewhere.
+
+The design decision: the compiler answers all three, and nothing is executed. The text is hostile, so the number of
+characters that one completion can have compiled is bounded. The compiler runs under a lock, because CPython 3.11 raises
+`SystemError` where several threads build syntax trees at once.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import symtable
+import threading
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAX_CHARACTERS = 60_000
+"""How much text is compiled for one completion, all attempts together: about 40 ms of ordinary code."""
+
+MAX_LENGTH = 20_000
+"""How long a text may be to be compiled."""
+
+_LOCK = threading.Lock()
+_BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "exit", "quit"}
+# What the compiler raises for text that is no Python, or too much of it.
+_REFUSALS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+_ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
+_QUIET_CALLS = frozenset({"setrecursionlimit", "stack_size"})
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text that compiles.
+
+    Attributes:
+        code: The text.
+        binds: The names that it binds at the top level of a module.
+        needs: The global names that it uses without binding them, or before it binds them; builtins left out.
+        acts: Whether it does something when it runs, besides defining and assigning.
+        is_expression: Whether it is nothing but expressions without a call, like a quoted output.
+    """
+
+    code: str
+    binds: frozenset[str]
+    needs: frozenset[str]
+    acts: bool
+    is_expression: bool
+
+
+class Sources:
+    """Reads texts as Python, up to a total length of `MAX_CHARACTERS`."""
+
+    def __init__(self) -> None:
+        self._left = MAX_CHARACTERS
+        self._known: dict[str, Source | None] = {}
+
+    def read(self, code: str) -> Source | None:
+        """A text as source; None if it does not compile, is too long, or if too much was compiled before."""
+        if code not in self._known:
+            if len(code) > min(MAX_LENGTH, self._left):
+                return None
+            self._left -= len(code)
+            self._known[code] = read_source(code)
+        return self._known[code]
+
+    def compiles(self, code: str) -> bool:
+        """Whether a text is known to compile."""
+        return self.read(code) is not None
+
+
+def read_source(code: str) -> Source | None:
+    """A text as source; None if the compiler refuses it."""
+    with _LOCK, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(code, "<completion>", "exec", dont_inherit=True)
+            tree = ast.parse(code)
+            table = symtable.symtable(code, "<completion>", "exec")
+            binds, uses = _names(table)
+            early = _used_early(tree) & binds
+            binds -= _stubs(tree)
+        except _REFUSALS:
+            return None
+    acts = any(_acts(statement) for statement in tree.body)
+    is_expression = all(isinstance(statement, ast.Expr) for statement in tree.body) and not acts
+    return Source(code, binds, (uses - binds | early) - _BUILTINS, acts, is_expression)
+
+
+def _names(table: symtable.SymbolTable) -> tuple[frozenset[str], frozenset[str]]:
+    """The global names that a module binds, and those that it uses."""
+    binds: set[str] = set()
+    uses: set[str] = set()
+    for scope in _scopes(table):
+        is_module = scope is table
+        for symbol in scope.get_symbols():
+            if not (is_module or symbol.is_global()):
+                continue
+            if symbol.is_assigned() or symbol.is_imported() or (is_module and symbol.is_namespace()):
+                binds.add(symbol.get_name())
+            if symbol.is_referenced():
+                uses.add(symbol.get_name())
+    return frozenset(binds), frozenset(uses)
+
+
+def _scopes(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    waiting = [table]
+    while waiting:
+        scope = waiting.pop()
+        yield scope
+        waiting += scope.get_children()
+
+
+def _used_early(tree: ast.Module) -> frozenset[str]:
+    """Names that simple statements use before the module binds them, as in `f = cache(f)`."""
+    bound: set[str] = set()
+    early: set[str] = set()
+    for statement in tree.body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for expression in statement.decorator_list:
+                early |= _loaded(expression) - bound
+            bound.add(statement.name)
+        elif isinstance(statement, ast.Expr | ast.Assign | ast.AnnAssign):
+            early |= _loaded(statement) - bound
+        elif isinstance(statement, ast.AugAssign):
+            target = {statement.target.id} if isinstance(statement.target, ast.Name) else set()
+            early |= (_loaded(statement) | target) - bound
+        bound |= _stored(statement)
+        if isinstance(statement, ast.Import | ast.ImportFrom | ast.If | ast.Try):
+            bound |= _defined_within(statement)
+    return frozenset(early)
+
+
+def _stubs(tree: ast.Module) -> frozenset[str]:
+    """Names of functions that have a signature only, as in a quoted task: a docstring, or `...`."""
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    empty = {node.name for node in functions if all(map(_is_constant, node.body))}
+    return frozenset(empty - {node.name for node in functions if not all(map(_is_constant, node.body))})
+
+
+def _is_constant(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _loaded(node: ast.AST) -> set[str]:
+    waiting, loaded = [node], set()
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
+            loaded.add(each.id)
+        if not isinstance(each, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            waiting += ast.iter_child_nodes(each)
+    return loaded
+
+
+def _stored(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+
+
+def _defined_within(statement: ast.AST) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+    return names
+
+
+def _acts(statement: ast.stmt) -> bool:
+    """Whether a statement at the top level does something that shows."""
+    if isinstance(statement, (*_DEFINITIONS, *_ASSIGNMENTS)):
+        return False
+    if isinstance(statement, ast.Raise | ast.Assert):
+        return True
+    calls = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    return any(getattr(call, "attr", None) not in _QUIET_CALLS for call in calls)
