@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Str
 
 from sandrl.errors import InputError
 from sandrl.jsonl import Row, type_name
+from sandrl.problems.preludes import prelude_of
 
 RowModel = TypeVar("RowModel", bound="InputRow")
 
@@ -36,9 +37,14 @@ def _margin(value: float) -> float:
     return value
 
 
+def _text_or_none(value: object) -> object:
+    return "" if value is None else value
+
+
 # MBPP and many private sets number their rows.
 Identifier = Annotated[str, StringConstraints(min_length=1, max_length=1000), BeforeValidator(_identifier)]
 Seconds = Annotated[float, AfterValidator(_positive)]
+Prelude = Annotated[str, BeforeValidator(_text_or_none), AfterValidator(prelude_of)]
 Margin = Annotated[float, AfterValidator(_margin)]
 
 

@@ -57,6 +57,7 @@ class Problem:
         reference: A solution known to be right.
         timeout_seconds: Wall time for all checks, where the problem needs its own limit.
         check_timeout_seconds: Wall time for each check, where the problem needs its own limit.
+        prelude: Python code that runs before the completion, in its namespace; empty for none.
     """
 
     task_id: str
@@ -70,6 +71,7 @@ class Problem:
     reference: str | None = None
     timeout_seconds: float | None = None
     check_timeout_seconds: float | None = None
+    prelude: str = ""
 
     @property
     def kind(self) -> str:

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from sandrl.errors import InputError
 from sandrl.jsonl import Row
-from sandrl.problems.fields import Identifier, InputRow, Margin, Seconds, parse_row
+from sandrl.problems.fields import Identifier, InputRow, Margin, Prelude, Seconds, parse_row
 from sandrl.problems.mbpp import is_mbpp
 from sandrl.problems.problem import Case, Problem, Tolerance
 
@@ -48,6 +48,7 @@ class ProblemRow(InputRow):
     reference: str | None = None
     timeout_seconds: Seconds | None = None
     check_timeout_seconds: Seconds | None = None
+    prelude: Prelude = ""
 
     def to_problem(self) -> Problem:
         """Returns the problem of the row."""
@@ -64,6 +65,7 @@ class ProblemRow(InputRow):
             reference=self.reference,
             timeout_seconds=self.timeout_seconds,
             check_timeout_seconds=self.check_timeout_seconds,
+            prelude=self.prelude,
         )
 
 
@@ -77,6 +79,7 @@ class MbppRow(InputRow):
     test_setup_code: str | None = None
     test_imports: list[str] = Field(default_factory=list)
     code: str | None = None
+    prelude: Prelude = ""
 
     def to_problem(self) -> Problem:
         """Returns the problem of the row."""
@@ -87,6 +90,7 @@ class MbppRow(InputRow):
             setup="\n".join(filter(None, [*self.test_imports, self.test_setup_code])),
             entry_point=_called_name(self.test_list, self.code or ""),
             reference=self.code,
+            prelude=self.prelude,
         )
 
 
@@ -98,6 +102,7 @@ class HumanEvalRow(InputRow):
     test: str
     entry_point: Identifier
     canonical_solution: str | None = None
+    prelude: Prelude = ""
 
     def to_problem(self) -> Problem:
         """Returns the problem of the row."""
@@ -108,6 +113,7 @@ class HumanEvalRow(InputRow):
             setup=_preamble(self.prompt, self.entry_point),
             entry_point=self.entry_point,
             reference=None if self.canonical_solution is None else self.prompt + self.canonical_solution,
+            prelude=self.prelude,
         )
 
 

@@ -163,6 +163,7 @@ class VerdictNames:
             "tolerance": None if problem.tolerance is None else asdict(problem.tolerance),
             "check": problem.check,
             "setup": problem.setup,
+            "prelude": problem.prelude,
             "entry_point": problem.entry_point,
             "reference": problem.reference,
             "timeout_seconds": time_limit(problem, self._limits),

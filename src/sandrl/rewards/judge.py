@@ -17,6 +17,8 @@ from sandrl.errors import InfrastructureError, UsageError
 from sandrl.problems import Problem
 from sandrl.rewards.program import BOOTSTRAP, CASES, EXIT_STATUS, ISOLATED_TESTS, TESTS, Mode, digest, program_of
 from sandrl.rewards.reference import is_plain, names_under_test, read_reference
+from sandrl.rewards.selection import join
+from sandrl.rewards.sources import refusal
 from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust, Verdict
 from sandrl.sandboxes import Command, Outcome
 
@@ -25,6 +27,8 @@ _GRACE_SECONDS = 10.0
 _EXCERPT_BYTES = 300
 _KEY_BYTES = 32
 _CHECK_DETAIL_CHARACTERS = 200
+# How the detail of a check begins that the compiler refused.
+_REFUSALS = ("SyntaxError", "IndentationError", "TabError", "ValueError")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +141,19 @@ def check_time_limit(problem: Problem, limits: Limits) -> float | None:
     return None if seconds is None else float(seconds)
 
 
+def invalid_check(problem: Problem, verdict: Verdict) -> str | None:
+    """Which check of a problem is not valid Python, in words; None if the verdict does not come from such a check.
+
+    The interpreter that judged refused the check, and this one does too: a completion cannot bring about the second.
+    """
+    for number, (check, test) in enumerate(zip(verdict.checks, problem.tests, strict=False), 1):
+        if check.status is CheckStatus.FAILED and check.detail.startswith(_REFUSALS):
+            reason = refusal(test)
+            if reason is not None:
+                return f"check {number} of {len(problem.tests)} of the problem is not valid Python: {reason}"
+    return None
+
+
 class InProcessJudge:
     """Runs checks in the process of the completion, or checks its exit status or what it prints.
 
@@ -165,7 +182,7 @@ class InProcessJudge:
         # Version 2 of the format is the one every Python 3 reads.
         hidden = marshal.dumps(hidden_part, 2) if hidden_part else b""
         request: dict[str, Any] = {
-            "setup": problem.setup,
+            "setup": _setup_of_completion(problem),
             "code": code,
             "hidden_size": len(hidden),
             "timeout_seconds": float(timeout_seconds),
@@ -186,6 +203,9 @@ class InProcessJudge:
 
     def review(self, problem: Problem, verdict: Verdict) -> Verdict | Review:
         """The verdict that counts: a completion had the sandbox before it can say that the problem is broken."""
+        broken = invalid_check(problem, verdict)
+        if broken is not None:
+            return replace(verdict, status=Status.INVALID_PROBLEM, passed=0, checks=(), detail=broken)
         if verdict.status is not Status.INVALID_PROBLEM:
             return verdict
         if problem not in self._is_broken:
@@ -342,7 +362,8 @@ class IsolatedJudge(InProcessJudge):
 
     def review(self, problem: Problem, verdict: Verdict) -> Verdict | Review:
         """The verdict that counts, or what to do before there is one."""
-        if problem.kind != "tests" or verdict.trust is not Trust.ISOLATED or verdict.status not in _DOUBTFUL:
+        is_doubtful = verdict.trust is Trust.ISOLATED and verdict.status in _DOUBTFUL
+        if problem.kind != "tests" or not is_doubtful or invalid_check(problem, verdict) is not None:
             return super().review(problem, verdict)
         if problem not in self._splits:
             if all(map(is_plain, problem.tests)) and not problem.setup:
@@ -385,6 +406,18 @@ class IsolatedJudge(InProcessJudge):
 # What the way of judging may have brought about.
 _DOUBTFUL = frozenset({Status.FAILED, Status.CRASHED, Status.NOT_ISOLATED})
 _MODES = {"tests": TESTS, "cases": CASES, "exit_status": EXIT_STATUS}
+
+
+def _setup_of_completion(problem: Problem) -> str:
+    """What runs before a completion in its process: the prelude, once, and the problem's setup.
+
+    A setup that uses what the completion defines runs again after it. The prelude does not: a star import then would
+    replace names of the completion.
+    """
+    if not problem.prelude:
+        return problem.setup
+    once = f"if '__prelude__' not in globals():\n    __prelude__ = exec({problem.prelude!r}, globals())"
+    return join([once, problem.setup])
 
 
 def _open_part(problem: Problem, mode: Mode) -> dict[str, Any]:

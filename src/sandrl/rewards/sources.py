@@ -70,6 +70,19 @@ class Sources:
         return self.read(code) is not None
 
 
+def refusal(code: str) -> str | None:
+    """Why the compiler refuses a text, in one line; None if it compiles."""
+    with _LOCK, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            compile(code, "<check>", "exec", dont_inherit=True)
+        except SyntaxError as error:
+            return f"{error.msg} (line {error.lineno})"
+        except _REFUSALS as error:
+            return str(error) or type(error).__name__
+    return None
+
+
 def read_source(code: str) -> Source | None:
     """A text as source; None if the compiler refuses it."""
     with _LOCK, warnings.catch_warnings():

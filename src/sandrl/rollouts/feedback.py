@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from sandrl.problems import Case, Problem
+from sandrl.rewards.selection import join
 from sandrl.rollouts.workbench import Workbench
 
 ShownChecks: TypeAlias = tuple[tuple[str, ...], tuple[Case, ...]]
@@ -44,6 +45,8 @@ def try_shown(bench: Workbench, problem: Problem, code: str, shown: ShownChecks)
     """
     tests, cases = shown
     program = "\n\n".join([code, problem.setup, *tests]) if tests else code
+    if problem.prelude:
+        program = join([problem.prelude, program])
     if problem.cases and not cases:
         return _run(bench, program, None, just_compile=True)
     return next((wrong for case in cases or (None,) if (wrong := _run(bench, program, case, problem=problem))), "")

@@ -9,6 +9,7 @@ import pytest
 
 from sandrl.errors import InputError
 from sandrl.problems import Case, Problem, Tolerance, load_problems
+from sandrl.problems.preludes import STANDARD
 
 GOOD: dict[str, Any] = {"task_id": "double", "prompt": "Double it.", "tests": ["assert double(2) == 4"]}
 
@@ -34,7 +35,8 @@ def refusal(path: Path) -> InputError:
 def test_the_own_format_has_every_documented_field(tmp_path: Path) -> None:
     row = {
         **GOOD, "setup": "import math", "entry_point": "double", "reference": "def double(n): return 2 * n",
-        "timeout_seconds": 3, "check_timeout_seconds": 0.5, "comment": "unknown fields are left alone",
+        "timeout_seconds": 3, "check_timeout_seconds": 0.5, "prelude": "import re",
+        "comment": "unknown fields are left alone",
     }  # fmt: skip
     assert only_problem(written(tmp_path / "p.jsonl", row)) == Problem(
         task_id="double",
@@ -45,7 +47,24 @@ def test_the_own_format_has_every_documented_field(tmp_path: Path) -> None:
         reference="def double(n): return 2 * n",
         timeout_seconds=3.0,
         check_timeout_seconds=0.5,
+        prelude="import re",
     )
+
+
+def test_rows_of_every_format_can_have_the_standard_prelude(tmp_path: Path) -> None:
+    rows = (
+        {**GOOD, "prelude": "standard"},
+        {"task_id": 2, "text": "", "test_list": ["assert f() == 1"], "prelude": "standard"},
+        {"task_id": 3, "prompt": "", "test": "def check(f): pass", "entry_point": "f", "prelude": "standard"},
+    )
+    problems = load_problems(written(tmp_path / "p.jsonl", *rows)).problems.values()
+    assert {problem.prelude for problem in problems} == {STANDARD}
+    assert only_problem(written(tmp_path / "none.jsonl", {**GOOD, "prelude": None})).prelude == ""
+
+
+def test_a_prelude_that_is_not_python_is_refused(tmp_path: Path) -> None:
+    error = refusal(written(tmp_path / "p.jsonl", {**GOOD, "prelude": "import"}))
+    assert "field 'prelude': must be `standard` or valid Python: invalid syntax" in str(error)
 
 
 def test_cases_and_the_exit_status_are_checks_too(tmp_path: Path) -> None:

@@ -1,0 +1,40 @@
+"""Preludes: code that a set of problems promises to every completion, because its other graders run it first.
+
+The design decision: a problem has no prelude unless its row asks for it. A name from a star import hides mistakes, such
+as a missing import, which code in use would fail with.
+"""
+
+from __future__ import annotations
+
+STANDARD_NAME = "standard"
+
+_STAR_MODULES = (
+    "string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random", "statistics", "itertools",
+    "functools", "operator", "io", "json", "typing",
+)  # fmt: skip
+# After the star imports, because some modules have names of builtins and of modules: `re.compile`, `datetime.datetime`.
+_MODULES = ("builtins", *(module for module in _STAR_MODULES if module != "typing"), "os", "sys")
+
+STANDARD = (
+    "\n".join(f"from {module} import *" for module in (*_STAR_MODULES, "builtins"))
+    + "\n"
+    + "\n".join(f"import {module}" for module in _MODULES)
+    + "\n"
+)
+"""The names that graders of LiveCodeBench and sets like it provide."""
+
+
+def prelude_of(field: str | None) -> str:
+    """The prelude that the field of a row stands for: `standard`, or code.
+
+    Raises:
+        ValueError: If it is code that is not valid Python.
+    """
+    if not field or field == STANDARD_NAME:
+        return STANDARD if field else ""
+    try:
+        compile(field, "<prelude>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise ValueError(f"must be `standard` or valid Python: {reason}") from error
+    return field
