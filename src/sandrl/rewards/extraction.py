@@ -51,6 +51,7 @@ class Extraction(StrEnum):
 _ANSWER_OPENS = re.compile(r"<answer(?:[ \t][^<>\n]{0,200})?>", re.IGNORECASE)
 _ANSWER_TAG = re.compile(r"</?answer(?:[ \t][^<>\n]{0,200})?>", re.IGNORECASE)
 _CLOSES = "</answer>"
+_SQUARE_TAG = re.compile(r"\[(/?)PYTHON\]")
 _DEFINITION = re.compile(r"^[ \t]*(?:(?:async[ \t]+)?def|class|import|from)[ \t]+\w+", re.MULTILINE)
 # How the first line of a text that is nothing but code may begin.
 _CODE_LINE = re.compile(
@@ -58,7 +59,11 @@ _CODE_LINE = re.compile(
     r"""|(?:import|from|def|class|async|if|for|while|with|try|assert|global|del)\b"""
     r"""|[^\W\d][\w.]*[ \t]*(?:[=(\[,:]|[-+*/|&^%]=))"""
 )
-_CODE_BEGINS = re.compile(r"^(?:import|from|def|class|async[ \t]+def|@\w+|[^\W\d]\w*[ \t]*=[^=])", re.MULTILINE)
+_CODE_BEGINS = re.compile(
+    r"^(?:import|from|def|class|async[ \t]+def|@\w+|[^\W\d][\w, \t]*=[^=]|print\("
+    r"|(?:for|while|with|if|try)\b.*:[ \t]*$)",
+    re.MULTILINE,
+)
 _MAX_CUTS = 12
 
 
@@ -143,7 +148,7 @@ class _Reading:
             return True, self._fenced(blocks)
         if default is not None or not is_auto:
             return default is not None, default
-        codes = tagged(text, "code", self._sources, blocks)
+        codes = tagged(_SQUARE_TAG.sub(r"<\1python>", text), "(?:code|python|solution)", self._sources, blocks)
         if codes:
             contents = [tidy(code.content) for code in codes]
             return True, select(contents, self._asked, self._sources) or contents[-1]
@@ -157,7 +162,7 @@ class _Reading:
         contents = [block for answer in answers for block in self._unwrapped(answer.content)]
         inside = [(answer.start, answer.end) for answer in answers]
         outside = [block.code for block in blocks if not any(a <= block.start < b for a, b in inside)]
-        chosen = self._select([block.code for block in contents], outside)
+        chosen = self._select([block.code for block in contents], outside) or self._embedded(answers[-1].content)
         if chosen is not None:
             return True, chosen
         last = unescaped(_default(self._unwrapped(answers[-1].content)) or "", self._sources)
@@ -175,7 +180,10 @@ class _Reading:
     def _fenced(self, blocks: list[Fence]) -> str | None:
         """The code of fenced blocks: Python ones and those without a language before others."""
         if len(blocks) == 1:
-            return unescaped(blocks[0].code, self._sources)
+            code = unescaped(blocks[0].code, self._sources)
+            # Without its closing fence, a block has the sentences after it in it.
+            is_whole = blocks[0].closed or self._sources.compiles(code)
+            return code if is_whole else self._embedded(code) or code
         groups = [
             [block.code for block in blocks if block.is_python],
             [block.code for block in blocks if block.is_python or not block.language],

@@ -178,10 +178,9 @@ def tagged(text: str, name: str, sources: Sources, blocks: Sequence[Fence] = ())
     A tag in quotes or backticks is a mention of the tag, and a tag within a block of code that compiles is code. The
     content ends at the first closing tag that makes it compile, else at the first.
     """
-    spans = [
-        (block.start, block.end) for block in blocks if name in block.code.lower() and sources.compiles(block.code)
-    ]
-    tags = [tag for tag in _tag_pattern(name).finditer(text) if not _is_mention(text, tag) and not _within(tag, spans)]
+    pattern = _tag_pattern(name)
+    spans = [(each.start, each.end) for each in blocks if pattern.search(each.code) and sources.compiles(each.code)]
+    tags = [tag for tag in pattern.finditer(text) if not _is_mention(text, tag) and not _within(tag, spans)]
     found: list[Tagged] = []
     openings = [tag for tag in tags if not tag.group(1)][-MAX_BLOCKS:]
     closings = [tag for tag in tags if tag.group(1)][-4 * MAX_BLOCKS :]

@@ -71,6 +71,10 @@ def _with_needs(units: Sequence[Source], wanted: Sequence[int]) -> list[Source]:
             return
         seen.add(place)
         needed = {_binder(units, name, place) for name in units[place].needs}
+        is_lacking = None in needed
+        needed |= {
+            other for other, unit in enumerate(units[:place]) if unit.is_setting or (unit.is_open and is_lacking)
+        }
         for each in sorted(each for each in needed if each is not None):
             include(each)
         ordered.append(place)
@@ -81,11 +85,11 @@ def _with_needs(units: Sequence[Source], wanted: Sequence[int]) -> list[Source]:
 
 
 def _program(units: Sequence[Source], first: int, asked: Asked) -> str | None:
-    """The last program that is whole by itself, else the last that is whole with the blocks it needs."""
+    """The last program that is whole by itself, settings aside, else the last with the blocks that it needs."""
     places = [place for place in range(len(units) - 1, first - 1, -1) if units[place].acts]
     joined = {place: _with_needs(units, [place]) for place in places}
     fitting = [place for place in places if _fits("\n".join(unit.code for unit in joined[place]), asked)]
-    whole = [place for place in fitting if len(joined[place]) == 1]
+    whole = [place for place in fitting if all(unit is units[place] or unit.is_setting for unit in joined[place])]
     best = whole or fitting
     return _joined(joined[best[0]]) if best else None
 

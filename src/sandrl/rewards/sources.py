@@ -39,6 +39,8 @@ class Source:
         binds: The names that it binds at the top level of a module.
         needs: The global names that it uses without binding them, or before it binds them; builtins left out.
         acts: Whether it does something when it runs, besides defining and assigning.
+        is_open: Whether it also binds names that are not known, by a star import.
+        is_setting: Whether it changes a setting of the interpreter, and does nothing else that shows.
         is_expression: Whether it is nothing but expressions without a call, like a quoted output.
     """
 
@@ -46,6 +48,8 @@ class Source:
     binds: frozenset[str]
     needs: frozenset[str]
     acts: bool
+    is_open: bool
+    is_setting: bool
     is_expression: bool
 
 
@@ -98,7 +102,19 @@ def read_source(code: str) -> Source | None:
             return None
     acts = any(_acts(statement) for statement in tree.body)
     is_expression = all(isinstance(statement, ast.Expr) for statement in tree.body) and not acts
-    return Source(code, binds, (uses - binds | early) - _BUILTINS, acts, is_expression)
+    return Source(
+        code=code,
+        binds=binds,
+        needs=(uses - binds | early) - _BUILTINS,
+        acts=acts,
+        is_open="*" in code and any(map(_is_star_import, tree.body)),
+        is_setting=not acts and any(setting in code for setting in _QUIET_CALLS),
+        is_expression=is_expression,
+    )
+
+
+def _is_star_import(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.ImportFrom) and statement.names[0].name == "*"
 
 
 def _names(table: symtable.SymbolTable) -> tuple[frozenset[str], frozenset[str]]:

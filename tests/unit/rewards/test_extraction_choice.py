@@ -59,6 +59,11 @@ def fence(code: str, language: str = "python") -> str:
         fence(DOUBLE, "{.python .numberLines}") + "\n" + fence("double(1)", "sh"),
         fence(DOUBLE).replace("\n", "\r\n") + "\r\n" + fence("print(double(1))").replace("\n", "\r\n"),
         f"```python\n{DOUBLE}```",
+        f"```python\n{DOUBLE}\n\nThis doubles a number.",
+        f"<answer>\nHere it is:\n{DOUBLE}\n</answer>",
+        f"<answer>\n{DOUBLE}\n\nThis doubles a number.",
+        f"[PYTHON]\n{DOUBLE}\n[/PYTHON]",
+        f"<think>{WRONG}</think><solution>\n{DOUBLE}\n</solution>",
     ],
 )
 def test_the_code_is_the_last_block_that_defines_what_is_asked_for(text: str) -> None:
@@ -110,6 +115,18 @@ def test_blocks_that_need_each_other_are_joined_and_no_others() -> None:
 def test_a_block_that_changes_an_earlier_definition_is_joined_to_it() -> None:
     change = "import functools\ndouble = functools.cache(double)"
     assert code_of(f"{fence(DOUBLE)}\n{fence(change)}") == f"{DOUBLE}\n\n{change}"
+
+
+def test_star_imports_and_settings_of_the_interpreter_are_joined_too() -> None:
+    star, setting, user = (
+        "from math import *",
+        "import sys\nsys.setrecursionlimit(9000)",
+        "def double(n): return tau * n",
+    )
+    assert code_of(f"{fence(star)}\n{fence(setting)}\n{fence(user)}") == f"{star}\n\n{setting}\n\n{user}"
+    assert code_of(f"{fence(star)}\n{fence(DOUBLE)}") == DOUBLE
+    program = "print(int(input()) + 1)"
+    assert code_of(f"{fence(setting)}\n{fence(program)}", PROGRAM) == f"{setting}\n\n{program}"
 
 
 def test_all_names_of_the_checks_that_the_reference_defines_are_looked_for() -> None:
