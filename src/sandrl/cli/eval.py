@@ -22,6 +22,7 @@ from sandrl.cli.options import (
     RunsDir,
     Runtime,
     SandboxTags,
+    SecondOpinionRate,
     sandbox_request,
 )
 from sandrl.events import LogLevel
@@ -102,6 +103,7 @@ def evaluate(
     image: Image = None,
     packages: Packages = None,
     tag: SandboxTags = None,
+    second_opinion: SecondOpinionRate = 0.0,
     json_: Json = False,
     out: Out = None,
     runs_dir: RunsDir = None,
@@ -114,7 +116,7 @@ def evaluate(
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
     from sandrl.errors import UsageError
-    from sandrl.rewards import Limits, RewardRequest
+    from sandrl.rewards import Limits, RewardRequest, SecondOpinion
     from sandrl.rollouts import Sampling
     from sandrl.trainers.evaluation import EvalRequest, run_eval
 
@@ -127,6 +129,7 @@ def evaluate(
             limits=Limits(timeout_seconds=timeout),
             concurrency=concurrency,
             retries=retries,
+            second_opinion=SecondOpinion(second_opinion),
             sandboxes=sandbox_request(
                 runtime=runtime, image=image, packages=packages, tag=tag, max_sandboxes=max_sandboxes
             ),
@@ -169,7 +172,7 @@ def _document(finished: EvalRun, source: str) -> dict[str, Any]:
 
 
 def _print_summary(finished: EvalRun, source: str) -> None:
-    from sandrl.cli.scores import total_lines
+    from sandrl.cli.scores import disagreement_lines, total_lines
     from sandrl.cli.text import visible
 
     how = "greedy" if finished.sampling.is_greedy else f"sampled at temperature {finished.sampling.temperature:g}"
@@ -177,6 +180,8 @@ def _print_summary(finished: EvalRun, source: str) -> None:
     typer.echo(f"Problems: {finished.problems} of {visible(source)}, {finished.answers} answers to each")
     summary = finished.run.report.summary
     for line in total_lines(summary):
+        typer.echo(line)
+    for line in disagreement_lines(finished.run.report.results, hint="sandrl runs show --disagreements"):
         typer.echo(line)
     if list(summary.pass_at_k) == [1]:
         typer.echo(f"pass@1: {summary.pass_at_k[1]:.1%}")

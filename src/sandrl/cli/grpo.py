@@ -188,6 +188,14 @@ def grpo(
             rich_help_panel=SANDBOXES_PANEL,
         ),
     ] = None,
+    second_opinion: Annotated[
+        float | None,
+        typer.Option(
+            metavar="RATE",
+            help="Judge this share of failed isolated verdicts again in one process; report those that pass there.",
+            rich_help_panel=SANDBOXES_PANEL,
+        ),
+    ] = None,
     cache: Annotated[
         Path | None,
         typer.Option(
@@ -286,6 +294,7 @@ def grpo(
         "retries": retries,
         "cache": None if cache is None else str(cache),
         "require_isolated": require_isolated,
+        "second_opinion": second_opinion,
         "runtime": runtime,
         "image": image,
         "packages": None if packages is None else list(package_names(packages)),

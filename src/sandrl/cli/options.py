@@ -74,6 +74,17 @@ ReportsTo = Annotated[
         "--report-to", help="Metrics to W&B, too; `auto`: to an active W&B run.", rich_help_panel=OUTPUT_PANEL
     ),
 ]
+SecondOpinionRate = Annotated[
+    float,
+    typer.Option(
+        "--second-opinion",
+        metavar="RATE",
+        min=0,
+        max=1,
+        help="Judge this share of failed isolated verdicts again in one process; report those that pass there.",
+        rich_help_panel=OUTPUT_PANEL,
+    ),
+]
 FailUnder = Annotated[
     float | None,
     typer.Option(metavar="RATE", min=0, max=1, help="Exit 1 if the pass rate is lower.", rich_help_panel=OUTPUT_PANEL),

@@ -92,6 +92,13 @@ def validate(
     require_isolated: Annotated[
         bool, typer.Option("--require-isolated", help="Refuse checks that need the process of the solution.")
     ] = False,
+    second_opinion: Annotated[
+        bool,
+        typer.Option(
+            "--second-opinion",
+            help="Run references that fail isolated again in one process; name those that pass only there, and why.",
+        ),
+    ] = False,
     concurrency: Concurrency = None,
     max_sandboxes: MaxSandboxes = None,
     runtime: Runtime = RuntimeKind.AUTO,
@@ -104,7 +111,7 @@ def validate(
     from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
-    from sandrl.rewards import Limits, ValidationRequest
+    from sandrl.rewards import Limits, SecondOpinion, ValidationRequest
     from sandrl.rewards import validate as judge_references
 
     request = ValidationRequest(
@@ -113,6 +120,7 @@ def validate(
         limits=Limits(timeout_seconds=timeout, check_timeout_seconds=check_timeout),
         concurrency=concurrency,
         require_isolated=require_isolated,
+        second_opinion=SecondOpinion(1.0 if second_opinion else 0.0),
         sandboxes=sandbox_request(
             runtime=runtime, image=image, packages=packages, tag=tag, max_sandboxes=max_sandboxes
         ),
@@ -148,7 +156,11 @@ def _heading(problem: Problem, prompt: Prompt) -> str:
 
 def _validation_document(finished: Validation) -> dict[str, Any]:
     from sandrl.rewards import report_document
+    from sandrl.rewards.document import opinions_document
 
+    opinions = opinions_document(finished.report.summary)
+    if opinions:
+        opinions["in_process_reasons"] = finished.in_process_reasons
     document = report_document(finished.report)
     summary = finished.report.summary
     document["summary"] = {
@@ -161,13 +173,14 @@ def _validation_document(finished: Validation) -> dict[str, Any]:
         **finished.counts(),
         "failed": [result.task_id for result in finished.failed],
         "in_process": list(finished.in_process),
+        **opinions,
         "seconds": round(finished.seconds, 3),
     }
     return document
 
 
 def _print_validation(finished: Validation) -> None:
-    from sandrl.cli.scores import names_line, result_line
+    from sandrl.cli.scores import disagreement_lines, names_line, opinions_line, reason_lines, result_line
 
     for result in finished.failed:
         typer.echo(result_line(result))
@@ -178,3 +191,9 @@ def _print_validation(finished: Validation) -> None:
         typer.echo(f"{name.capitalize()}: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
     if finished.in_process:
         typer.echo(names_line("In process", finished.in_process))
+    if summary.second_opinion is not None:
+        for line in reason_lines(finished.in_process_reasons):
+            typer.echo(line)
+        typer.echo(opinions_line(summary.second_opinion, "references that fail isolated"))
+        for line in disagreement_lines(finished.report.results, hint="--json"):
+            typer.echo(line)

@@ -59,6 +59,8 @@ def remark(event: events.Event) -> str | None:
             return (
                 f"Problem {index} has no verdict; a known-good program {where} {'passes' if passed else 'fails, too'}"
             )
+        case events.OpinionsAwaited(left):
+            return f"Second opinions: {left} to come, on failed completions that are judged again in one process"
         case events.CreationSlowed(reason, delay):
             return f"slowing down: no room for more sandboxes, next try in {delay:.1f} s ({reason})"
         case events.ReportingStarted(run_id, place, is_online):

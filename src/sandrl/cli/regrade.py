@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sandrl.cli.completion import values
-from sandrl.cli.options import Concurrency, Runtime
+from sandrl.cli.options import Concurrency, Runtime, SecondOpinionRate
 from sandrl.cli.runs import LATEST, JsonOption, RunArgument, RunsDirOption, open_run
 from sandrl.settings import RuntimeKind
 
@@ -30,6 +30,7 @@ def regrade(
     fail_on_flips: Annotated[
         bool, typer.Option("--fail-on-flips", help="Exit 1 if a verdict is another one now.")
     ] = False,
+    second_opinion: SecondOpinionRate = 0.0,
     json_: JsonOption = False,
     runs_dir: RunsDirOption = None,
 ) -> None:
@@ -37,10 +38,12 @@ def regrade(
     from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
+    from sandrl.rewards import SecondOpinion
     from sandrl.rewards.regrade import RegradeRequest, regrade
 
     reader, _ = open_run(run, runs_dir)
-    request = RegradeRequest(reader.path, problems, concurrency, runtime, fail_on_flips)
+    asked = SecondOpinion(second_opinion)
+    request = RegradeRequest(reader.path, problems, concurrency, runtime, fail_on_flips, asked)
     finished = carry_out(regrade, request, results.choose(json_output=True))
     if json_:
         print_json({"run_id": reader.config.run_id, **_document(finished)})
@@ -50,6 +53,16 @@ def regrade(
 
 
 def _document(finished: Regrading) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from sandrl.rewards import result_document
+
+    opinions = {} if finished.second_opinion is None else {
+        "second_opinion": asdict(finished.second_opinion),
+        "disagreements": [
+            {"index": result.index, **result_document(result)} for result in finished.disagreements
+        ],
+    }  # fmt: skip
     return {
         "compared": finished.compared,
         "left_out": finished.left_out,
@@ -69,13 +82,20 @@ def _document(finished: Regrading) -> dict[str, Any]:
             }
             for flip in finished.flips
         ],
+        **opinions,
     }  # fmt: skip
 
 
 def _print(finished: Regrading) -> None:
+    from sandrl.cli.scores import disagreement_lines, opinions_line
+
     for flip in finished.flips:
         typer.echo(_line(flip))
     typer.echo(f"Flipped: {len(finished.flips)} of {finished.compared} verdicts")
+    if finished.second_opinion is not None:
+        typer.echo(opinions_line(finished.second_opinion))
+        for line in disagreement_lines(finished.disagreements, hint="--json"):
+            typer.echo(line)
 
 
 def _line(flip: Flip) -> str:

@@ -25,6 +25,7 @@ from sandrl.cli.options import (
     RunsDir,
     Runtime,
     SandboxTags,
+    SecondOpinionRate,
     sandbox_request,
 )
 from sandrl.events import LogLevel
@@ -113,6 +114,7 @@ def reward(
         str | None,
         typer.Option("--job-id", help="Id of this job instead of a random one.", rich_help_panel=SANDBOXES_PANEL),
     ] = None,
+    second_opinion: SecondOpinionRate = 0.0,
     json_: Json = False,
     out: Out = None,
     runs_dir: RunsDir = None,
@@ -126,7 +128,7 @@ def reward(
     from sandrl.cli.output import print_json
     from sandrl.cli.scores import print_report
     from sandrl.cli.work import carry_out
-    from sandrl.rewards import Components, Limits, RewardRequest, report_document, run_reward
+    from sandrl.rewards import Components, Limits, RewardRequest, SecondOpinion, report_document, run_reward
 
     request = RewardRequest(
         completions=completions,
@@ -141,6 +143,7 @@ def reward(
         caching=not no_cache,
         cache=cache,
         require_isolated=require_isolated,
+        second_opinion=SecondOpinion(second_opinion),
         sandboxes=sandbox_request(
             runtime=runtime, image=image, packages=packages, tag=tag, max_sandboxes=max_sandboxes
         ),

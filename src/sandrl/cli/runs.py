@@ -65,6 +65,9 @@ def show(
     status: Annotated[list[Status] | None, typer.Option("--status", "-s", help="Only this status; repeatable.")] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this problem.")] = None,
     step: Annotated[int | None, typer.Option("--step", metavar="N", min=0, help="Only this step.")] = None,
+    disagreements: Annotated[
+        bool, typer.Option("--disagreements", help="Only what failed and passes in one process (--second-opinion).")
+    ] = False,
     held_out: Annotated[
         bool | None, typer.Option("--held-out/--training", help="Only those that evaluate the policy, or train it.")
     ] = None,
@@ -83,14 +86,14 @@ def show(
 
     reader, entry = open_run(run, runs_dir)
     read = reader.trajectories()
-    selection = Selection(failed, tuple(status or ()), task, step, held_out, grep, limit)
+    selection = Selection(failed, tuple(status or ()), task, step, held_out, grep, limit, disagreements)
     chosen = list(selection.choose(read.rows))
     tell_damage(read)
     if json_:
         rows = [row.model_dump(mode="json", by_alias=True) for row in chosen]
         print_json({"run_id": reader.config.run_id, "path": str(reader.path), "n": len(rows), "trajectories": rows})
         return
-    pager.print_paged(trajectories.pieces(overview(entry), chosen, full=full))
+    pager.print_paged(trajectories.pieces(overview(entry), read.rows, chosen, full=full))
     if not chosen:
         why = "the run has none yet" if not read.rows else f"none of {len(read.rows)} is like that"
         typer.echo(f"No trajectory to show: {why}.", err=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -13,7 +13,7 @@ from sandrl.cli.results import Row, results_table
 from sandrl.cli.text import visible
 
 if TYPE_CHECKING:
-    from sandrl.rewards import ScoredCompletion, ScoreReport, Summary
+    from sandrl.rewards import OpinionTotals, ScoredCompletion, ScoreReport, Summary
 
 _LONGEST_DETAIL = 200
 _MOST_ROWS = 200
@@ -65,6 +65,50 @@ def total_lines(summary: Summary) -> list[str]:
         lines.append(f"Canaries: {summary.canaries} (a known-good program, run to find out whom to blame)")
     if summary.truncated:
         lines.append(f"Output cut at the limit: {summary.truncated}")
+    if summary.second_opinion is not None:
+        lines.append(opinions_line(summary.second_opinion))
+    return lines
+
+
+def reason_lines(reasons: Mapping[str, str]) -> list[str]:
+    """Why problems are judged in one process, the first of them if they are many."""
+    lines = [
+        f"  {visible(task_id)}, isolated: {visible(reason, _LONGEST_DETAIL)}"
+        for task_id, reason in list(reasons.items())[:_MOST_NAMES]
+    ]
+    more = len(reasons) - len(lines)
+    return [*lines, f"  … and {more} more: --json"] if more else lines
+
+
+def opinions_line(totals: OpinionTotals, noun: str = "failed completions") -> str:
+    """What second opinions amount to.
+
+    Args:
+        totals: Their numbers.
+        noun: What they are on, in the plural.
+    """
+    notes = [] if totals.rate == 1 else [f"a share of {totals.rate:g} was asked for"]
+    if totals.unavailable:
+        notes.append(f"{totals.unavailable} more have no second opinion: their sandboxes failed")
+    line = f"Second opinion: {totals.disagreements} of {totals.answered} {noun} pass in one process"
+    return f"{line} ({'; '.join(notes)})" if notes else line
+
+
+def disagreement_lines(results: Sequence[ScoredCompletion], *, hint: str = "") -> list[str]:
+    """The completions that failed and pass in one process, the first of them if they are many.
+
+    Args:
+        results: All results.
+        hint: The command that shows all of them.
+    """
+    found = [each for each in results if each.second_opinion is not None and each.second_opinion.is_disagreement]
+    lines = [
+        f"  Problem {each.index} ({visible(each.task_id)}), {visible(each.id)}: {each.status.value} isolated, passed in"
+        f" one process: {visible(each.detail, _LONGEST_DETAIL)}"
+        for each in found[:_MOST_NAMES]
+    ]
+    if len(found) > len(lines):
+        lines.append(f"  … and {len(found) - len(lines)} more" + (f": {hint}" if hint else ""))
     return lines
 
 
@@ -76,6 +120,8 @@ def print_report(report: ScoreReport) -> None:
         for result in report.results:
             typer.echo(result_line(result))
     for line in total_lines(report.summary):
+        typer.echo(line)
+    for line in disagreement_lines(report.results, hint="sandrl runs show --disagreements"):
         typer.echo(line)
     not_isolated = [result.task_id for result in report.results if result.status == "not_isolated"]
     if not_isolated:

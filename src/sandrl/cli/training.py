@@ -48,6 +48,8 @@ def reward_call_line(event: events.RewardCallFinished) -> str:
         parts.append(f"{event.cached} judged before")
     if event.unscorable:
         parts.append(f"{event.unscorable} unscorable")
+    if event.second_opinions:
+        parts.append(f"{event.disagreements} of {event.second_opinions} failures pass in one process")
     return f"[Aviato] Reward call {event.number}: {', '.join(parts)}"
 
 

@@ -20,7 +20,7 @@ from sandrl.cli.text import visible, visible_block
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sandrl.runs import CheckRow, MessageRow, RunOverview, TrajectoryRow
+    from sandrl.runs import CheckRow, MessageRow, OpinionPart, RunOverview, TrajectoryRow
 
 _MOST_LINES = 80
 _LONGEST_LINE = 2_000
@@ -35,17 +35,20 @@ _CHECKS = {
 }
 
 
-def pieces(run: RunOverview, rows: Iterable[TrajectoryRow], *, full: bool) -> Iterator[str]:
+def pieces(
+    run: RunOverview, rows: Sequence[TrajectoryRow], chosen: Iterable[TrajectoryRow], *, full: bool
+) -> Iterator[str]:
     """A run's trajectories, piece by piece.
 
     Args:
         run: The run.
-        rows: What to show of it.
+        rows: All of its trajectories.
+        chosen: What to show of them.
         full: Cut nothing.
     """
     console = _console()
-    yield _heading(run)
-    for row in rows:
+    yield _heading(run) + _opinions(rows)
+    for row in chosen:
         console.file = io.StringIO()
         _print_trajectory(console, row, full=full)
         yield console.file.getvalue()
@@ -66,6 +69,15 @@ def _heading(run: RunOverview) -> str:
     if run.pass_rate is not None:
         numbers.append(f"pass rate {run.pass_rate:.0%}")
     return f"Run {visible(run.run_id)}: {visible(run.command)}, {run.state}, {', '.join(numbers)}\n{run.path}\n"
+
+
+def _opinions(rows: Iterable[TrajectoryRow]) -> str:
+    """What the second opinions of a run amount to, as a line; nothing where none was asked for."""
+    statuses = [row.second_opinion.status for row in rows if row.second_opinion is not None]
+    answered = [status for status in statuses if status != "infrastructure"]
+    if not statuses:
+        return ""
+    return f"Second opinion: {answered.count('passed')} of {len(answered)} failed completions pass in one process\n"
 
 
 def _print_trajectory(console: Console, row: TrajectoryRow, *, full: bool) -> None:
@@ -91,11 +103,23 @@ def _print_trajectory(console: Console, row: TrajectoryRow, *, full: bool) -> No
         _print_checks(console, row.checks, full=full)
     if row.detail:
         console.print(Text(f"verdict: {visible(row.detail)}"), style="bold")
+    if row.second_opinion is not None:
+        style = "bold yellow" if row.second_opinion.is_disagreement else "dim"
+        console.print(Text(f"second opinion: {_opinion_words(row.second_opinion)}"), style=style)
     for name, text in (("stdout", row.stdout), ("stderr", row.stderr)):
         if text:
             _print_block(console, name, text, full=full)
     if row.truncated:
         console.print(Text("(it printed more than was kept)"), style="dim")
+
+
+def _opinion_words(opinion: OpinionPart) -> str:
+    if opinion.is_disagreement:
+        return "passes in one process"
+    detail = f": {visible(opinion.detail)}" if opinion.detail else ""
+    if opinion.status == "infrastructure":
+        return f"not available{detail}"
+    return f"{visible(opinion.status)} in one process, too{detail}"
 
 
 def _facts(row: TrajectoryRow) -> list[str]:

@@ -34,6 +34,8 @@ from sandrl.events.scoring import (
     CompletionFinished,
     CompletionStarted,
     ExecutionFinished,
+    OpinionFinished,
+    OpinionsAwaited,
     RetryScheduled,
 )
 from sandrl.events.training import (
@@ -64,6 +66,8 @@ __all__ = [
     "ExecutionFinished",
     "JobStarted",
     "LogLevel",
+    "OpinionFinished",
+    "OpinionsAwaited",
     "PolicyAsked",
     "PolicyBuilding",
     "PolicyReady",

@@ -69,8 +69,55 @@ class CompletionFinished(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class OpinionFinished(Event):
+    """A failed completion was judged again in plain Python, in one process; its result stays as it is.
+
+    Attributes:
+        index: Position of the completion in the input, from 0.
+        id: The completion's own id.
+        task_id: The problem it answers.
+        status: The status of its result.
+        detail: Why, in one line; partly the model's words.
+        sandbox_id: Where that result was found; None if it comes from a cache.
+        opinion: The status in one process; `infrastructure` if there is none because its sandbox failed.
+        opinion_detail: Why, in one line; partly the model's words.
+        opinion_sandbox_id: Where the completion ran again; None if there was no sandbox.
+        sandboxes: How many sandboxes it was run in for this; 0 if it shares the opinion of an identical completion.
+    """
+
+    index: int
+    id: str
+    task_id: str
+    status: str
+    detail: str
+    sandbox_id: str | None
+    opinion: str
+    opinion_detail: str = ""
+    opinion_sandbox_id: str | None = None
+    sandboxes: int = 1
+
+    @property
+    def is_disagreement(self) -> bool:
+        """Whether the failed completion passes in one process."""
+        return self.opinion == "passed"
+
+
+@dataclass(frozen=True, slots=True)
+class OpinionsAwaited(Event):
+    """Every completion has its result, and second opinions are still to come.
+
+    Attributes:
+        left: How many.
+    """
+
+    left: int
+
+
+@dataclass(frozen=True, slots=True)
 class ExecutionFinished(Event):
-    """A command of a completion ended in its sandbox, or never got there. Canaries and warm-ups are not told.
+    """A command of a completion ended in its sandbox, or never got there.
+
+    It is not emitted for canaries, warm-ups and second opinions.
 
     Attributes:
         task_id: The problem it belongs to.

@@ -45,6 +45,8 @@ class RewardCallFinished(Event):
         cached: How many got the verdict of an identical one.
         unscorable: How many have no reward.
         seconds: How long it took.
+        second_opinions: How many failed ones were judged again in one process.
+        disagreements: How many of these pass there.
     """
 
     number: int
@@ -56,6 +58,8 @@ class RewardCallFinished(Event):
     cached: int
     unscorable: int
     seconds: float
+    second_opinions: int = 0
+    disagreements: int = 0
 
 
 @dataclass(frozen=True, slots=True)

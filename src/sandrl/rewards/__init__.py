@@ -15,13 +15,21 @@ if TYPE_CHECKING:
     from sandrl.rewards.extraction import Extraction, extract, extract_code
     from sandrl.rewards.function import OnInfrastructureError, RewardFunction, reward_function
     from sandrl.rewards.judge import Execution, InProcessJudge, IsolatedJudge, Judge, Limits
-    from sandrl.rewards.options import ScoreOptions
+    from sandrl.rewards.options import ScoreOptions, SecondOpinion
     from sandrl.rewards.policies import Components, RewardName, RewardPolicy, binary, fraction, reward_of
     from sandrl.rewards.request import RewardRequest, RewardRun
     from sandrl.rewards.run import run_reward
     from sandrl.rewards.scored_run import score_run
     from sandrl.rewards.scoring import score
-    from sandrl.rewards.summary import ScoredCompletion, ScoreReport, Summary, pass_at_k, summarise
+    from sandrl.rewards.summary import (
+        Opinion,
+        OpinionTotals,
+        ScoredCompletion,
+        ScoreReport,
+        Summary,
+        pass_at_k,
+        summarise,
+    )
     from sandrl.rewards.validation import Validation, ValidationRequest, validate
     from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust, Verdict
 
@@ -36,6 +44,8 @@ __all__ = [
     "Judge",
     "Limits",
     "OnInfrastructureError",
+    "Opinion",
+    "OpinionTotals",
     "RewardFunction",
     "RewardName",
     "RewardPolicy",
@@ -44,6 +54,7 @@ __all__ = [
     "ScoreOptions",
     "ScoreReport",
     "ScoredCompletion",
+    "SecondOpinion",
     "Status",
     "Summary",
     "Trust",
@@ -73,13 +84,13 @@ _MODULES = {
     "extraction": ("Extraction", "extract", "extract_code"),
     "function": ("OnInfrastructureError", "RewardFunction", "reward_function"),
     "judge": ("Execution", "InProcessJudge", "IsolatedJudge", "Judge", "Limits"),
-    "options": ("ScoreOptions",),
+    "options": ("ScoreOptions", "SecondOpinion"),
     "policies": ("Components", "RewardName", "RewardPolicy", "binary", "fraction", "reward_of"),
     "request": ("RewardRequest", "RewardRun"),
     "run": ("run_reward",),
     "scored_run": ("score_run",),
     "scoring": ("score",),
-    "summary": ("ScoreReport", "ScoredCompletion", "Summary", "pass_at_k", "summarise"),
+    "summary": ("Opinion", "OpinionTotals", "ScoreReport", "ScoredCompletion", "Summary", "pass_at_k", "summarise"),
     "validation": ("Validation", "ValidationRequest", "validate"),
     "verdict": ("CheckStatus", "CheckVerdict", "Status", "Trust", "Verdict"),
 }

@@ -66,6 +66,7 @@ class Attempt:
         execution: The latest.
         sandbox_id: Where it ran last.
         suspect: The last launch, kept because its sandbox is to be tried with the canary.
+        why_in_process: Why it could not be judged apart from its checks; empty if it was, or was not tried.
         doubted: A verdict that counts only if the canary passes in the same sandbox.
     """
 
@@ -90,6 +91,7 @@ class Attempt:
     sandbox_id: str | None = None
     suspect: Launch | None = None
     doubted: Verdict | None = None
+    why_in_process: str = ""
 
     def fail(self, reason: str, *, has_run: bool, retries: int) -> Step:
         """What follows from a failure.

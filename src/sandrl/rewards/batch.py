@@ -32,6 +32,7 @@ from sandrl.rewards.canary import has_passed, prepare_canary
 from sandrl.rewards.executions import execution_finished
 from sandrl.rewards.extraction import extract_code
 from sandrl.rewards.judge import Execution, Judge, Review
+from sandrl.rewards.opinions import OpinionMemory, Opinions
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import reward_of
 from sandrl.rewards.records import completion_finished
@@ -78,6 +79,7 @@ class Batch:
         emit: Emit,
         interrupt: Interrupt,
         on_result: OnResult | None,
+        opinions: OpinionMemory | None = None,
     ) -> None:
         self._job = job
         self._judge = judge
@@ -99,6 +101,7 @@ class Batch:
         # References and empty completions on trial, and who waits for what comes of it.
         self._trials: dict[Launch, tuple[Problem, Review, Execution]] = {}
         self._doubted: dict[tuple[Problem, Review], list[tuple[Attempt, Verdict]]] = {}
+        self._opinions = Opinions(job, judge, options, emit, {} if opinions is None else opinions)
         self._results: dict[int, ScoredCompletion] = {}
         self._total = 0
         self._has_text = False
@@ -118,7 +121,7 @@ class Batch:
             feed: Adds more while the batch is being scored.
         """
         level = Level.NONE
-        while self._waiting or self._alone or self._delayed or self._in_flight or (feed and feed.is_open):
+        while self._has_work or (feed and feed.is_open):
             if feed is not None:
                 feed.take_turn()
             if self._interrupt.level > level:
@@ -131,6 +134,12 @@ class Batch:
             pause = self._until_next() if level is Level.NONE else None
             if pause is None and feed is not None and feed.is_open:
                 pause = math.inf
+            if self._opinions and len(self._results) == self._total and (level is Level.NONE or self._in_flight):
+                # Results never wait for opinions, but the batch does, for as long as it may.
+                pause = self._opinions.seconds_left()
+                if pause == 0:
+                    self._opinions.give_up()
+                    break
             if not self._in_flight and pause is None:
                 break
             for launch in self._job.wait_any(self._interrupt, level, pause):
@@ -140,21 +149,28 @@ class Batch:
                     self._land_trial(launch)
                 elif launch in self._flying:
                     self._land(launch)
+                elif self._opinions.land(launch):
+                    continue
                 elif feed is None or not feed.land(launch):
                     # The job was used before, by a batch that an error or Ctrl-C tore open.
                     with suppress(InfrastructureError, Withdrawn):
                         self._job.collect(launch)
-        results = tuple(self._results[index] for index in sorted(self._results))
+        results = tuple(self._opinions.added_to(self._results[index]) for index in sorted(self._results))
         if self._has_text and results and all(result.status is Status.NO_CODE for result in results):
             how = self._options.extraction
             hint = "another --extract may find it: auto, answer, exact, fence, or raw for text that is all code"
             self._emit(Warned(f"no code was found in any completion with --extract {how}", hint=hint))
         unfinished = self._total - len(results)
-        return ScoreReport(self._job.id, results, summarise(results), unfinished, self._interrupt.signal_number)
+        summary = summarise(results, opinion_rate=self._options.second_opinion.rate)
+        return ScoreReport(self._job.id, results, summary, unfinished, self._interrupt.signal_number)
+
+    @property
+    def _has_work(self) -> bool:
+        return bool(self._waiting or self._alone or self._delayed or self._in_flight or self._opinions)
 
     @property
     def _in_flight(self) -> int:
-        return len(self._flying) + len(self._canaries) + len(self._trials)
+        return len(self._flying) + len(self._canaries) + len(self._trials) + self._opinions.in_flight
 
     def _until_next(self) -> float | None:
         """How long until the next delayed completion is due; None if none is delayed."""
@@ -170,6 +186,8 @@ class Batch:
                 return
         if self._alone and not self._in_flight:
             self._launch(self._alone.popleft())
+        elif not self._waiting and not self._alone:
+            self._opinions.launch(self._concurrency - self._in_flight)
 
     def _launch(self, attempt: Attempt) -> None:
         if attempt.code is None:
@@ -243,6 +261,7 @@ class Batch:
         if isinstance(ruling, Verdict):
             self._finish(attempt, ruling)
         elif ruling is Review.AGAIN:
+            attempt.why_in_process = f"{verdict.status.value}: {verdict.detail}" if verdict.detail else verdict.status
             attempt.reruns += 1
             self._waiting.appendleft(attempt)
         elif (attempt.problem, ruling) in self._doubted:
@@ -366,11 +385,13 @@ class Batch:
             stderr=verdict.stderr,
             truncated=verdict.truncated,
             checks=verdict.checks,
+            why_in_process=attempt.why_in_process,
         )
         self._results[attempt.index] = result
         if self._on_result is not None:
             self._on_result(result)
         self._emit(completion_finished(result, finished=len(self._results), of=self._total))
+        self._opinions.consider(result, attempt.problem)
         if attempt.leads and attempt.key is not None:
             self._release_followers(attempt, attempt.key, verdict)
 

@@ -7,13 +7,14 @@ happen to hold; those may change, this may not.
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport, Summary
 
 
 def result_document(result: ScoredCompletion) -> dict[str, Any]:
-    """One result; with its components only where some were asked for."""
+    """One result; with its components and its second opinion only where these were asked for."""
     document: dict[str, Any] = {
         "id": result.id,
         "task_id": result.task_id,
@@ -29,6 +30,9 @@ def result_document(result: ScoredCompletion) -> dict[str, Any]:
     }
     if result.components:
         document["components"] = dict(result.components)
+    if result.second_opinion is not None:
+        opinion = result.second_opinion
+        document["second_opinion"] = {"status": opinion.status.value, "detail": opinion.detail}
     return document
 
 
@@ -46,8 +50,15 @@ def report_document(report: ScoreReport) -> dict[str, Any]:
             "pass_rate": summary.pass_rate,
             "pass_at_k": {str(k): estimate for k, estimate in summary.pass_at_k.items()},
             **_counts(summary),
+            **opinions_document(summary),
         },
     }
+
+
+def opinions_document(summary: Summary) -> dict[str, Any]:
+    """What the second opinions amount to; nothing where none were to be asked for."""
+    totals = summary.second_opinion
+    return {} if totals is None else {"second_opinion": asdict(totals)}
 
 
 def _counts(summary: Summary) -> dict[str, Any]:

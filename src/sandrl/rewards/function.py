@@ -23,7 +23,8 @@ from sandrl.problems import Completion, Problem, load_problems
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.judge import IsolatedJudge, Limits, check_limits
-from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.opinions import OpinionMemory
+from sandrl.rewards.options import ScoreOptions, SecondOpinion
 from sandrl.rewards.policies import Components, RewardName, RewardPolicy
 from sandrl.rewards.scoring import lifetime_seconds, longest_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport
@@ -31,6 +32,9 @@ from sandrl.rewards.trainer_batch import BatchReader, Text, step_tags
 from sandrl.rewards.verdict import Status
 from sandrl.sandboxes import Interrupt, Job, SandboxRequest
 from sandrl.settings import RuntimeKind, load_settings
+
+OPINION_PATIENCE_SECONDS = 5.0
+"""How long a batch of a trainer waits for second opinions after its last result."""
 
 AsyncRewardFunction: TypeAlias = Callable[..., Awaitable[list[float | None]]]
 
@@ -110,6 +114,7 @@ class RewardFunction:
         self._owns_job = job is None
         self._judge: IsolatedJudge | None = None
         self._cache = VerdictCache() if cache is None else cache
+        self._opinions: OpinionMemory = {}
         self._emit = emit
         self._interrupt = interrupt or Interrupt()
         self._on_result = on_result
@@ -189,6 +194,7 @@ class RewardFunction:
             emit=self._emit,
             interrupt=self._interrupt,
             on_result=None if told is None else lambda result: told(result, rows[result.index]),
+            opinions=self._opinions,
         )
 
     def _warm_up(self, report: ScoreReport) -> None:
@@ -235,6 +241,7 @@ def reward_function(
     warm_sandboxes: int = 0,
     retries: int = 2,
     require_isolated: bool = False,
+    second_opinion: float = 0.0,
     on_infrastructure_error: OnInfrastructureError | str = OnInfrastructureError.MASK,
     fallback_reward: float = 0.0,
     caching: bool = True,
@@ -259,6 +266,8 @@ def reward_function(
         warm_sandboxes: How many to create ahead of the next batch at most, while the trainer makes its completions.
         retries: How often a completion is tried again when its sandbox failed.
         require_isolated: Give no reward where the checks cannot be kept out of the completion's process.
+        second_opinion: The share of failed isolated verdicts to judge again in plain Python, in one process, from 0 to
+            1. It changes no reward; what comes of it is told to `emit` and stands in `last_report`.
         on_infrastructure_error: `mask` (None), `zero` (the fallback reward) or `raise`, where there is no reward.
         fallback_reward: What `zero` gives.
         caching: Judge identical completions once.
@@ -284,6 +293,7 @@ def reward_function(
         policy=policy,
         components=components or Components(),
         caching=caching,
+        second_opinion=step_opinions(second_opinion),
     )
     return RewardFunction(
         _loaded(problems),
@@ -305,6 +315,17 @@ def reward_function(
         cache=VerdictCache(None if cache is None else Path(cache)),
         emit=emit,
     )
+
+
+def step_opinions(rate: float) -> SecondOpinion:
+    """The second opinions of a trainer's batch, whose wait for them is limited.
+
+    Raises:
+        UsageError: If the rate is not a number from 0 to 1.
+    """
+    wanted = SecondOpinion(rate, patience_seconds=OPINION_PATIENCE_SECONDS)
+    wanted.check()
+    return wanted
 
 
 _Word = TypeVar("_Word", bound=StrEnum)
@@ -332,3 +353,5 @@ def _log(report: ScoreReport, log_metric: Callable[[str, float], None]) -> None:
     for name, value in values.items():
         if value is not None:
             log_metric(f"sandrl/{name}", float(value))
+    if summary.second_opinion is not None:
+        log_metric("sandrl/disagreements", float(summary.second_opinion.disagreements))

@@ -129,6 +129,10 @@ class Judge(Protocol):
         """Learns what came of it."""
         ...
 
+    def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
+        """The command that judges `code` in plain Python, in one process; None if there is no such way."""
+        ...
+
 
 def time_limit(problem: Problem, limits: Limits) -> float:
     """Seconds a completion of a problem may take; the problem's own word counts more."""
@@ -222,6 +226,10 @@ class InProcessJudge:
     def hear_trial(self, problem: Problem, wanted: Review, verdict: Verdict) -> None:
         """Learns whether the problem's setup fails by itself, or takes all the time there is."""
         self._is_broken[problem] = verdict.status in (Status.INVALID_PROBLEM, Status.TIMEOUT)
+
+    def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
+        """The command that runs `code` and its checks in one process; None if the problem has no such checks."""
+        return self._execution(problem, code, limits, TESTS) if problem.kind == "tests" else None
 
     def interpret(self, execution: Execution, outcome: Outcome) -> Verdict:
         """Reads the judge's line; without one, the completion killed the judge, or the sandbox is of no use."""

@@ -4,9 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sandrl.errors import UsageError
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.judge import Limits
 from sandrl.rewards.policies import Components, RewardPolicy, binary
+
+
+@dataclass(frozen=True, slots=True)
+class SecondOpinion:
+    """Which failed completions to judge again in plain Python, in one process.
+
+    Attributes:
+        rate: The share of failed isolated verdicts, from 0 to 1.
+        patience_seconds: How long to wait for opinions after the last result of a batch; None until all are there. With
+            a limit, verdicts `timeout` are left out: an opinion on one may take the whole time limit again.
+    """
+
+    rate: float = 0.0
+    patience_seconds: float | None = None
+
+    def check(self) -> None:
+        """Refuses a rate that is no share.
+
+        Raises:
+            UsageError: If it is not a number from 0 to 1.
+        """
+        if not 0 <= self.rate <= 1:
+            raise UsageError(f"--second-opinion must be a number from 0 to 1, not {self.rate:g}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +47,7 @@ class ScoreOptions:
         components: What is rewarded besides; never part of the reward itself.
         caching: Judge identical completions once.
         tags: Tags of these sandboxes, beyond those of their job.
+        second_opinion: Which failed completions to judge again in one process; no result changes.
     """
 
     extraction: Extraction = Extraction.AUTO
@@ -34,3 +59,4 @@ class ScoreOptions:
     components: Components = field(default_factory=Components)
     caching: bool = True
     tags: tuple[str, ...] = ()
+    second_opinion: SecondOpinion = field(default_factory=SecondOpinion)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sandrl.events import CompletionFinished
+from sandrl.events import CompletionFinished, OpinionFinished
 from sandrl.problems import Completion
 from sandrl.rewards.summary import ScoredCompletion
-from sandrl.runs import CheckRow, TrajectoryRow
+from sandrl.runs import CheckRow, OpinionPart, OpinionRow, TrajectoryRow
 
 
 def trajectory_row(
@@ -60,6 +60,46 @@ def trajectory_row(
         stderr=result.stderr,
         truncated=result.truncated,
         checks=tuple(CheckRow(status=check.status.value, detail=check.detail) for check in result.checks),
+    )
+
+
+def opinion_row(
+    event: OpinionFinished,
+    *,
+    job_id: str,
+    rank: int = 0,
+    step: int | None = None,
+    attempt: int = 1,
+    held_out: bool = False,
+) -> OpinionRow:
+    """The row of a second opinion.
+
+    Args:
+        event: What came of it.
+        job_id: The job that scored the completion.
+        rank: The process of a distributed job that did.
+        step: The training step the completion belongs to, from 0; None outside of training.
+        attempt: 1, or more where a resumed run did the step again.
+        held_out: Whether the completion was made to evaluate the policy, not to train it.
+    """
+    return OpinionRow(
+        job_id=job_id,
+        rank=rank,
+        step=step,
+        attempt=attempt,
+        held_out=held_out,
+        index=event.index,
+        id=event.id,
+        task_id=event.task_id,
+        sandbox_id=event.sandbox_id,
+        status=event.status,
+        detail=event.detail,
+        opinion=OpinionPart(
+            status=event.opinion,
+            detail=event.opinion_detail,
+            sandbox_id=event.opinion_sandbox_id,
+            sandboxes=event.sandboxes,
+        ),
     )
 
 

@@ -8,7 +8,7 @@ or the outcome was chance, and the list says which completions to read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,10 @@ from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.problems import Completion, Problem, demo_problems, load_problems
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.judge import IsolatedJudge, Limits
-from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.options import ScoreOptions, SecondOpinion
 from sandrl.rewards.policies import RewardName
 from sandrl.rewards.scoring import lifetime_seconds, score
-from sandrl.rewards.summary import ScoredCompletion
+from sandrl.rewards.summary import OpinionTotals, ScoredCompletion
 from sandrl.rewards.verdict import Status
 from sandrl.runs import RunReader, TrajectoryRow
 from sandrl.sandboxes import Interrupt, SandboxRequest
@@ -44,6 +44,7 @@ class RegradeRequest:
         concurrency: How many sandboxes at once; what suits the runtime unless given.
         runtime: What runs the sandboxes.
         fail_on_flips: Whether a verdict that is another one now is a failure.
+        second_opinion: Which completions that fail now to judge again in one process.
     """
 
     run: Path
@@ -51,6 +52,7 @@ class RegradeRequest:
     concurrency: int | None = None
     runtime: RuntimeKind = RuntimeKind.AUTO
     fail_on_flips: bool = False
+    second_opinion: SecondOpinion = field(default_factory=SecondOpinion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ class Regrading:
         unfinished: How many a wish to stop left out.
         signal_number: The signal that asked to stop; 0 if none did.
         cleanup_error: Set if sandboxes were left behind.
+        second_opinion: What the second opinions amount to; None if none were to be asked for.
+        disagreements: The results of completions that fail now and pass in one process.
     """
 
     request: RegradeRequest
@@ -89,6 +93,8 @@ class Regrading:
     unfinished: int = 0
     signal_number: int = 0
     cleanup_error: CleanupError | None = None
+    second_opinion: OpinionTotals | None = None
+    disagreements: tuple[ScoredCompletion, ...] = ()
 
     def raise_for_outcome(self) -> None:
         """Raises what the command should end with, the most urgent first.
@@ -124,6 +130,7 @@ def regrade(
         ServiceError: If the runtime does not do its part.
     """
     interrupt = interrupt or Interrupt()
+    request.second_opinion.check()
     reader = RunReader(request.run)
     options = reader.config.options
     problems = _problems(request, reader)
@@ -166,6 +173,12 @@ def regrade(
         unfinished=report.unfinished,
         signal_number=report.signal_number,
         cleanup_error=job.cleanup_error(),
+        second_opinion=report.summary.second_opinion,
+        disagreements=tuple(
+            replace(result, index=known[result.index].index)
+            for result in report.results
+            if result.second_opinion is not None and result.second_opinion.is_disagreement
+        ),
     )
 
 
@@ -206,6 +219,7 @@ def _score_options(options: Mapping[str, Any], request: RegradeRequest) -> Score
         extraction=Extraction(extraction) if extraction in set(Extraction) else Extraction.AUTO,
         limits=limits,
         concurrency=request.concurrency,
+        second_opinion=request.second_opinion,
         policy=(RewardName(reward) if reward in set(RewardName) else RewardName.BINARY).policy,
     )
 

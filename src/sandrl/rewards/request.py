@@ -10,6 +10,7 @@ from sandrl.events import LogLevel
 from sandrl.problems.sources import BUNDLED
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.judge import Limits, check_limits
+from sandrl.rewards.options import SecondOpinion
 from sandrl.rewards.policies import Components, RewardName
 from sandrl.rewards.summary import ScoreReport, Summary
 from sandrl.rewards.verdict import Status
@@ -34,6 +35,7 @@ class RewardRequest:
         caching: Judge identical completions once.
         cache: Directory of verdicts of earlier runs; None keeps them within this run.
         require_isolated: Give no reward where the checks cannot be kept out of the completion's process.
+        second_opinion: Which failed completions to judge again in one process; no reward changes.
         sandboxes: Where the code runs.
         job_id: Id of the job; a random one unless given.
         out: Where to append results as they arrive.
@@ -56,6 +58,7 @@ class RewardRequest:
     caching: bool = True
     cache: Path | None = None
     require_isolated: bool = False
+    second_opinion: SecondOpinion = field(default_factory=SecondOpinion)
     sandboxes: SandboxRequest = field(default_factory=SandboxRequest)
     job_id: str | None = None
     out: Path | None = None
@@ -72,6 +75,7 @@ class RewardRequest:
             UsageError: If there is one.
         """
         check_limits(self.limits)
+        self.second_opinion.check()
         if self.retries < 0:
             raise UsageError(f"--retries must be 0 or more, not {self.retries}")
         if self.cache is not None and not self.caching:

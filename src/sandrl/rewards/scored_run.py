@@ -22,6 +22,7 @@ from sandrl.events import (
     Event,
     ExecutionFinished,
     JobStarted,
+    OpinionFinished,
     RetryScheduled,
     Warned,
     all_of,
@@ -32,8 +33,9 @@ from sandrl.problems import Completion, Problem
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.document import result_document, to_line
 from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.opinions import OpinionMemory
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.records import trajectory_row
+from sandrl.rewards.records import opinion_row, trajectory_row
 from sandrl.rewards.request import RewardRequest, RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport, summarise
@@ -97,7 +99,7 @@ def score_run(
         writer = stack.enter_context(created.noting_failure())
         wandb_run = stack.enter_context(reported(writer, request.report_to, settings, is_training=False, emit=emit))
         recorder = stack.enter_context(MetricsRecorder(writer, emit=emit))
-        tell = all_of(recorder, RunLog(writer, request.log_level), emit)
+        tell = all_of(recorder, RunLog(writer, request.log_level), _opinions_kept(writer, job_id), emit)
         job = request.sandboxes.tagged(*wandb_tags(wandb_run)).job(
             connection,
             command=command,
@@ -111,6 +113,7 @@ def score_run(
         )
         results: list[ScoredCompletion] = []
         told: set[str] = set()
+        opinions: OpinionMemory = {}
         with job:
             for batch in batches:
                 place = _Place(len(results), total, tell, told)
@@ -132,14 +135,26 @@ def score_run(
                     emit=place.tell,
                     interrupt=interrupt,
                     on_result=keep,
+                    opinions=opinions,
                 )
                 results += [place.of(result) for result in report.results]
                 if interrupt.level:
                     break
         recorder.log(0)
         writer.finish(Outcome.INTERRUPTED if interrupt.level else Outcome.FINISHED)
-        report = ScoreReport(job_id, tuple(results), summarise(results), total - len(results), interrupt.signal_number)
+        summary = summarise(results, opinion_rate=request.second_opinion.rate)
+        report = ScoreReport(job_id, tuple(results), summary, total - len(results), interrupt.signal_number)
         return RewardRun(request, report, writer.path, job.cleanup_error())
+
+
+def _opinions_kept(writer: RunWriter, job_id: str) -> Emit:
+    """Writes second opinions into the run directory."""
+
+    def keep(event: Event) -> None:
+        if isinstance(event, OpinionFinished):
+            writer.write_opinion(opinion_row(event, job_id=job_id))
+
+    return keep
 
 
 class _Place:
@@ -160,7 +175,7 @@ class _Place:
         match event:
             case CompletionFinished(index=index, finished=finished):
                 event = replace(event, index=index + self._offset, finished=finished + self._offset, of=self._total)
-            case CompletionStarted() | RetryScheduled() | CanaryFinished():
+            case CompletionStarted() | RetryScheduled() | CanaryFinished() | OpinionFinished():
                 event = replace(event, index=event.index + self._offset)
             case ExecutionFinished(index=int() as index):
                 event = replace(event, index=index + self._offset)
@@ -180,6 +195,7 @@ def _score_options(request: RewardRequest, concurrency: int) -> ScoreOptions:
         policy=request.reward.policy,
         components=request.components,
         caching=request.caching,
+        second_opinion=request.second_opinion,
     )
 
 
@@ -210,6 +226,7 @@ def _options(request: RewardRequest, connection: Connection, concurrency: int) -
         "caching": request.caching,
         "cache": None if request.cache is None else str(request.cache),
         "require_isolated": request.require_isolated,
+        "second_opinion": request.second_opinion.rate,
         **request.sandboxes.document(connection),
         "out": None if request.out is None else str(request.out),
         "log_level": request.log_level.value,

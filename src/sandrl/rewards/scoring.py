@@ -13,6 +13,7 @@ from sandrl.problems import Completion, Problem
 from sandrl.rewards.batch import Batch, OnResult
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.judge import IsolatedJudge, Judge, Limits, time_limit
+from sandrl.rewards.opinions import OpinionMemory
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.summary import ScoreReport
 from sandrl.sandboxes import Interrupt, Job, SandboxRequest
@@ -43,6 +44,7 @@ def score(
     emit: Emit = ignore,
     interrupt: Interrupt | None = None,
     on_result: OnResult | None = None,
+    opinions: OpinionMemory | None = None,
 ) -> ScoreReport:
     """Judges every completion in a fresh sandbox.
 
@@ -56,7 +58,9 @@ def score(
         cache: Verdicts to begin with, and where to keep those that are found; a fresh one unless given.
         emit: Told what happens.
         interrupt: The user's wish to stop.
-        on_result: Told each result as soon as there is one.
+        on_result: Told each result as soon as there is one; second opinions come later, and are in the report.
+        opinions: Second opinions of earlier batches, and where to keep those that are found, so that identical
+            completions of several batches are asked about once; of this batch only unless given.
 
     Returns:
         All results in input order, and their totals.
@@ -67,6 +71,7 @@ def score(
         UsageError: If the service refuses the request itself.
     """
     options = options or ScoreOptions()
+    options.second_opinion.check()
     if job is None:
         sandboxes = SandboxRequest()
         connection = sandboxes.connect(load_settings(), emit=emit)
@@ -82,11 +87,12 @@ def score(
                 emit=emit,
                 interrupt=interrupt,
                 on_result=on_result,
+                opinions=opinions,
             )
     judge = judge or IsolatedJudge(with_site_packages=job.connection.has_site_packages)
     if cache is None:
         cache = VerdictCache()
-    batch = Batch(job, judge, options, cache, emit, interrupt or Interrupt(), on_result)
+    batch = Batch(job, judge, options, cache, emit, interrupt or Interrupt(), on_result, opinions)
     for completion in completions:
         batch.add(completion, problems[completion.task_id])
     return batch.run()

@@ -16,6 +16,33 @@ from sandrl.runs import pass_at_k as pass_at_k
 
 
 @dataclass(frozen=True, slots=True)
+class Opinion:
+    """What a completion does in plain Python, in one process, after it failed where its checks are kept apart.
+
+    Attributes:
+        status: What happened; `infrastructure` if there is no opinion because its sandbox failed.
+        detail: Why, in one line; partly the model's words.
+        sandbox_id: Where it ran; None if there was no sandbox.
+        sandboxes: How many it was run in; 0 if this is the opinion on an identical completion.
+    """
+
+    status: Status
+    detail: str = ""
+    sandbox_id: str | None = None
+    sandboxes: int = 1
+
+    @property
+    def is_disagreement(self) -> bool:
+        """Whether the failed completion passes in one process."""
+        return self.status is Status.PASSED
+
+    @property
+    def is_available(self) -> bool:
+        """Whether there is an opinion."""
+        return self.status is not Status.INFRASTRUCTURE
+
+
+@dataclass(frozen=True, slots=True)
 class ScoredCompletion:
     """A completion, what happened to it, and what it earned.
 
@@ -44,6 +71,8 @@ class ScoredCompletion:
         stderr: What it printed as errors, as much as was kept.
         truncated: Whether it printed more than was kept.
         checks: What happened in each check, in their order; empty where that is not known.
+        second_opinion: What it does in one process; None if that was not asked.
+        why_in_process: Of one judged in one process, how it failed apart from its checks before; empty if not tried.
     """
 
     index: int
@@ -70,11 +99,35 @@ class ScoredCompletion:
     stderr: str = field(default="", repr=False)
     truncated: bool = False
     checks: tuple[CheckVerdict, ...] = field(default=(), repr=False)
+    second_opinion: Opinion | None = None
+    why_in_process: str = ""
 
     @property
     def is_pass(self) -> bool:
         """Whether every check passed, and there was one."""
         return self.status is Status.PASSED and self.passed == self.total > 0
+
+
+@dataclass(frozen=True, slots=True)
+class OpinionTotals:
+    """What the second opinions of a set of completions amount to.
+
+    Attributes:
+        rate: The share of failed isolated verdicts that was to be judged again.
+        asked: How many failed completions were.
+        disagreements: How many of these pass in one process.
+        unavailable: For how many there is no opinion, because its sandbox failed.
+    """
+
+    rate: float
+    asked: int
+    disagreements: int
+    unavailable: int
+
+    @property
+    def answered(self) -> int:
+        """For how many there is an opinion."""
+        return self.asked - self.unavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +152,7 @@ class Summary:
         reruns: How many executions were repeated for another reason.
         canaries: How often a known-good program was run.
         components: Mean of each component over the completions that have it.
+        second_opinion: What the second opinions amount to; None if none were to be asked for.
     """
 
     n: int
@@ -118,6 +172,7 @@ class Summary:
     reruns: int = 0
     canaries: int = 0
     components: dict[str, float] = field(default_factory=dict)
+    second_opinion: OpinionTotals | None = None
 
     @property
     def infrastructure(self) -> int:
@@ -131,12 +186,15 @@ class Summary:
         return self.cache_hits / with_code if with_code else None
 
 
-def summarise(results: Sequence[ScoredCompletion], *, ks: Iterable[int] = (1, 5, 10, 100)) -> Summary:
+def summarise(
+    results: Sequence[ScoredCompletion], *, ks: Iterable[int] = (1, 5, 10, 100), opinion_rate: float = 0.0
+) -> Summary:
     """The totals of some scored completions.
 
     Args:
         results: The completions.
         ks: The k to estimate pass@k for, as far as some problem has that many scored completions.
+        opinion_rate: The share of failed isolated verdicts that was to be judged again.
     """
     scored = [result for result in results if result.reward is not None]
     passes: defaultdict[str, list[bool]] = defaultdict(list)
@@ -166,6 +224,17 @@ def summarise(results: Sequence[ScoredCompletion], *, ks: Iterable[int] = (1, 5,
         reruns=sum(result.reruns for result in results),
         canaries=sum(result.canaries for result in results),
         components=_mean_components(scored),
+        second_opinion=_opinion_totals(results, opinion_rate) if opinion_rate else None,
+    )
+
+
+def _opinion_totals(results: Iterable[ScoredCompletion], rate: float) -> OpinionTotals:
+    opinions = [result.second_opinion for result in results if result.second_opinion is not None]
+    return OpinionTotals(
+        rate,
+        asked=len(opinions),
+        disagreements=sum(opinion.is_disagreement for opinion in opinions),
+        unavailable=sum(not opinion.is_available for opinion in opinions),
     )
 
 

@@ -15,7 +15,7 @@ from sandrl.errors import CleanupError, GateError, InfrastructureError, InputErr
 from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.problems import load_problems, reference_completions
 from sandrl.rewards.judge import IsolatedJudge, Limits, check_limits
-from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.options import ScoreOptions, SecondOpinion
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport
 from sandrl.rewards.verdict import Status, Trust
@@ -33,6 +33,7 @@ class ValidationRequest:
         limits: What a solution may use.
         concurrency: How many sandboxes at once; what suits the runtime unless given.
         require_isolated: Never judge in the process of a solution.
+        second_opinion: Which references that fail isolated to judge again in one process.
         sandboxes: Where the code runs.
     """
 
@@ -41,6 +42,7 @@ class ValidationRequest:
     limits: Limits = field(default_factory=Limits)
     concurrency: int | None = None
     require_isolated: bool = False
+    second_opinion: SecondOpinion = field(default_factory=SecondOpinion)
     sandboxes: SandboxRequest = field(default_factory=SandboxRequest)
 
 
@@ -71,6 +73,11 @@ class Validation:
     def in_process(self) -> tuple[str, ...]:
         """The problems whose checks could not be kept out of the solution's process."""
         return tuple(result.task_id for result in self.report.results if result.trust is Trust.IN_PROCESS)
+
+    @property
+    def in_process_reasons(self) -> dict[str, str]:
+        """How references failed apart from their checks that passed in one process only, by `task_id`."""
+        return {result.task_id: result.why_in_process for result in self.report.results if result.why_in_process}
 
     def counts(self) -> dict[str, dict[str, int]]:
         """How many references ended with each status, and how far their verdicts can be trusted."""
@@ -121,6 +128,7 @@ def validate(
     """
     interrupt = interrupt or Interrupt()
     check_limits(request.limits)
+    request.second_opinion.check()
     problems = dict(islice(load_problems(request.problems).problems.items(), request.limit))
     references = reference_completions(problems.values())
     without_reference = len(problems) - len(references)
@@ -144,7 +152,7 @@ def validate(
             judge=IsolatedJudge(
                 with_site_packages=connection.has_site_packages, require_isolated=request.require_isolated
             ),
-            options=ScoreOptions(limits=request.limits, concurrency=concurrency),
+            options=ScoreOptions(limits=request.limits, concurrency=concurrency, second_opinion=request.second_opinion),
             emit=emit,
             interrupt=interrupt,
         )

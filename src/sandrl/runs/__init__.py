@@ -1,10 +1,16 @@
 """What a job leaves on disk: the run directory, written by one writer, read by one reader, found through one index."""
 
 from sandrl.runs.config import JobRecord, Outcome, RunConfig
-from sandrl.runs.identity import CANARY_TAG, ROLLOUT_TAG, WARM_TAG, disagreements
+from sandrl.runs.identity import CANARY_TAG, OPINION_TAG, ROLLOUT_TAG, WARM_TAG, disagreements
 from sandrl.runs.index import LATEST, RunEntry, find_run, list_runs
 from sandrl.runs.log import RunLog, logged_executions
-from sandrl.runs.measures import ExecutionStats, completion_metrics, execution_metrics, execution_stats
+from sandrl.runs.measures import (
+    ExecutionStats,
+    completion_metrics,
+    execution_metrics,
+    execution_stats,
+    opinion_metrics,
+)
 from sandrl.runs.metrics import METRICS, Metric, Unit, find_metric
 from sandrl.runs.overview import RunOverview, RunState, count_steps, overview, overviews, state_of, step_rows
 from sandrl.runs.reader import Rows, RunReader, latest_attempts
@@ -16,6 +22,8 @@ from sandrl.runs.rows import (
     LogRow,
     MessageRow,
     MetricsRow,
+    OpinionPart,
+    OpinionRow,
     OwnerRow,
     SandboxEvent,
     SandboxRow,
@@ -30,6 +38,7 @@ __all__ = [
     "CANARY_TAG",
     "LATEST",
     "METRICS",
+    "OPINION_TAG",
     "ROLLOUT_TAG",
     "SCHEMA",
     "WARM_TAG",
@@ -41,6 +50,8 @@ __all__ = [
     "Metric",
     "MetricsRecorder",
     "MetricsRow",
+    "OpinionPart",
+    "OpinionRow",
     "Outcome",
     "OwnerRow",
     "Rows",
@@ -69,6 +80,7 @@ __all__ = [
     "latest_attempts",
     "list_runs",
     "logged_executions",
+    "opinion_metrics",
     "overview",
     "overviews",
     "own_versions",

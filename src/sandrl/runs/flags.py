@@ -67,6 +67,15 @@ def _many_unscorable(series: SeriesByName) -> Iterator[Flag]:
         yield Flag("many_unscorable", message, "sandrl runs show --status infrastructure says why")
 
 
+def _judge_disagrees(series: SeriesByName) -> Iterator[Flag]:
+    disagreements = sum(_recent(series, "judge/disagreements"))
+    if disagreements:
+        asked = sum(_recent(series, "judge/second_opinions")) - sum(_recent(series, "judge/unavailable_opinions"))
+        message = f"{disagreements:.0f} of {asked:.0f} failed completions pass in one process"
+        hint = "sandrl runs show --disagreements: the judge is unfair to them, or they deceive their checks"
+        yield Flag("judge_disagrees", message, hint)
+
+
 def _zero_variance(series: SeriesByName) -> Iterator[Flag]:
     groups = sum(_recent(series, "reward/groups"))
     flat = sum(_recent(series, "reward/zero_variance_groups"))
@@ -97,7 +106,8 @@ def _no_number(series: SeriesByName) -> Iterator[Flag]:
 
 
 _RULES: tuple[Callable[[SeriesByName], Iterator[Flag]], ...] = (
-    _no_number, _runaway_tool_calls, _stuck_loops, _many_unscorable, _zero_variance, _held_out_stays_behind,
+    _no_number, _runaway_tool_calls, _stuck_loops, _many_unscorable, _judge_disagrees, _zero_variance,
+    _held_out_stays_behind,
 )  # fmt: skip
 
 

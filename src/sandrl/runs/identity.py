@@ -10,12 +10,15 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 
-from sandrl.runs.measures import completion_metrics
+from sandrl.runs.measures import completion_metrics, opinion_metrics
 from sandrl.runs.reader import RunReader
-from sandrl.runs.rows import MetricsRow, SandboxEvent, SandboxRow, TrajectoryRow
+from sandrl.runs.rows import MetricsRow, OpinionRow, SandboxEvent, SandboxRow, TrajectoryRow
 
 CANARY_TAG = "canary"
 """Tag of the sandboxes of known-good programs, which are no executions."""
+
+OPINION_TAG = "second-opinion"
+"""Tag of the sandboxes in which failed completions are judged again in one process, which is no execution."""
 
 ROLLOUT_TAG = "rollout"
 """Tag of the sandboxes in which policies work; what they submit is executed in others."""
@@ -23,7 +26,7 @@ ROLLOUT_TAG = "rollout"
 WARM_TAG = "warm"
 """Tag of the sandboxes that were created before they were needed; one that was never used is no execution."""
 
-_NO_EXECUTIONS = {CANARY_TAG, ROLLOUT_TAG}
+_NO_EXECUTIONS = {CANARY_TAG, OPINION_TAG, ROLLOUT_TAG}
 
 _COUNTS = ("completions", "scored", "unscorable", "no_code", "cache_hits", "executed", "executions", "retries",
            "reruns", "canaries", "reward/total")  # fmt: skip
@@ -40,11 +43,14 @@ def disagreements(reader: RunReader, *, is_complete: bool) -> tuple[str, ...]:
     Returns:
         One line for each sum that is wrong; none if all agree.
     """
-    trajectories = reader.trajectories().rows
+    trajectories, opinions = reader.trajectories().rows, reader.opinions().rows
+    ledger, metrics = reader.sandboxes().rows, reader.metrics().rows
     return (
         *_of_completions(trajectories),
-        *_with_ledger(trajectories, reader.sandboxes().rows, is_complete=is_complete),
-        *_with_metrics(trajectories, reader.metrics().rows, is_complete=is_complete),
+        *_of_opinions(trajectories, opinions, ledger),
+        *_with_ledger(trajectories, ledger, is_complete=is_complete),
+        *_with_metrics(trajectories, metrics, is_complete=is_complete),
+        *_of_opinions_with_metrics(opinions, metrics, is_complete=is_complete),
     )
 
 
@@ -69,6 +75,42 @@ def _contradicts_its_checks(row: TrajectoryRow) -> bool:
     """Whether what is said of single checks is not what `passed` and `total` say; of older rows nothing is said."""
     passed = sum(check.status == "passed" for check in row.checks)
     return bool(row.checks) and (passed, len(row.checks)) != (row.passed, row.total)
+
+
+def _of_opinions(
+    rows: Sequence[TrajectoryRow], opinions: Sequence[OpinionRow], ledger: Sequence[SandboxRow]
+) -> list[str]:
+    """Each opinion is on one completion, which has failed; each sandbox it says it had is in the ledger."""
+    known = [row for row in rows if row.second_opinion is not None]
+    of_others = sum(row.trust != "isolated" or row.reward is None or row.status == "passed" for row in known)
+    intents = sum(row.event is SandboxEvent.INTENT and OPINION_TAG in row.tags for row in ledger)
+    sandboxes = sum(row.opinion.sandboxes for row in opinions)
+    return [
+        *_unequal(("second opinions", len(opinions)), ("completions that have one", len(known))),
+        *([f"second opinions on completions that have not failed isolated: {of_others}"] if of_others else []),
+        # Of one that was given up, the sandbox may come to be later, or not at all.
+        *([f"sandboxes of second opinions: {sandboxes}, but in the ledger: {intents}"] if intents < sandboxes else []),
+    ]
+
+
+def _of_opinions_with_metrics(
+    opinions: Sequence[OpinionRow], metrics: Sequence[MetricsRow], *, is_complete: bool
+) -> list[str]:
+    by_step: defaultdict[int, list[OpinionRow]] = defaultdict(list)
+    for row in opinions:
+        if not row.held_out:
+            by_step[row.step or 0].append(row)
+    wrong = []
+    for measured in metrics:
+        counted = opinion_metrics([row.opinion.status for row in by_step.pop(measured.step, [])])
+        for name, value in counted.items():
+            title = f"step {measured.step}: {name}"
+            wrong += _unequal(
+                (f"{title} in the metrics", measured.metrics.get(name) or 0.0), ("in the opinions", value or 0.0)
+            )
+    if is_complete and by_step:
+        wrong.append(f"steps with second opinions and without metrics: {', '.join(map(str, sorted(by_step)))}")
+    return wrong
 
 
 def _with_ledger(rows: Sequence[TrajectoryRow], ledger: Sequence[SandboxRow], *, is_complete: bool) -> list[str]:

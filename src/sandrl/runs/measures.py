@@ -83,6 +83,22 @@ def completion_metrics(completions: Sequence[FinishedCompletion]) -> Values:
     }
 
 
+def opinion_metrics(statuses: Sequence[str]) -> Values:
+    """The metrics of second opinions; none where none was asked for.
+
+    Args:
+        statuses: What came of each: a status in one process, `infrastructure` where there is none.
+    """
+    if not statuses:
+        return {}
+    counts = Counter(statuses)
+    return {
+        "judge/second_opinions": float(len(statuses)),
+        "judge/disagreements": float(counts["passed"]),
+        "judge/unavailable_opinions": float(counts["infrastructure"]),
+    }
+
+
 def execution_metrics(executions: Sequence[ExecutionFinished]) -> Values:
     """The metrics of commands in sandboxes, the ten of `aviato/*` among them."""
     outcomes = Counter(each.outcome for each in executions)

@@ -85,6 +85,12 @@ COMPLETION_METRICS = (
     Metric("canaries", Unit.COUNT, "runs of a known-good program to find out whom to blame"),
 )
 
+JUDGE_METRICS = (
+    Metric("judge/second_opinions", Unit.COUNT, "failed completions that were judged again in one process"),
+    Metric("judge/disagreements", Unit.COUNT, "of these, completions that pass in one process"),
+    Metric("judge/unavailable_opinions", Unit.COUNT, "of these, completions whose sandbox failed that time"),
+)
+
 SANDBOX_METRICS = (
     Metric("aviato/sandboxes_created", Unit.COUNT, "sandboxes that came to be; canaries and warm-ups are left out"),
     Metric("aviato/executions", Unit.COUNT, "commands run in them, or tried to"),
@@ -135,7 +141,15 @@ ART_METRICS = (
     Metric("art/{name}", Unit.NUMBER, "what ART's backend measured, by its own name"),
 )
 
-METRICS = (*REWARD_METRICS, *COMPLETION_METRICS, *SANDBOX_METRICS, *TRAINER_METRICS, *EPISODE_METRICS, *ART_METRICS)
+METRICS = (
+    *REWARD_METRICS,
+    *COMPLETION_METRICS,
+    *JUDGE_METRICS,
+    *SANDBOX_METRICS,
+    *TRAINER_METRICS,
+    *EPISODE_METRICS,
+    *ART_METRICS,
+)
 """All of them, in the order in which they are shown."""
 
 

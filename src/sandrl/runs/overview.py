@@ -17,7 +17,7 @@ from sandrl.errors import InputError
 from sandrl.runs.config import Outcome, RunConfig
 from sandrl.runs.index import RunEntry
 from sandrl.runs.log import executions_by_step
-from sandrl.runs.measures import Values, completion_metrics, execution_metrics
+from sandrl.runs.measures import Values, completion_metrics, execution_metrics, opinion_metrics
 from sandrl.runs.reader import RunReader
 from sandrl.runs.rows import MetricsRow
 
@@ -143,7 +143,12 @@ def counted_rows(reader: RunReader) -> tuple[MetricsRow, ...]:
     executions = executions_by_step(reader.log().rows)
     for step, positions in sorted(steps.items()):
         own = [rows[position] for position in positions]
-        values: Values = {**completion_metrics(own), **(execution_metrics(executions.get(step, [])))}
+        opinions = [row.second_opinion.status for row in own if row.second_opinion is not None]
+        values: Values = {
+            **completion_metrics(own),
+            **opinion_metrics(opinions),
+            **execution_metrics(executions.get(step, [])),
+        }
         counted.append(MetricsRow(job_id=own[0].job_id, step=step, attempt=own[0].attempt, metrics=values))
     return tuple(counted)
 

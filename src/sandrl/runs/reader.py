@@ -17,8 +17,8 @@ from sandrl.errors import InputError
 from sandrl.jsonl import BadRow, read_rows
 from sandrl.runs.config import RunConfig, read_config
 from sandrl.runs.directory import is_running
-from sandrl.runs.rows import LogRow, MetricsRow, SandboxRow, StepRow, Stored, TrajectoryRow
-from sandrl.runs.writer import LOG, METRICS, SANDBOXES, TRAJECTORIES
+from sandrl.runs.rows import LogRow, MetricsRow, OpinionRow, SandboxRow, StepRow, Stored, TrajectoryRow
+from sandrl.runs.writer import LOG, METRICS, OPINIONS, SANDBOXES, TRAJECTORIES
 
 RowT = TypeVar("RowT", bound=Stored)
 StepRowT = TypeVar("StepRowT", bound=StepRow)
@@ -66,8 +66,17 @@ class RunReader:
         return _latest(self._read(METRICS, MetricsRow))
 
     def trajectories(self) -> Rows[TrajectoryRow]:
-        """Reads the completions; of steps done more than once, the latest attempt."""
-        return _latest(self._read(TRAJECTORIES, TrajectoryRow))
+        """Reads the completions, each with its second opinion; of steps done more than once, the latest attempt."""
+        read = _latest(self._read(TRAJECTORIES, TrajectoryRow))
+        opinions = {_completion_of(row): row.opinion for row in self.opinions().rows}
+        if not opinions:
+            return read
+        rows = (row.model_copy(update={"second_opinion": opinions.get(_completion_of(row))}) for row in read.rows)
+        return Rows(tuple(rows), read.is_truncated, read.damaged)
+
+    def opinions(self) -> Rows[OpinionRow]:
+        """Reads the second opinions; of steps done more than once, the latest attempt."""
+        return _latest(self._read(OPINIONS, OpinionRow))
 
     def sandboxes(self) -> Rows[SandboxRow]:
         """Reads the ledger."""
@@ -110,6 +119,12 @@ def latest_attempts(rows: Iterable[StepRowT]) -> tuple[StepRowT, ...]:
 
 def _latest(read: Rows[StepRowT]) -> Rows[StepRowT]:
     return Rows(latest_attempts(read.rows), read.is_truncated, read.damaged)
+
+
+def _completion_of(row: TrajectoryRow | OpinionRow) -> tuple[object, ...]:
+    """Names the completion that a row is about; positions alone repeat where a step has several calls for rewards."""
+    place = (row.job_id, row.rank, row.step, row.attempt, row.held_out, row.index)
+    return (*place, row.id, row.task_id, row.sandbox_id, row.status)
 
 
 def _rank(file: Path) -> int:

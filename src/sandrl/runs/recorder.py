@@ -12,8 +12,15 @@ from types import TracebackType
 from typing import Self
 
 from sandrl.errors import ServiceError
-from sandrl.events import CompletionFinished, Emit, Event, ExecutionFinished, Warned, ignore
-from sandrl.runs.measures import ExecutionStats, Values, completion_metrics, execution_metrics, execution_stats
+from sandrl.events import CompletionFinished, Emit, Event, ExecutionFinished, OpinionFinished, Warned, ignore
+from sandrl.runs.measures import (
+    ExecutionStats,
+    Values,
+    completion_metrics,
+    execution_metrics,
+    execution_stats,
+    opinion_metrics,
+)
 from sandrl.runs.rows import MetricsRow
 from sandrl.runs.writer import RunWriter
 
@@ -39,6 +46,7 @@ class MetricsRecorder:
         self._lock = threading.Lock()
         self._completions: list[CompletionFinished] = []
         self._executions: list[ExecutionFinished] = []
+        self._opinions: list[OpinionFinished] = []
         self._next_step = first_step
         self._has_news = False
 
@@ -50,6 +58,8 @@ class MetricsRecorder:
                     self._completions.append(event)
                 case ExecutionFinished():
                     self._executions.append(event)
+                case OpinionFinished():
+                    self._opinions.append(event)
                 case _:
                     return
             self._has_news = True
@@ -85,6 +95,7 @@ class MetricsRecorder:
             if reset:
                 self._completions.clear()
                 self._executions.clear()
+                self._opinions.clear()
         if self._writer is not None:
             row = MetricsRow(
                 job_id=self._writer.job_id, rank=self._writer.rank, step=step, attempt=self._attempt, metrics=values
@@ -111,4 +122,5 @@ class MetricsRecorder:
 
     def _values(self) -> Values:
         completions = completion_metrics(self._completions) if self._completions else {}
-        return {**completions, **execution_metrics(self._executions)}
+        opinions = opinion_metrics([each.opinion for each in self._opinions])
+        return {**completions, **opinions, **execution_metrics(self._executions)}

@@ -147,6 +147,53 @@ class CheckRow(BaseModel):
     detail: Text = ""
 
 
+class OpinionPart(BaseModel):
+    """What a failed completion does in plain Python, in one process.
+
+    Attributes:
+        status: A word of `sandrl.rewards.Status`; `infrastructure` if there is no opinion because its sandbox failed.
+        detail: Why, in one line; partly the model's words.
+        sandbox_id: Where it ran; None if there was no sandbox.
+        sandboxes: How many it was run in; 0 if this is the opinion on an identical completion.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    status: Text
+    detail: Text = ""
+    sandbox_id: str | None = None
+    sandboxes: int = 1
+
+    @property
+    def is_disagreement(self) -> bool:
+        """Whether the failed completion passes in one process."""
+        return self.status == "passed"
+
+
+class OpinionRow(StepRow):
+    """A second opinion on a failed completion, which is another row's.
+
+    Attributes:
+        index: The completion's position in the input, from 0.
+        id: Its own id.
+        task_id: The problem it answers.
+        sandbox_id: Where its result was found; None if that came from a cache.
+        status: The status of its result.
+        detail: Why, in one line; partly the model's words.
+        held_out: Whether it was made to evaluate the policy, not to train it.
+        opinion: What it does in one process.
+    """
+
+    index: int
+    id: Text
+    task_id: Text
+    sandbox_id: str | None = None
+    status: str
+    detail: Text = ""
+    held_out: bool = False
+    opinion: OpinionPart
+
+
 class TrajectoryRow(StepRow):
     """One completion and what became of it.
 
@@ -181,6 +228,7 @@ class TrajectoryRow(StepRow):
         stderr: What it printed as errors, as much as was kept.
         truncated: Whether it printed more than was kept.
         checks: What happened in each check, in their order; empty where that is not known.
+        second_opinion: What a failed completion does in one process; readers take it from `opinions.jsonl`.
     """
 
     index: int
@@ -213,6 +261,7 @@ class TrajectoryRow(StepRow):
     stderr: Text = ""
     truncated: bool = False
     checks: tuple[CheckRow, ...] = ()
+    second_opinion: OpinionPart | None = None
 
 
 class LogRow(StepRow):

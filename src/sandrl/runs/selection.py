@@ -22,6 +22,7 @@ class Selection:
         held_out: Only those made to evaluate the policy (True), or to train it (False).
         grep: Only those in which this regular expression is found, in any text they have.
         limit: No more than this; None for all.
+        disagreements: Only those that failed and pass in one process, by their second opinion.
     """
 
     failed: bool = False
@@ -31,6 +32,7 @@ class Selection:
     held_out: bool | None = None
     grep: str | None = None
     limit: int | None = None
+    disagreements: bool = False
 
     def choose(self, rows: Iterable[TrajectoryRow]) -> Iterator[TrajectoryRow]:
         """Chooses from rows, in their order.
@@ -62,12 +64,19 @@ class Selection:
             and (self.task_id is None or row.task_id == self.task_id)
             and (self.step is None or row.step == self.step)
             and (self.held_out is None or row.held_out is self.held_out)
+            and not (self.disagreements and not _is_disagreement(row))
         )
+
+
+def _is_disagreement(row: TrajectoryRow) -> bool:
+    return row.second_opinion is not None and row.second_opinion.is_disagreement
 
 
 def _texts(row: TrajectoryRow) -> Iterator[str]:
     yield from (row.id, row.task_id, row.detail, row.stdout, row.stderr, *row.failures)
     yield from (check.detail for check in row.checks)
+    if row.second_opinion is not None:
+        yield row.second_opinion.detail
     yield from (text for text in (row.completion, row.code) if text is not None)
     for message in row.messages:
         yield message.content

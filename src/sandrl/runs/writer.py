@@ -24,9 +24,19 @@ from sandrl.jsonl import RowAppender
 from sandrl.runs.config import CONFIG_FILE, JobRecord, Outcome, RunConfig, read_config, write_whole
 from sandrl.runs.directory import checked_run_name, lock, make_run_directory
 from sandrl.runs.index import register_run
-from sandrl.runs.rows import LogRow, MetricsRow, OwnerRow, SandboxEvent, SandboxRow, Stored, TrajectoryRow, now
+from sandrl.runs.rows import (
+    LogRow,
+    MetricsRow,
+    OpinionRow,
+    OwnerRow,
+    SandboxEvent,
+    SandboxRow,
+    Stored,
+    TrajectoryRow,
+    now,
+)
 
-METRICS, TRAJECTORIES, SANDBOXES, LOG = "metrics", "trajectories", "sandboxes", "log"
+METRICS, TRAJECTORIES, OPINIONS, SANDBOXES, LOG = "metrics", "trajectories", "opinions", "sandboxes", "log"
 
 Sink: TypeAlias = Callable[[int, Mapping[str, float | None]], None]
 """Told the metrics of a step, after they were written; must not raise."""
@@ -135,6 +145,14 @@ class RunWriter:
             ServiceError: If the row could not be written.
         """
         self._append(TRAJECTORIES, row)
+
+    def write_opinion(self, row: OpinionRow) -> None:
+        """Appends a second opinion.
+
+        Raises:
+            ServiceError: If the row could not be written.
+        """
+        self._append(OPINIONS, row)
 
     def write_sandbox(self, row: SandboxRow) -> None:
         """Appends a line of the ledger.

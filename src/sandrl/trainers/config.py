@@ -69,6 +69,7 @@ class GrpoConfig(BaseModel):
         retries: How often a completion is tried again when its sandbox failed.
         cache: Directory of verdicts of earlier runs; None keeps them within the run.
         require_isolated: No reward where the checks cannot be kept out of the completion's process.
+        second_opinion: The share of failed isolated verdicts to judge again in one process; no reward changes.
         runtime: What runs the sandboxes.
         image: Their image; the runtime's own default unless given.
         packages: Installed packages the code may import (local runtime).
@@ -113,6 +114,7 @@ class GrpoConfig(BaseModel):
     retries: int = Field(default=2, ge=0)
     cache: str | None = None
     require_isolated: bool = False
+    second_opinion: float = Field(default=0.0, ge=0, le=1, allow_inf_nan=False)
     runtime: RuntimeKind = RuntimeKind.AUTO
     image: str | None = None
     packages: tuple[str, ...] = ()

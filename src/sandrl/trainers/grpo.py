@@ -17,7 +17,7 @@ from sandrl.errors import CleanupError, InputError, InterruptedRunError, Trainin
 from sandrl.events import Emit, RewardCallFinished, TrainingStarted, all_of, ignore
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem, chat_prompt
 from sandrl.rewards import Limits, ScoreOptions
-from sandrl.rewards.function import FunctionOptions
+from sandrl.rewards.function import FunctionOptions, step_opinions
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rollouts.tools import tools_factory
 from sandrl.rollouts.workbench import Workshop
@@ -268,6 +268,7 @@ def _reward(context: Context, job: Job, writer: RunWriter, attempt: int) -> Trai
                 limits=Limits(timeout_seconds=config.timeout_seconds),
                 concurrency=config.concurrency or max(suggested, 1),
                 retries=config.retries,
+                second_opinion=step_opinions(config.second_opinion),
             ),
             require_isolated=config.require_isolated,
             warm_sandboxes=config.warm_sandboxes,

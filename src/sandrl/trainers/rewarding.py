@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sandrl.events import RewardCallFinished
+from sandrl.events import Event, OpinionFinished, RewardCallFinished
 from sandrl.problems import Completion
 from sandrl.rewards import RewardFunction, ScoredCompletion, VerdictCache
 from sandrl.rewards.function import FunctionOptions
-from sandrl.rewards.records import trajectory_row
+from sandrl.rewards.records import opinion_row, trajectory_row
 from sandrl.rewards.summary import Summary
 from sandrl.rewards.trainer_batch import Text
 from sandrl.rollouts.tools import CodeTools
@@ -50,7 +50,7 @@ class TrainingReward:
             options,
             job=job,
             cache=VerdictCache(None if context.config.cache is None else Path(context.config.cache)),
-            emit=context.emit,
+            emit=self._tell,
             interrupt=context.interrupt.scoring,
             on_result=self._keep,
         )
@@ -86,6 +86,20 @@ class TrainingReward:
         self._emit(_finished_call(self._calls, report.summary, time.monotonic() - began))
         return rewards
 
+    def _tell(self, event: Event) -> None:
+        """Passes on what happens; second opinions are written down first, with their step."""
+        if isinstance(event, OpinionFinished):
+            row = opinion_row(
+                event,
+                job_id=self._writer.job_id,
+                rank=self._writer.rank,
+                step=self._step,
+                attempt=self._attempt,
+                held_out=self._is_evaluation,
+            )
+            self._writer.write_opinion(row)
+        self._emit(event)
+
     def _keep(self, result: ScoredCompletion, completion: Completion) -> None:
         """Writes a completion down as soon as it has its result."""
         row = trajectory_row(
@@ -113,6 +127,7 @@ def _episode(prompt: Text, completion: Text, environment: CodeTools) -> dict[str
 
 
 def _finished_call(number: int, summary: Summary, seconds: float) -> RewardCallFinished:
+    opinions = summary.second_opinion
     return RewardCallFinished(
         number=number,
         completions=summary.n,
@@ -123,4 +138,6 @@ def _finished_call(number: int, summary: Summary, seconds: float) -> RewardCallF
         cached=summary.cache_hits,
         unscorable=summary.unscorable,
         seconds=seconds,
+        second_opinions=0 if opinions is None else opinions.answered,
+        disagreements=0 if opinions is None else opinions.disagreements,
     )

@@ -10,8 +10,8 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sandrl.events import CompletionFinished, Event, ExecutionFinished, RewardCallFinished
-from sandrl.runs import completion_metrics, execution_metrics
+from sandrl.events import CompletionFinished, Event, ExecutionFinished, OpinionFinished, RewardCallFinished
+from sandrl.runs import completion_metrics, execution_metrics, opinion_metrics
 from sandrl.trainers.processes import Processes
 
 
@@ -23,16 +23,22 @@ class Counted:
         completions: Completions with their results.
         executions: Commands in sandboxes.
         calls: Answered calls for rewards, those of the processes put together.
+        opinions: Second opinions on failed completions.
     """
 
     completions: tuple[CompletionFinished, ...]
     executions: tuple[ExecutionFinished, ...]
     calls: tuple[RewardCallFinished, ...]
+    opinions: tuple[OpinionFinished, ...] = ()
 
     @property
     def metrics(self) -> dict[str, float | None]:
         """Their metrics."""
-        return {**completion_metrics(self.completions), **execution_metrics(self.executions)}
+        return {
+            **completion_metrics(self.completions),
+            **opinion_metrics([each.opinion for each in self.opinions]),
+            **execution_metrics(self.executions),
+        }
 
 
 class Tally:
@@ -49,7 +55,7 @@ class Tally:
 
     def __call__(self, event: Event) -> None:
         """Keeps an event, if it is one that metrics are counted from."""
-        if isinstance(event, CompletionFinished | ExecutionFinished | RewardCallFinished):
+        if isinstance(event, CompletionFinished | ExecutionFinished | OpinionFinished | RewardCallFinished):
             with self._lock:
                 self._events.append(event)
 
@@ -62,6 +68,7 @@ class Tally:
             tuple(event for event in events if isinstance(event, CompletionFinished)),
             tuple(event for event in events if isinstance(event, ExecutionFinished)),
             put_together([event for event in events if isinstance(event, RewardCallFinished)]),
+            tuple(event for event in events if isinstance(event, OpinionFinished)),
         )
 
 
@@ -81,6 +88,8 @@ def put_together(calls: Sequence[RewardCallFinished]) -> tuple[RewardCallFinishe
                 cached=sum(part.cached for part in parts),
                 unscorable=sum(part.unscorable for part in parts),
                 seconds=max(part.seconds for part in parts),
+                second_opinions=sum(part.second_opinions for part in parts),
+                disagreements=sum(part.disagreements for part in parts),
             )
         )
     return tuple(together)

@@ -14,6 +14,8 @@ function makeBrowser(report) {
   };
   options('status', 'any', [...new Set(rows.map((row) => row.status))].sort());
   if (rows.some((row) => row.held_out)) byId('status').append(element('option', {value: '!held'}, 'held out'));
+  const disagrees = (row) => Boolean(row.second_opinion) && row.second_opinion.status === 'passed';
+  if (rows.some(disagrees)) byId('status').append(element('option', {value: '!opinion'}, 'failed, passes in one process'));
   byId('status').options[0].after(element('option', {value: '!passed'}, 'not passed'));
   const steps = [...new Set(rows.map((row) => row.step).filter((step) => step !== undefined && step !== null))].sort((a, b) => a - b);
   options('step', 'any', steps);
@@ -37,6 +39,7 @@ function makeBrowser(report) {
 
   function fits(row, status) {
     if (status === '!passed') return row.status !== 'passed';
+    if (status === '!opinion') return disagrees(row);
     return status === '!held' ? row.held_out : !status || row.status === status;
   }
 

@@ -28,6 +28,13 @@ function textsOf(written) {
   return [['', written]];
 }
 
+// What a failed completion does in plain Python, in one process.
+function opinionWords({status, detail}) {
+  if (status === 'passed') return 'passes in one process';
+  const words = status === 'infrastructure' ? 'not available' : `${status} in one process, too`;
+  return detail ? `${words}: ${detail}` : words;
+}
+
 // One trajectory, all of it.
 function showDetail(row) {
   const facts = [];
@@ -48,6 +55,7 @@ function showDetail(row) {
   ];
   if ((row.checks || []).length) parts.push(element('h4', {}, 'Checks'), checkList(row.checks));
   if (row.detail) parts.push(element('h4', {}, 'Verdict'), element('p', {class: 'verdict'}, row.detail));
+  if (row.second_opinion) parts.push(element('h4', {}, 'Second opinion'), element('p', {class: 'verdict'}, opinionWords(row.second_opinion)));
   if ((row.failures || []).length) parts.push(element('h4', {}, 'Sandbox failures'), element('pre', {tabindex: '0'}, row.failures.join('\n')));
   for (const message of row.messages || []) {
     const title = message.name ? `${message.role}: ${message.name}` : message.role;
