@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sandrl.errors import ServiceError
-from sandrl.runs import CheckRow, MessageRow, RunReader, RunWriter, ToolCallRow
+from sandrl.runs import CheckRow, MessageRow, OpinionPart, OpinionRow, RunReader, RunWriter, ToolCallRow
 from sandrl.runs.report import report_document, report_page, write_report
 from tests.support.browser import Page, launched, opened
 from tests.support.sample_runs import JOB, failed, trajectory, write_run
@@ -309,3 +309,30 @@ def test_a_report_that_cannot_be_written_names_the_way_out(training: Path, tmp_p
     with pytest.raises(ServiceError, match="cannot be written") as caught:
         write_report(RunReader(training), tmp_path / "missing" / "report.html")
     assert "--out" in str(caught.value.hint)
+
+
+def test_a_completion_that_passes_in_one_process_says_so_and_is_found(tmp_path: Path, browser: Any) -> None:
+    opinions = {
+        1: OpinionPart(status="passed"),
+        2: OpinionPart(status="failed", detail=HOSTILE),
+        3: OpinionPart(status="infrastructure", detail="the sandbox was lost"),
+    }
+    run = write_run(tmp_path / "runs", [trajectory(0), *(failed(index) for index in (1, 2, 3, 4))])
+    with RunWriter(run, job_id=JOB) as writer:
+        for index, opinion in opinions.items():
+            row = failed(index)
+            of = {"index": index, "id": row.id, "task_id": row.task_id, "sandbox_id": row.sandbox_id}
+            writer.write_opinion(OpinionRow(job_id=JOB, status=row.status, opinion=opinion, **of))
+    with opened(browser, report_of(run)) as seen:
+        detail = seen.page.locator("#detail")
+        words = ("in one process, too", "not available: the sandbox was lost")
+        for index, expected in zip((2, 3), words, strict=True):
+            seen.page.click(f"#item-{index}")
+            expect(detail).to_contain_text(expected)
+        seen.page.click("#item-4")
+        expect(detail).not_to_contain_text("Second opinion")
+        seen.page.select_option("#status", "!opinion")
+        expect(seen.page.locator("#count")).to_have_text("1 of 5")
+        expect(detail).to_contain_text("passes in one process")
+        assert seen.page.evaluate("window.owned") is None
+        assert seen.complaints == []

@@ -25,6 +25,7 @@ from sandrl.runs import (
     execution_metrics,
     find_metric,
     logged_executions,
+    opinion_metrics,
 )
 from sandrl.runs.statistics import deviation, mean, percentile
 
@@ -81,9 +82,20 @@ def test_a_group_without_variance_has_no_gradient_and_is_counted() -> None:
 
 
 def test_every_name_that_is_written_is_in_the_registry() -> None:
-    values = {**completion_metrics([completion(components={"format": 0.1})]), **execution_metrics([execution()])}
+    values = {
+        **completion_metrics([completion(components={"format": 0.1})]),
+        **opinion_metrics(["passed", "failed", "infrastructure"]),
+        **execution_metrics([execution()]),
+    }
     assert [name for name in values if find_metric(name) is None] == []
     assert find_metric("nonsense") is None
+
+
+def test_without_second_opinions_there_are_no_numbers_of_them() -> None:
+    assert opinion_metrics([]) == {}
+    assert opinion_metrics(["passed", "timeout", "infrastructure", "passed"]) == {
+        "judge/second_opinions": 4, "judge/disagreements": 2, "judge/unavailable_opinions": 1,
+    }  # fmt: skip
 
 
 def test_a_row_and_an_event_give_the_same_metrics() -> None:

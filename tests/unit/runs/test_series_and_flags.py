@@ -61,6 +61,7 @@ def test_a_good_run_raises_no_flag() -> None:
             reward__mean=rise, held_out__pass_rate=[0.3, 0.7], loss=[0.0] * 6, unscorable_share=[0.01] * 6,
             reward__groups=[8.0] * 6, reward__zero_variance_groups=[2.0] * 6,
             aviato__max_execs_per_sandbox=[4.0] * 6, aviato__min_execs_per_sandbox=[1.0] * 6,
+            judge__second_opinions=[9.0] * 6, judge__disagreements=[0.0] * 6,
         )
         == []
     )  # fmt: skip
@@ -73,6 +74,7 @@ def test_each_sign_of_trouble_raises_its_flag() -> None:
     assert flags(reward__groups=[8.0, 8.0], reward__zero_variance_groups=[8.0, 7.0]) == ["zero_variance_groups"]
     assert flags(reward__mean=[0.1, 0.5, 0.9], held_out__pass_rate=[0.4, 0.3]) == ["held_out_stays_behind"]
     assert flags(loss=[0.1, math.nan]) == ["loss_is_no_number"]
+    assert flags(judge__disagreements=[0.0, 1.0], judge__second_opinions=[5.0, 5.0]) == ["judge_disagrees"]
 
 
 def test_trouble_that_is_over_raises_no_flag() -> None:

@@ -33,6 +33,8 @@ def test_a_call_for_rewards_is_one_line() -> None:
     assert reward_call_line(plain) == "[Aviato] Reward call 4: 2 sandboxes, 0/2 passed, 1 skipped (no code)"
     full = call(5, completions=9, sandboxes=3, passed=4, judged=7, cached=4, unscorable=1)
     assert reward_call_line(full) == "[Aviato] Reward call 5: 3 sandboxes, 4/7 passed, 4 judged before, 1 unscorable"
+    asked = call(6, sandboxes=3, judged=3, second_opinions=2, disagreements=1)
+    assert reward_call_line(asked).endswith("3 sandboxes, 0/3 passed, 1 of 2 failures pass in one process")
 
 
 def test_a_step_without_a_reward_has_a_line_too() -> None:

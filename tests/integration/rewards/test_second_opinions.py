@@ -1,0 +1,352 @@
+"""Failed completions are judged again in one process, in real sandboxes, and nothing else changes for it."""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import sandrl
+from sandrl.errors import UsageError
+from sandrl.events import CompletionFinished, Event, ExecutionFinished, OpinionFinished
+from sandrl.problems import Case, Completion, Problem
+from sandrl.rewards import (
+    Limits,
+    RewardRequest,
+    ScoredCompletion,
+    ScoreOptions,
+    ScoreReport,
+    SecondOpinion,
+    Status,
+    ValidationRequest,
+    VerdictCache,
+    run_reward,
+    score,
+    validate,
+)
+from sandrl.rewards.function import FunctionOptions, step_opinions
+from sandrl.rewards.judge import Execution, IsolatedJudge
+from sandrl.rewards.opinions import OpinionMemory
+from sandrl.rewards.regrade import RegradeRequest, regrade
+from sandrl.runs import (
+    OPINION_TAG,
+    MetricsRow,
+    RunReader,
+    RunWriter,
+    SandboxEvent,
+    Selection,
+    disagreements,
+    step_rows,
+)
+from sandrl.sandboxes import Interrupt, Job, SandboxRequest
+from sandrl.settings import RuntimeKind, Settings
+from sandrl.trainers.config import resolve
+from sandrl.trainers.context import Context
+from sandrl.trainers.interrupts import TrainingInterrupt
+from sandrl.trainers.processes import Processes
+from sandrl.trainers.rewarding import TrainingReward
+from sandrl.trainers.sets import ProblemSets
+from sandrl.trainers.tally import Tally
+
+INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
+ECHO = Problem("echo", "Print what you read.", cases=(Case("a\n", "a\n"),))
+RIGHT, WRONG = "def f(x):\n    return x + 1\n", "def f(x):\n    return x\n"
+# Its check holds only where it shares a namespace with the completion.
+SHARED = Problem("shared", "Add one.", tests=("assert f.__globals__ is globals() and f(1) == 2",), reference=RIGHT)
+LIAR = "class L:\n    def __eq__(self, other):\n        return True\ndef f(x):\n    return L()\n"
+SLOW_LIAR = LIAR.replace("return True", "__import__('time').sleep(20)\n        return True")
+ENDLESS = "def f(x):\n    while True:\n        pass\n"
+ALL = ScoreOptions(concurrency=4, limits=Limits(timeout_seconds=2), second_opinion=SecondOpinion(1.0))
+
+
+def score_codes(
+    job: Job,
+    *codes: str,
+    options: ScoreOptions = ALL,
+    problem: Problem = INC,
+    told: list[Event] | None = None,
+    judge: IsolatedJudge | None = None,
+    cache: VerdictCache | None = None,
+    opinions: OpinionMemory | None = None,
+    interrupt: Interrupt | None = None,
+) -> ScoreReport:
+    completions = [Completion(f"c{number}", problem.task_id, code=code) for number, code in enumerate(codes)]
+    return score(
+        completions,
+        {problem.task_id: problem},
+        job=job,
+        options=options,
+        judge=judge,
+        cache=cache,
+        opinions=opinions,
+        interrupt=interrupt,
+        emit=lambda event: None if told is None else told.append(event),
+    )
+
+
+def words(report: ScoreReport) -> list[str | None]:
+    opinions = [result.second_opinion for result in report.results]
+    return [None if opinion is None else opinion.status.value for opinion in opinions]
+
+
+def totals(report: ScoreReport) -> tuple[int, int, int]:
+    found = report.summary.second_opinion
+    assert found is not None
+    return found.asked, found.disagreements, found.unavailable
+
+
+def test_a_completion_that_passes_only_in_one_process_is_reported_and_stays_unrewarded(job: Job) -> None:
+    told: list[Event] = []
+    report = score_codes(job, RIGHT, WRONG, LIAR, told=told)
+    assert [result.reward for result in report.results] == [1.0, 0.0, 0.0]
+    assert words(report) == [None, "failed", "passed"]
+    assert totals(report) == (2, 1, 0)
+    found = {event.index: event for event in told if isinstance(event, OpinionFinished)}
+    assert {index: event.is_disagreement for index, event in found.items()} == {1: False, 2: True}
+    assert found[2].sandbox_id == report.results[2].sandbox_id != found[2].opinion_sandbox_id
+    assert sum(isinstance(event, ExecutionFinished) for event in told) == 3, "an opinion is no execution"
+    assert (report.summary.executions, report.summary.reruns) == (3, 0)
+
+
+def test_without_a_rate_nothing_is_asked(job: Job) -> None:
+    told: list[Event] = []
+    report = score_codes(job, WRONG, LIAR, options=ScoreOptions(), told=told)
+    assert words(report) == [None, None]
+    assert report.summary.second_opinion is None
+    assert not any(isinstance(event, OpinionFinished) for event in told)
+
+
+def test_only_failures_of_isolated_checks_are_asked_about(job: Job) -> None:
+    assert words(score_codes(job, "", "def f(x: return x", ENDLESS, "import os\nos._exit(3)\n")) == [
+        None, None, "timeout", "crashed",
+    ]  # fmt: skip
+    assert words(score_codes(job, "print('b')", problem=ECHO)) == [None]
+    in_process = score_codes(job, WRONG, problem=SHARED)
+    assert [result.trust for result in in_process.results] == ["in_process"]
+    assert words(in_process) == [None]
+    refused = score_codes(job, WRONG, problem=SHARED, judge=IsolatedJudge(require_isolated=True))
+    assert [result.status for result in refused.results] == [Status.NOT_ISOLATED]
+    assert words(refused) == [None]
+
+
+def test_identical_completions_share_an_opinion_within_a_batch_and_across_batches(job: Job) -> None:
+    cache, opinions = VerdictCache(), OpinionMemory()
+    first = score_codes(job, LIAR, LIAR, cache=cache, opinions=opinions)
+    again = score_codes(job, LIAR, cache=cache, opinions=opinions)
+    found = [result.second_opinion for result in (*first.results, *again.results)]
+    assert [opinion.sandboxes for opinion in found if opinion is not None] == [1, 0, 0]
+    assert (totals(first), totals(again)) == ((2, 2, 0), (1, 1, 0))
+    each = score_codes(job, LIAR, LIAR, options=replace(ALL, caching=False))
+    assert [result.second_opinion.sandboxes for result in each.results if result.second_opinion] == [1, 1]
+
+
+def test_results_come_first_and_do_not_wait(job: Job) -> None:
+    told: list[Event] = []
+    codes = [f"{WRONG}# {number}" for number in range(6)]
+    report = score_codes(job, *codes, options=replace(ALL, concurrency=1), told=told)
+    kinds = [type(event) for event in told if isinstance(event, CompletionFinished | OpinionFinished)]
+    assert kinds == [CompletionFinished] * 6 + [OpinionFinished] * 6
+    assert totals(report) == (6, 0, 0)
+
+
+class _LosesOpinions(IsolatedJudge):
+    """Runs a program that says nothing where an opinion is wanted: what a broken sandbox leaves."""
+
+    def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
+        execution = super().prepare_opinion(problem, code, limits)
+        assert execution is not None
+        return replace(execution, command=replace(execution.command, argv=("true",)))
+
+
+def test_an_opinion_that_was_lost_counts_as_unavailable_and_as_nothing_else(job: Job) -> None:
+    report = score_codes(job, LIAR, WRONG, LIAR, judge=_LosesOpinions())
+    assert words(report) == ["infrastructure"] * 3
+    assert totals(report) == (3, 0, 3)
+    assert [result.status for result in report.results] == [Status.FAILED] * 3
+
+
+def test_after_a_wish_to_stop_no_opinion_is_begun_and_those_at_work_are_finished(job: Job) -> None:
+    interrupt = Interrupt()
+
+    class _Stops(IsolatedJudge):
+        def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
+            interrupt.request(signal.SIGINT)
+            return super().prepare_opinion(problem, code, limits)
+
+    codes = [f"{LIAR}# {number}" for number in range(5)]
+    report = score_codes(job, *codes, options=replace(ALL, concurrency=1), judge=_Stops(), interrupt=interrupt)
+    assert report.unfinished == 0
+    assert words(report) == ["passed", None, None, None, None]
+    assert totals(report) == (1, 1, 0)
+
+
+def test_a_wish_to_cancel_keeps_every_result(job: Job) -> None:
+    interrupt = Interrupt()
+
+    class _Cancels(IsolatedJudge):
+        def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
+            interrupt.request(signal.SIGINT)
+            interrupt.request(signal.SIGINT)
+            return super().prepare_opinion(problem, code, limits)
+
+    report = score_codes(
+        job, RIGHT, SLOW_LIAR, options=replace(ALL, concurrency=1), judge=_Cancels(), interrupt=interrupt
+    )
+    assert [result.reward for result in report.results] == [1.0, 0.0]
+    assert words(report) == [None, None]
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.5, float("nan"), float("inf")])
+def test_a_rate_that_is_no_share_is_refused(job: Job, rate: float) -> None:
+    with pytest.raises(UsageError, match="--second-opinion must be a number from 0 to 1"):
+        score_codes(job, options=ScoreOptions(second_opinion=SecondOpinion(rate)))
+    with pytest.raises(UsageError, match="--second-opinion"):
+        RewardRequest(second_opinion=SecondOpinion(rate)).check()
+    with pytest.raises(UsageError, match="--second-opinion"):
+        sandrl.reward_function([INC], second_opinion=rate)
+
+
+def request(tmp_path: Path, codes: list[str], rate: float = 1.0) -> RewardRequest:
+    problem = {"task_id": "inc", "prompt": "Add one.", "tests": list(INC.tests)}
+    (tmp_path / "p.jsonl").write_text(json.dumps(problem) + "\n", encoding="utf-8")
+    rows = [json.dumps({"task_id": "inc", "code": code}) + "\n" for code in codes]
+    (tmp_path / "c.jsonl").write_text("".join(rows), encoding="utf-8")
+    return RewardRequest(
+        completions=str(tmp_path / "c.jsonl"),
+        problems=str(tmp_path / "p.jsonl"),
+        sandboxes=SandboxRequest(runtime=RuntimeKind.LOCAL),
+        runs_dir=tmp_path / "runs",
+        second_opinion=SecondOpinion(rate),
+    )
+
+
+def test_a_run_keeps_opinions_apart_and_its_counts_reconcile(settings: Settings, tmp_path: Path) -> None:
+    finished = run_reward(request(tmp_path, [RIGHT, WRONG, LIAR, LIAR, "def f(x: return"]), settings)
+    reader = RunReader(finished.run_dir)
+    assert disagreements(reader, is_complete=True) == ()
+    opinions = reader.opinions().rows
+    assert sorted((row.index, row.status, row.opinion.status, row.opinion.sandboxes) for row in opinions) == [
+        (1, "failed", "failed", 1), (2, "failed", "passed", 1), (3, "failed", "passed", 0),
+    ]  # fmt: skip
+    intents = [row for row in reader.sandboxes().rows if row.event is SandboxEvent.INTENT]
+    assert sum(OPINION_TAG in row.tags for row in intents) == 2
+    [metrics] = reader.metrics().rows
+    names = ("judge/second_opinions", "judge/disagreements", "judge/unavailable_opinions", "executions")
+    assert [metrics.metrics[name] for name in names] == [3, 2, 0, 4]
+    assert metrics.metrics["aviato/executions"] == metrics.metrics["aviato/sandboxes_created"] == 4
+    assert (metrics.metrics["reward/total"], metrics.metrics["reruns"]) == (1.0, 0)
+    chosen = Selection(disagreements=True).choose(reader.trajectories().rows)
+    assert [row.index for row in chosen] == [2, 3]
+
+
+def test_of_a_run_without_metrics_opinions_are_counted_from_its_rows(settings: Settings, tmp_path: Path) -> None:
+    finished = run_reward(request(tmp_path, [WRONG, LIAR]), settings)
+    (finished.run_dir / "metrics.jsonl").unlink()
+    [row] = step_rows(RunReader(finished.run_dir))
+    assert (row.metrics["judge/second_opinions"], row.metrics["judge/disagreements"]) == (2, 1)
+
+
+def test_a_second_run_asks_about_the_same_completions(settings: Settings, tmp_path: Path) -> None:
+    codes = [f"{WRONG}# {number}" for number in range(30)]
+    asked = []
+    for rate in (0.5, 0.5, 0.8):
+        report = run_reward(request(tmp_path, codes, rate), settings).report
+        asked.append({result.index for result in report.results if result.second_opinion is not None})
+    assert asked[0] == asked[1] < asked[2]
+    assert 0 < len(asked[0]) < 30
+
+
+def test_a_trainer_s_batch_has_them_in_its_report_and_never_waits_for_long_ones(job: Job) -> None:
+    logged: dict[str, float] = {}
+    with sandrl.reward_function([INC], job=job, second_opinion=1.0, limits=Limits(timeout_seconds=30)) as function:
+        patience = function._options.score.second_opinion.patience_seconds
+        assert patience is not None
+        assert patience < 20, "shorter than the slow one takes"
+        texts = [f"<answer>{code}</answer>" for code in (RIGHT, LIAR, SLOW_LIAR)]
+        rewards = function(["Add one."] * 3, texts, log_metric=lambda name, value: logged.update({name: value}))
+        assert rewards == [1.0, 0.0, 0.0]
+        assert function.last_report is not None
+        assert words(function.last_report) == [None, "passed", "infrastructure"]
+        assert logged["sandrl/disagreements"] == 1
+        # What was given up is the job's to collect, and disturbs no later batch.
+        assert function(["Add one."], [f"<answer>{RIGHT}</answer>"]) == [1.0]
+
+
+def test_a_trainer_s_batch_leaves_timeouts_out(job: Job) -> None:
+    with sandrl.reward_function([INC], job=job, second_opinion=1.0, limits=Limits(timeout_seconds=1)) as function:
+        assert function(["Add one."], [f"<answer>{ENDLESS}</answer>"]) == [0.0]
+        assert function.last_report is not None
+        assert words(function.last_report) == [None]
+
+
+async def test_a_training_step_counts_its_opinions_and_keeps_them_with_the_step(
+    job: Job, settings: Settings, tmp_path: Path
+) -> None:
+    tally = Tally(Processes())
+    sets = ProblemSets(train={"inc": INC}, evaluation={"inc": INC}, is_held_out=False)
+    config = resolve({"model": "tiny", "second_opinion": 1.0, "timeout_seconds": 2.0})
+    context = Context(config, settings, sets, Processes(), TrainingInterrupt(), tally)
+    writer = RunWriter.create(tmp_path, command="grpo", job_id=job.id, name="run")
+    with writer:
+        options = FunctionOptions(ScoreOptions(second_opinion=step_opinions(config.second_opinion)))
+        reward = TrainingReward(context, options, job=job, writer=writer, attempt=2)
+        for step, is_evaluation, codes in ((3, True, [LIAR]), (3, False, [WRONG, LIAR])):
+            rewards = await reward(
+                ["Add one."] * len(codes),
+                [f"<answer>{code}</answer>" for code in codes],
+                is_evaluation=[is_evaluation] * len(codes),
+                trainer_state=SimpleNamespace(global_step=step),
+                completion_ids=[[1]] * len(codes),
+            )
+            assert rewards == [0.0] * len(codes)
+            counted = tally.take()
+        writer.write_metrics(MetricsRow(job_id=job.id, step=3, attempt=2, metrics=counted.metrics))
+    assert (counted.metrics["judge/second_opinions"], counted.metrics["judge/disagreements"]) == (2, 1)
+    assert [(call.second_opinions, call.disagreements) for call in counted.calls] == [(2, 1)]
+    reader = RunReader(writer.path)
+    rows = [(row.held_out, row.step, row.attempt, row.second_opinion) for row in reader.trajectories().rows]
+    assert sorted((*place, None if opinion is None else opinion.status) for *place, opinion in rows) == [
+        (False, 3, 2, "failed"), (False, 3, 2, "passed"), (True, 3, 2, "passed"),
+    ]  # fmt: skip
+    wrong = [line for line in disagreements(reader, is_complete=True) if "sandboxes" not in line]
+    assert wrong == [], "the job of this test keeps no ledger, and everything else agrees"
+
+
+def test_validation_names_references_that_pass_in_one_process_only(settings: Settings, tmp_path: Path) -> None:
+    rows = [
+        {"task_id": "liar", "prompt": "", "tests": list(INC.tests), "reference": LIAR},
+        {"task_id": "wrong", "prompt": "", "tests": list(INC.tests), "reference": WRONG},
+        {"task_id": "shared", "prompt": "", "tests": list(SHARED.tests), "reference": RIGHT},
+    ]
+    path = tmp_path / "p.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    local = SandboxRequest(runtime=RuntimeKind.LOCAL)
+    found = validate(ValidationRequest(str(path), second_opinion=SecondOpinion(1.0), sandboxes=local), settings)
+    assert words(found.report) == ["passed", "failed", None]
+    assert found.in_process == ("shared",)
+    assert set(found.in_process_reasons) == {"shared"}
+    assert [result.task_id for result in found.failed] == ["liar", "wrong"], "an opinion makes no reference right"
+
+
+def test_a_run_that_is_judged_again_can_have_opinions_too(settings: Settings, tmp_path: Path) -> None:
+    run = run_reward(request(tmp_path, [WRONG, RIGHT, LIAR], rate=0.0), settings).run_dir
+    before = {file.name: file.read_bytes() for file in run.iterdir() if file.is_file()}
+    asked = RegradeRequest(run, runtime=RuntimeKind.LOCAL, second_opinion=SecondOpinion(1.0))
+    found = regrade(asked, settings)
+    assert found.second_opinion is not None
+    assert (found.second_opinion.asked, found.second_opinion.disagreements, len(found.flips)) == (2, 1, 0)
+    saved = RunReader(run).trajectories().rows
+    assert [saved[[row.index for row in saved].index(each.index)].code for each in found.disagreements] == [LIAR]
+    assert {file.name: file.read_bytes() for file in run.iterdir() if file.is_file()} == before
+
+
+def test_each_result_is_handed_out_without_its_opinion(job: Job) -> None:
+    told: list[ScoredCompletion] = []
+    completions = [Completion("c", "inc", code=LIAR)]
+    report = score(completions, {"inc": INC}, job=job, options=ALL, on_result=told.append)
+    assert [result.second_opinion for result in told] == [None]
+    assert replace(report.results[0], second_opinion=None) == told[0]
