@@ -72,6 +72,12 @@ def test_trajectories_and_metrics_of_a_run_have_its_opinions(sandrl: Run, proble
     assert "! 1 of 2 failed completions pass in one process" in metrics
 
 
+def test_a_run_without_opinions_says_how_to_get_them(sandrl: Run, problems: Path) -> None:
+    sandrl("reward", "-", "--problems", problems, stdin=WRONG)
+    done = sandrl("runs", "show", "--disagreements")
+    assert "the run has no second opinions; --second-opinion RATE" in done.stderr
+
+
 def test_validation_says_of_failing_references_whether_they_pass_in_one_process(sandrl: Run, tmp_path: Path) -> None:
     shared = "assert f.__globals__ is globals() and f(1) == 2"
     right = "def f(x):\n    return x + 1\n"

@@ -96,6 +96,8 @@ def show(
     pager.print_paged(trajectories.pieces(overview(entry), read.rows, chosen, full=full))
     if not chosen:
         why = "the run has none yet" if not read.rows else f"none of {len(read.rows)} is like that"
+        if disagreements and read.rows and not any(row.second_opinion for row in read.rows):
+            why = "the run has no second opinions; --second-opinion RATE of the command that scores asks for them"
         typer.echo(f"No trajectory to show: {why}.", err=True)
 
 

@@ -186,7 +186,7 @@ class Batch:
                 return
         if self._alone and not self._in_flight:
             self._launch(self._alone.popleft())
-        elif not self._waiting and not self._alone:
+        elif not self._waiting and not self._alone and not any(each.is_alone for each in self._flying.values()):
             self._opinions.launch(self._concurrency - self._in_flight)
 
     def _launch(self, attempt: Attempt) -> None:

@@ -152,9 +152,11 @@ class Opinions:
         return max(self._ends_at - now, 0.0)
 
     def give_up(self) -> None:
-        """Waits no longer: what is still to come counts as unavailable. Sandboxes at work are the job's to stop."""
+        """Waits no longer: cancels what is at work, and counts what is still to come as unavailable."""
         reason = "the batch did not wait for it any longer"
         for launch, (question, _) in self._running.items():
+            # It still ends as a launch of the job, which then stops its sandbox.
+            launch.cancel()
             self._answer(question, Opinion(Status.INFRASTRUCTURE, reason, launch.sandbox_id))
         for question in self._queue:
             self._answer(question, Opinion(Status.INFRASTRUCTURE, reason, sandboxes=0))

@@ -68,11 +68,12 @@ class RunReader:
     def trajectories(self) -> Rows[TrajectoryRow]:
         """Reads the completions, each with its second opinion; of steps done more than once, the latest attempt."""
         read = _latest(self._read(TRAJECTORIES, TrajectoryRow))
-        opinions = {_completion_of(row): row.opinion for row in self.opinions().rows}
-        if not opinions:
-            return read
-        rows = (row.model_copy(update={"second_opinion": opinions.get(_completion_of(row))}) for row in read.rows)
-        return Rows(tuple(rows), read.is_truncated, read.damaged)
+        told = self.opinions()
+        opinions = {_completion_of(row): row.opinion for row in told.rows}
+        rows = read.rows
+        if opinions:
+            rows = tuple(row.model_copy(update={"second_opinion": opinions.get(_completion_of(row))}) for row in rows)
+        return Rows(rows, read.is_truncated or told.is_truncated, (*read.damaged, *told.damaged))
 
     def opinions(self) -> Rows[OpinionRow]:
         """Reads the second opinions; of steps done more than once, the latest attempt."""

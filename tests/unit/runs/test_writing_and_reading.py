@@ -16,6 +16,8 @@ from sandrl.errors import InputError, ServiceError, UsageError
 from sandrl.runs import (
     SCHEMA,
     MetricsRow,
+    OpinionPart,
+    OpinionRow,
     Outcome,
     OwnerRow,
     RunReader,
@@ -317,3 +319,34 @@ def test_a_program_started_meanwhile_does_not_keep_a_closed_run_locked(tmp_path:
             assert not RunReader(writer.path).is_running
         finally:
             child.kill()
+
+
+def test_opinions_are_joined_to_their_completions_and_damage_among_them_is_said(tmp_path: Path) -> None:
+    part = OpinionPart(status="passed")
+    with RunWriter.create(tmp_path, command="grpo", job_id="job-1", name="run") as writer:
+        # Two calls for rewards in one step, and a first attempt at it: their positions are the same.
+        for attempt, sandbox_id in ((1, "s-1"), (2, "s-2"), (2, "s-3")):
+            writer.write_trajectory(
+                TrajectoryRow(
+                    job_id="job-1",
+                    step=0,
+                    attempt=attempt,
+                    index=0,
+                    id="c",
+                    task_id="t",
+                    reward=0.0,
+                    status="failed",
+                    duration_seconds=0.1,
+                    sandbox_id=sandbox_id,
+                )
+            )
+        for attempt, sandbox_id in ((1, "s-1"), (2, "s-3")):
+            place: dict[str, Any] = {"job_id": "job-1", "step": 0, "attempt": attempt, "index": 0}
+            writer.write_opinion(
+                OpinionRow(**place, id="c", task_id="t", status="failed", sandbox_id=sandbox_id, opinion=part)
+            )
+    with (writer.path / "opinions.jsonl").open("ab") as file:
+        file.write(b'{"nonsense": 1}\n{"index": 1')
+    read = RunReader(writer.path).trajectories()
+    assert [(row.sandbox_id, row.second_opinion) for row in read.rows] == [("s-2", None), ("s-3", part)]
+    assert (read.is_truncated, len(read.damaged)) == (True, 1)
