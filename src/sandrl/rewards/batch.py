@@ -261,7 +261,9 @@ class Batch:
         if isinstance(ruling, Verdict):
             self._finish(attempt, ruling)
         elif ruling is Review.AGAIN:
-            attempt.why_in_process = f"{verdict.status.value}: {verdict.detail}" if verdict.detail else verdict.status
+            attempt.why_in_process = (
+                f"{verdict.status.value}: {verdict.detail}" if verdict.detail else verdict.status.value
+            )
             attempt.reruns += 1
             self._waiting.appendleft(attempt)
         elif (attempt.problem, ruling) in self._doubted:

@@ -23,6 +23,7 @@ from sandrl.events import (
     ExecutionFinished,
     JobStarted,
     OpinionFinished,
+    OpinionsAwaited,
     RetryScheduled,
     Warned,
     all_of,
@@ -116,7 +117,7 @@ def score_run(
         opinions: OpinionMemory = {}
         with job:
             for batch in batches:
-                place = _Place(len(results), total, tell, told)
+                place = _Place(len(results), len(batch), total, tell, told)
 
                 def keep(result: ScoredCompletion, place: _Place = place, batch: Sequence[Completion] = batch) -> None:
                     completion = batch[result.index]
@@ -160,8 +161,9 @@ def _opinions_kept(writer: RunWriter, job_id: str) -> Emit:
 class _Place:
     """Where a batch stands among all completions: what is told of it has the numbers of the whole, and warns once."""
 
-    def __init__(self, offset: int, total: int, emit: Emit, told: set[str]) -> None:
+    def __init__(self, offset: int, size: int, total: int, emit: Emit, told: set[str]) -> None:
         self._offset = offset
+        self._size = size
         self._total = total
         self._emit = emit
         self._told = told
@@ -179,6 +181,8 @@ class _Place:
                 event = replace(event, index=event.index + self._offset)
             case ExecutionFinished(index=int() as index):
                 event = replace(event, index=index + self._offset)
+            case OpinionsAwaited() if self._offset + self._size < self._total:
+                return
             case Warned(message) if message in self._told:
                 return
             case Warned(message):

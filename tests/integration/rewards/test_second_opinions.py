@@ -12,7 +12,7 @@ import pytest
 
 import sandrl
 from sandrl.errors import UsageError
-from sandrl.events import CompletionFinished, Event, ExecutionFinished, OpinionFinished
+from sandrl.events import CompletionFinished, Event, ExecutionFinished, OpinionFinished, OpinionsAwaited
 from sandrl.problems import Case, Completion, Problem
 from sandrl.rewards import (
     Limits,
@@ -26,6 +26,7 @@ from sandrl.rewards import (
     VerdictCache,
     run_reward,
     score,
+    score_run,
     validate,
 )
 from sandrl.rewards.function import FunctionOptions, step_opinions
@@ -241,6 +242,24 @@ def test_a_run_keeps_opinions_apart_and_its_counts_reconcile(settings: Settings,
     assert (metrics.metrics["reward/total"], metrics.metrics["reruns"]) == (1.0, 0)
     chosen = Selection(disagreements=True).choose(reader.trajectories().rows)
     assert [row.index for row in chosen] == [2, 3]
+
+
+def test_completions_that_come_in_batches_keep_their_numbers_and_share_opinions(
+    settings: Settings, tmp_path: Path
+) -> None:
+    told: list[Event] = []
+    batches = [[Completion(f"{batch}.{number}", "inc", code=code) for number, code in enumerate((RIGHT, LIAR))]
+               for batch in range(3)]  # fmt: skip
+    wanted = request(tmp_path, [])
+    finished = score_run(wanted, batches, {"inc": INC}, settings, total=6, command="eval", emit=told.append)
+    reader = RunReader(finished.run_dir)
+    assert disagreements(reader, is_complete=True) == ()
+    opinions = [(row.index, row.id, row.opinion.sandboxes) for row in reader.opinions().rows]
+    assert opinions == [(1, "0.1", 1), (3, "1.1", 0), (5, "2.1", 0)]
+    assert [row.second_opinion is not None for row in reader.trajectories().rows] == [False, True] * 3
+    assert totals(finished.report) == (3, 3, 0)
+    awaited = [event for event in told if isinstance(event, OpinionsAwaited)]
+    assert awaited == [], "only the last batch is waited for, and its opinion was there"
 
 
 def test_of_a_run_without_metrics_opinions_are_counted_from_its_rows(settings: Settings, tmp_path: Path) -> None:
