@@ -67,13 +67,12 @@ def test_leaving_in_a_check_fails_that_check_only() -> None:
     assert (verdict.status, verdict.passed) == (Status.FAILED, 1)
 
 
-def test_code_runs_as_main_with_a_namespace_of_its_own() -> None:
+def test_code_runs_in_a_module_of_its_own() -> None:
     code = (
         "import sys, pickle\nfrom dataclasses import dataclass\n"
         "@dataclass\nclass P:\n    x: int\n"
-        "if __name__ == '__main__':\n    started = True\n"
         "def f(x):\n"
-        "    assert sys.modules['__main__'].P is P and started\n"
+        "    assert __name__ == 'solution' and sys.modules['__main__'].P is sys.modules[__name__].P is P\n"
         "    assert pickle.loads(pickle.dumps(P(x))) == P(x)\n"
         "    assert 'request_size' not in globals() and sys.argv == ['solution.py']\n"
         "    return x + 1\n"

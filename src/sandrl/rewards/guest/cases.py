@@ -16,12 +16,11 @@ if MYPY:
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.descriptors import head, scratch_file, write_all
-    from sandrl.rewards.guest.script import run_script
+    from sandrl.rewards.guest.script import judge_program, run_script
     from sandrl.rewards.guest.supervisor import (
         Judged,
         Times,
         filled,
-        judge_child,
         letter_of,
         read_hidden,
         run_child,
@@ -65,7 +64,7 @@ def judge_cases(request: "Request", call: "Libc | None") -> Judged:
             ran.append((ran[-1][0], "resource_limit", f"it left no room to run in ({error})"))
             break
         times = times.plus(ended.times)
-        status, detail = judge_child(ended, seconds if given_seconds == left else given_seconds)
+        status, detail = judge_program(ended, seconds if given_seconds == left else given_seconds)
         ran.append((ended, status, detail))
         is_over = status == "timeout" and given_seconds == left
         if is_over or status in ("syntax_error", "invalid_problem"):

@@ -24,14 +24,20 @@ SPEECHLESS = 71  # exit status of a child that could not report because it fille
 EFBIG, ENOSPC, EAGAIN, ENOMEM = 27, 28, 11, 12
 PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, RLIMIT_CORE, RLIMIT_FSIZE = 4, 38, 4, 1
 NOBODY = 65534
+# The module of a completion that is no program; graders that import or execute a solution do not call it `__main__`.
+MODULE_NAME = "solution"
+FILE_NAME = "solution.py"
+UNNAMED_FILE = "<string>"
+# Names that code objects of a completion can have for their file.
+completion_files = {UNNAMED_FILE}
 
 
 def completion_lines(error: BaseException) -> "list[int]":
-    """Line numbers of the frames an exception passed through that were compiled from text, outermost first."""
+    """Line numbers of the completion's frames that an exception passed through, outermost first."""
     lines = []
     traceback = error.__traceback__
     while traceback is not None:
-        if traceback.tb_frame.f_code.co_filename == "<string>":
+        if traceback.tb_frame.f_code.co_filename in completion_files:
             lines.append(traceback.tb_lineno)
         traceback = traceback.tb_next
     return lines
@@ -87,28 +93,96 @@ def judge_top_level(error: BaseException) -> "tuple[str, str]":
     return "syntax_error", describe(error, getattr(error, "lineno", None))
 
 
-def fresh_main() -> "dict[str, Any]":
-    """Gives the completion a `__main__` of its own, as if the interpreter had started with it."""
+def fresh_module(name: str = MODULE_NAME) -> "dict[str, Any]":
+    """Makes the module that the completion's code runs in, and returns its namespace.
+
+    `sys.modules["__main__"]` is this module whatever its name: code that imports `__main__` finds its own names.
+
+    Args:
+        name: `__main__` for a program. Otherwise the code under `if __name__ == "__main__":` must not run: graders that
+            call functions import or execute a solution under another name.
+    """
     import builtins
 
     def leave(code: object = None) -> "NoReturn":
         raise SystemExit(code)
 
-    # `site`, which provides these two, is not imported: it is a third of the interpreter's start.
-    for name in ("exit", "quit"):
-        if not hasattr(builtins, name):
-            setattr(builtins, name, leave)
-    module = type(sys)("__main__")
-    module.__dict__["__builtins__"] = builtins
-    sys.modules["__main__"] = module
-    sys.argv = ["solution.py"]
+    def show_help(*topics: object) -> None:
+        __import__("pydoc").help(*topics)
+
+    # `site`, which provides these, is not imported: it is a third of the interpreter's start.
+    for word, provided in (("exit", leave), ("quit", leave), ("help", show_help)):
+        if not hasattr(builtins, word):
+            setattr(builtins, word, provided)
+    module = type(sys)(name)
+    folder = working_directory()
+    path = folder.rstrip("/") + "/" + FILE_NAME
+    completion_files.add(path)
+    module.__dict__.update({"__builtins__": builtins, "__file__": path})
+    sys.modules[name] = sys.modules["__main__"] = module
+    sys.argv = [FILE_NAME]
+    sys.path.insert(0, folder)
     return module.__dict__
+
+
+def working_directory() -> str:
+    """Returns the current directory; the root directory where that has been removed."""
+    try:
+        return posix.getcwd()
+    except OSError:
+        return "/"
+
+
+def without_mark(code: str) -> str:
+    """Removes the byte order mark at the start of a file, which `exec` refuses in a text."""
+    return code[1:] if code[:1] == "\ufeff" else code
+
+
+def run_code(code: str, namespace: "dict[str, Any]") -> None:
+    """Runs the completion's code, whose frames have the file `namespace["__file__"]`, which holds the code.
+
+    `compile` would give the code this name, but its first call takes as long as a small completion (see
+    `descriptors.py`). So a trace function gives the code its name when its first frame starts.
+    """
+    path = namespace["__file__"]
+    write_file(path, code)
+
+    def give_name(frame: "Any", event: str, argument: object) -> None:
+        if frame.f_globals is namespace and frame.f_code.co_filename == UNNAMED_FILE:
+            sys.settrace(None)
+            rename(frame.f_code, path)
+
+    try:
+        rename = __import__("_imp")._fix_co_filename
+    except (ImportError, AttributeError):
+        pass  # not CPython
+    else:
+        sys.settrace(give_name)
+    try:
+        exec(without_mark(code), namespace)
+    finally:
+        # Still set if the code is not valid; a trace function of the completion's own stays.
+        if sys.gettrace() is give_name:
+            sys.settrace(None)
+
+
+def write_file(path: str, code: str) -> None:
+    """Writes the completion's code where tracebacks, `inspect` and new interpreters look for it, if possible."""
+    flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW | posix.O_NONBLOCK
+    try:
+        descriptor = posix.open(path, flags, 0o644)
+        try:
+            posix.write(descriptor, code.encode("utf-8", "surrogatepass"))
+        finally:
+            posix.close(descriptor)
+    except OSError:
+        pass  # the disk is full, or the directory cannot be written to
 
 
 def run_top_level(request: "Request", say: "Say", namespace: "dict[str, Any]") -> None:
     """Runs the completion's code; one that does not get to its end has no checks to run."""
     try:
-        exec(request["code"], namespace)
+        run_code(request["code"], namespace)
     except SystemExit:
         finish(say, "failed", "it exited before its checks ran")
     except BaseException as error:
@@ -118,16 +192,6 @@ def run_top_level(request: "Request", say: "Say", namespace: "dict[str, Any]") -
 def blame_setup(say: "Say", error: BaseException) -> "NoReturn":
     """Ends a child whose problem is broken."""
     finish(say, "invalid_problem", "the problem's setup fails: " + describe(error))
-
-
-def set_up(request: "Request", say: "Say") -> "dict[str, Any]":
-    """Runs the problem's setup where no code of a completion has run yet; returns the namespace it left."""
-    namespace = fresh_main()
-    try:
-        exec(request["setup"], namespace)
-    except BaseException as error:
-        blame_setup(say, error)
-    return namespace
 
 
 def finish(say: "Say", status: str, detail: str) -> "NoReturn":
@@ -162,13 +226,17 @@ def drop_privileges() -> None:
 
 
 def become_child(
-    body: "Callable[[Request, Say], None]",
+    body: "Callable[[Request, Say], object]",
     request: "Request",
     descriptors: "tuple[int, int, int]",
     kept: "tuple[int, ...]",
     call: "Libc | None",
-) -> None:
-    """Turns the forked process into one that can reach nothing of the supervisor, then runs `body`."""
+) -> object:
+    """Turns the forked process into one that can reach nothing of the supervisor, then runs `body`.
+
+    Returns:
+        What `body` does: with what `SystemExit` the interpreter is to end.
+    """
     own_id = posix.getpid()
 
     def say(message: bytes, write: "Any" = posix.write, getpid: "Any" = posix.getpid) -> None:
@@ -194,4 +262,4 @@ def become_child(
         call("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)
         call("setrlimit", RLIMIT_CORE, bytes(16))
         call("setrlimit", RLIMIT_FSIZE, request["max_file_bytes"].to_bytes(8, "little") * 2)
-    body(request, say)
+    return body(request, say)

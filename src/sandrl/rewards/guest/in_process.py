@@ -26,7 +26,7 @@ if "request_size" not in globals():
         completion_lines,
         describe,
         finish,
-        fresh_main,
+        fresh_module,
         run_top_level,
         to_hex,
     )
@@ -53,7 +53,7 @@ def run_tests(request: "Request", say: "Say", execute: "Callable[..., None]" = e
         say: Tells the supervisor.
         execute: `exec`, as it was before any completion could put something else in its place.
     """
-    namespace, is_set_up = fresh_main(), True
+    namespace, is_set_up = fresh_module(), True
     try:
         exec(request["setup"], namespace)
     except NameError:

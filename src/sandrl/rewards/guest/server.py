@@ -14,7 +14,15 @@ if MYPY:
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.channel import BINARY, COMPARISONS, INTERRUPT, Channel, no_number
-    from sandrl.rewards.guest.child import blame, completion_lines, describe, finish, fresh_main, run_top_level
+    from sandrl.rewards.guest.child import (
+        MODULE_NAME,
+        blame,
+        completion_lines,
+        describe,
+        finish,
+        fresh_module,
+        run_top_level,
+    )
     from sandrl.rewards.guest.clock import Interruption
     from sandrl.rewards.guest.values import MAX_DEPTH_ASKED, Opaque, Unsendable, decode, encode
 
@@ -76,7 +84,7 @@ def serve(namespace: "dict[str, Any]", channel: Channel, interruption: "Interrup
         if operation == "call":
             made = subject(*arguments, **keywords)
             # What a check makes of a class it means to use as one, even if that class is a kind of list.
-            return Opaque(made) if isinstance(subject, type) and type(made).__module__ == "__main__" else made
+            return Opaque(made) if isinstance(subject, type) and type(made).__module__ == MODULE_NAME else made
         if operation == "global":
             value = namespace[arguments[0]]
             return ("module", value.__name__) if type(value) is type(sys) else ("value", value)
@@ -155,7 +163,7 @@ OPERATIONS.update(
 
 def run_completion(request: "Request", say: "Say", channel: Channel) -> None:
     """The whole life of the completion's process: its code, then answers, then the end."""
-    namespace = fresh_main()
+    namespace = fresh_module()
     try:
         exec(request["setup"], namespace)
     except BaseException:

@@ -1,7 +1,7 @@
 """The supervisor: starts a child, waits for it no longer than it may, and tells how it ended."""
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: SIM105, UP037
+# ruff: noqa: BLE001, SIM105, UP037
 
 import _signal  # type: ignore[import-not-found]
 import marshal
@@ -94,20 +94,25 @@ class Child:
 
 
 def start_child(
-    body: "Callable[[Request, Say], None]",
+    body: "Callable[[Request, Say], object]",
     request: "Request",
     stdin: int,
     call: "Libc | None",
     channel: "tuple[int, ...]" = (),
 ) -> Child:
-    """Forks a child that runs `body`; it has three standard streams, its report, and `channel`."""
+    """Forks a child that runs `body`; it has three standard streams, its report, and `channel`.
+
+    Raises:
+        SystemExit: In the child, if `body` returns: its interpreter ends as any does.
+    """
     stdout, stderr, report = scratch_file(), scratch_file(), scratch_file()
     pid = posix.fork()
     if pid == 0:
         try:
-            become_child(body, request, (stdin, stdout, stderr), (report, *channel), call)
-        finally:
+            code = become_child(body, request, (stdin, stdout, stderr), (report, *channel), call)
+        except BaseException:
             posix._exit(70)
+        raise SystemExit(code)
     posix.close(stdin)
     return Child(pid, stdout, stderr, report)
 
@@ -149,7 +154,7 @@ def end_child(child: Child, seconds: float, wall: "float | None" = None, *, is_a
 
 
 def run_child(
-    body: "Callable[[Request, Say], None]", request: "Request", stdin: int, seconds: float, call: "Libc | None"
+    body: "Callable[[Request, Say], object]", request: "Request", stdin: int, seconds: float, call: "Libc | None"
 ) -> Ended:
     """Forks a child that runs `body`, waits at most `seconds`, and kills its whole process group."""
     is_accounted = request["check_timeout_seconds"] is not None

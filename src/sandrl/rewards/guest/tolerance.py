@@ -1,7 +1,8 @@
 """Numbers in what a program prints, compared within a tolerance.
 
 The design decision: exact arithmetic on decimal numbers, never floats, so that nothing overflows, nothing is rounded,
-and `nan`, `inf`, `0x10` or digits of other scripts are words like any other.
+and `nan`, `inf`, `0x10` or digits of other scripts are text like any other. A word may have text around its numbers:
+`[1.5,`, `x=1.5`, `(1+2j)`, `5%`. That text must be equal.
 """
 
 # B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
@@ -10,6 +11,8 @@ and `nan`, `inf`, `0x10` or digits of other scripts are words like any other.
 # More would take long to compute with; such numbers are compared as words.
 MAX_DIGITS = 1000
 MAX_EXPONENT = 1000
+# Characters of the longest number that is looked for inside a word; a number that fills a word may be longer.
+MAX_LENGTH = 2500
 DIGITS = frozenset("0123456789")
 
 
@@ -46,6 +49,75 @@ def is_close(actual: str, expected: str, absolute: float, relative: float) -> bo
     return difference * under <= over * abs(wanted)
 
 
+def number_end(word: str, start: int) -> int:
+    """Where the decimal number that begins at `start` ends; `start` if no number begins there."""
+    position = start + (word[start : start + 1] in ("+", "-"))
+    first, dots, digits = position, 0, 0
+    while position - first < MAX_LENGTH and (character := word[position : position + 1]):
+        if character in DIGITS:
+            digits += 1
+        elif character == "." and not dots:
+            dots = 1
+        else:
+            break
+        position += 1
+    if not digits:
+        return start
+    if word[position : position + 1] in ("e", "E"):
+        power = position + 1 + (word[position + 1 : position + 2] in ("+", "-"))
+        end = power
+        while end - power < MAX_LENGTH and word[end : end + 1] in DIGITS:
+            end += 1
+        return end if end > power else position
+    return position
+
+
+def pieces(word: str) -> "list[tuple[str, str]]":
+    """Splits a word into pairs of a text and the number after it, which is empty in the last pair.
+
+    A number does not follow a letter, a digit, a dot or `_`, and nothing but letters may follow it directly: `2.5kg`
+    has a number, while `x1`, `0x10`, `1_000` and `1.2.3` have none.
+    """
+    found = []
+    text_start = position = 0
+    while position < len(word):
+        end = number_end(word, position)
+        if end == position:
+            position += 1
+            while position < len(word) and is_inside(word[position - 1]) and is_inside(word[position]):
+                position += 1
+            continue
+        rest = end
+        while rest < len(word) and is_inside(word[rest]):
+            rest += 1
+        if word[end:rest].isalpha() or end == rest:
+            found.append((word[text_start:position], word[position:end]))
+            text_start = end
+        position = rest
+    return [*found, (word[text_start:], "")]
+
+
+def is_inside(character: str) -> bool:
+    """Whether a number that follows this character, or is followed by it, may be a part of a name."""
+    return character.isalnum() or character in "._"
+
+
+def same_word(actual: str, expected: str, absolute: float, relative: float) -> bool:
+    """Whether two words are the same, or the numbers in them are close and the text around these is equal."""
+    if is_close(actual, expected, absolute, relative):
+        return True
+    position = 0
+    for text, number in pieces(expected):
+        if not actual.startswith(text, position):
+            return False
+        position += len(text)
+        end = number_end(actual, position) if number else position
+        if number and not is_close(actual[position:end], number, absolute, relative):
+            return False
+        position = end
+    return position == len(actual)
+
+
 def same_numbers(actual: str, expected: str, absolute: float, relative: float) -> bool:
     """Compares by lines and words; blanks between words and empty lines at the end of the text do not count."""
     lines, wanted = actual.rstrip().split("\n"), expected.rstrip().split("\n")
@@ -56,6 +128,6 @@ def same_numbers(actual: str, expected: str, absolute: float, relative: float) -
         if len(words) != len(expected_words):
             return False
         for word, expected_word in zip(words, expected_words):
-            if not is_close(word, expected_word, absolute, relative):
+            if not same_word(word, expected_word, absolute, relative):
                 return False
     return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sandrl.rewards.redteam.corpus import (
+    endings,
     exits,
     forgery,
     objects,
@@ -17,6 +18,7 @@ from sandrl.rewards.redteam.exploit import Exploit
 
 EXPLOITS: tuple[Exploit, ...] = (
     *exits.EXPLOITS,
+    *endings.EXPLOITS,
     *objects.EXPLOITS,
     *patches.EXPLOITS,
     *snooping.EXPLOITS,

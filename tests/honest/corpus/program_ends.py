@@ -1,0 +1,570 @@
+# Programs whose output or exit status depends on how the interpreter ends.
+
+# === os-exit-after-flush
+# --- code
+import os
+import sys
+
+print(int(input()) + 1)
+sys.stdout.flush()
+os._exit(0)
+# --- stdin
+1
+# --- stdout
+2
+# === os-write-and-os-exit
+# --- code
+import os
+
+os.write(1, b"done\n")
+os._exit(0)
+# --- stdout
+done
+# === execv-python
+# --- code
+import os
+import sys
+
+if len(sys.argv) < 2:
+    print("first", flush=True)
+    os.execv(sys.executable, [sys.executable, "-c", "print('second')"])
+# --- stdout
+first
+second
+# === execv-itself
+# --- code
+import os
+import sys
+
+if len(sys.argv) < 2:
+    print("first", flush=True)
+    os.execv(sys.executable, [sys.executable, sys.argv[0], "again"])
+print("second", sys.argv[1])
+# --- stdout
+first
+second again
+# === execlp-shell
+# --- code
+import os
+import sys
+
+print("before")
+sys.stdout.flush()
+os.execlp("sh", "sh", "-c", "read x; echo $x")
+# --- stdin
+word
+# --- stdout
+before
+word
+# === own-buffered-writer
+# --- code
+import io
+
+out = io.BufferedWriter(io.FileIO(1, "w", closefd=False), 1 << 16)
+out.write(b"buffered\n")
+# --- stdout
+buffered
+# === own-text-stream
+# --- code
+import sys
+
+sys.stdout = open(1, "w", closefd=False)
+print("replaced", end="")
+# --- stdout
+replaced
+# === own-text-stream-in-a-name
+# --- code
+out = open(1, "w", closefd=False)
+print("named", file=out)
+# --- stdout
+named
+# === stdout-over-buffer
+# --- code
+import io
+import sys
+
+sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", write_through=False)
+print("wrapped")
+# --- stdout
+wrapped
+# === own-writer-with-flush
+# --- code
+import os
+import sys
+
+class Writer:
+    def __init__(self):
+        self.parts = []
+    def write(self, text):
+        self.parts.append(text)
+    def flush(self):
+        os.write(1, "".join(self.parts).encode())
+        self.parts = []
+
+sys.stdout = Writer()
+print("a", "b")
+# --- stdout
+a b
+# === atexit-prints
+# --- code
+import atexit
+import sys
+
+lines = []
+atexit.register(lambda: sys.stdout.write("\n".join(lines)))
+lines.append("x")
+lines.append("y")
+# --- stdout
+x
+y
+# === atexit-order
+# --- code
+import atexit
+
+atexit.register(print, "second")
+atexit.register(print, "first")
+print("main")
+# --- stdout
+main
+first
+second
+# === del-of-a-global
+# --- code
+class Sink:
+    def __init__(self):
+        self.lines = []
+    def __del__(self):
+        print("\n".join(self.lines))
+
+sink = Sink()
+sink.lines.append("from del")
+# --- stdout
+from del
+# === del-without-dict
+# --- code
+class Last:
+    __slots__ = ()
+    def __del__(self):
+        print("last")
+
+last = Last()
+print("main")
+# --- stdout
+main
+last
+# === del-in-a-cycle
+# --- code
+class Node:
+    def __del__(self):
+        print("collected")
+
+a = Node()
+a.me = a
+del a
+print("main")
+# --- stdout
+main
+collected
+# === weakref-finalize
+# --- code
+import weakref
+
+class A:
+    pass
+
+a = A()
+weakref.finalize(a, print, "finalized")
+print("main")
+# --- stdout
+main
+finalized
+# === weakref-callback
+# --- code
+import weakref
+
+class A:
+    pass
+
+def gone(reference):
+    print("gone")
+
+a = A()
+r = weakref.ref(a, gone)
+print("main")
+del a
+# --- stdout
+main
+gone
+# === suspended-generator
+# --- code
+def lines():
+    try:
+        yield "one"
+        yield "two"
+    finally:
+        print("closed")
+
+g = lines()
+print(next(g))
+# --- stdout
+one
+closed
+# === context-manager-left-open
+# --- code
+from contextlib import contextmanager
+
+@contextmanager
+def section():
+    print("enter")
+    try:
+        yield
+    finally:
+        print("leave")
+
+with section():
+    print("inside")
+# --- stdout
+enter
+inside
+leave
+# === thread-is-joined
+# --- code
+import threading
+import time
+
+def late():
+    time.sleep(0.1)
+    print("late")
+
+threading.Thread(target=late).start()
+print("early")
+# --- stdout
+early
+late
+# === daemon-thread-is-not
+# --- code
+import threading
+import time
+
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+print("main")
+# --- stdout
+main
+# === executor-is-joined
+# --- code
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+pool = ThreadPoolExecutor(2)
+for i in range(3):
+    pool.submit(lambda i=i: (time.sleep(0.05 * i), print(i, flush=True)))
+# --- stdout
+0
+1
+2
+# === process-is-joined
+# --- code
+import multiprocessing
+import time
+
+def late():
+    time.sleep(0.1)
+    print("late", flush=True)
+
+if __name__ == "__main__":
+    multiprocessing.get_context("fork").Process(target=late).start()
+    print("early", flush=True)
+# --- stdout
+early
+late
+# === process-pool
+# --- code
+from concurrent.futures import ProcessPoolExecutor
+
+def square(x):
+    return x * x
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(2) as pool:
+        print(list(pool.map(square, range(5))))
+# --- stdout
+[0, 1, 4, 9, 16]
+# === spawned-process
+# --- code
+import multiprocessing
+
+def put(queue):
+    queue.put("spawned")
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=put, args=(queue,))
+    process.start()
+    print(queue.get(timeout=30))
+    process.join()
+# --- stdout
+spawned
+# === fork-and-wait
+# --- code
+import os
+import sys
+
+print("parent", flush=True)
+pid = os.fork()
+if pid == 0:
+    print("child")
+    sys.exit(0)
+os.waitpid(pid, 0)
+print("after")
+# --- stdout
+parent
+child
+after
+# === fork-child-falls-off-the-end
+# --- code
+import os
+
+pid = os.fork()
+if pid:
+    os.waitpid(pid, 0)
+    print("parent")
+else:
+    print("child")
+# --- stdout
+child
+parent
+# === fork-child-fails
+# --- code
+import os
+
+pid = os.fork()
+if pid == 0:
+    raise ValueError("in the child")
+_, status = os.waitpid(pid, 0)
+print(os.WEXITSTATUS(status))
+# --- stdout
+1
+# === fork-inherits-the-buffer
+# --- code
+import os
+
+print("buffered")
+pid = os.fork()
+if pid:
+    os.waitpid(pid, 0)
+# --- stdout
+buffered
+buffered
+# === logging-to-stdout-at-exit
+# --- code
+import logging
+import logging.handlers
+import sys
+
+handler = logging.handlers.MemoryHandler(1000, target=logging.StreamHandler(sys.stdout))
+log = logging.getLogger()
+log.addHandler(handler)
+log.warning("kept until the end")
+# --- stdout
+kept until the end
+# === exit-with-zero
+# --- code
+print("done")
+exit(0)
+# --- stdout
+done
+# === quit-in-a-function
+# --- code
+def main():
+    print("done")
+    quit()
+    print("never")
+main()
+# --- stdout
+done
+# === system-exit-none-in-try
+# --- code
+import sys
+
+try:
+    print("try")
+    sys.exit()
+finally:
+    print("finally")
+# --- stdout
+try
+finally
+# === exit-status-true wrong
+# --- code
+import sys
+
+print("done")
+sys.exit(True)
+# --- stdout
+done
+# === exit-with-text wrong
+# --- code
+import sys
+
+print("done")
+sys.exit("error")
+# --- stdout
+done
+# === exit-with-status wrong
+# --- code
+import sys
+
+print("done")
+sys.exit(3)
+# --- stdout
+done
+# === raises-after-output wrong
+# --- code
+print("done", flush=True)
+raise ValueError
+# --- stdout
+done
+# === os-exit-without-flush wrong
+# --- code
+import os
+
+print("lost")
+os._exit(0)
+# --- stdout
+lost
+# === os-exit-one wrong
+# --- code
+import os
+
+print("done", flush=True)
+os._exit(1)
+# --- stdout
+done
+# === killed-by-itself wrong
+# --- code
+import os
+import signal
+
+print("done", flush=True)
+os.kill(os.getpid(), signal.SIGTERM)
+# --- stdout
+done
+# === stdout-closed-at-the-end
+# --- code
+import sys
+
+print("done")
+sys.stdout.close()
+# --- stdout
+done
+# === stdout-closed-as-devnull
+# --- code
+import os
+import sys
+
+print("done")
+sys.stdout.flush()
+devnull = os.open(os.devnull, os.O_WRONLY)
+os.dup2(devnull, sys.stdout.fileno())
+print("unseen")
+# --- stdout
+done
+# === descriptor-closed-under-the-buffer wrong
+# --- code
+import os
+
+print("lost")
+os.close(1)
+# --- stdout
+lost
+# === excepthook-that-exits-with-zero
+# --- code
+import sys
+
+def hook(kind, error, traceback):
+    print("caught", error)
+    sys.stdout.flush()
+    import os
+    os._exit(0)
+
+sys.excepthook = hook
+raise ValueError("it")
+# --- stdout
+caught it
+# === temporary-directory-as-global
+# --- code
+import os
+import tempfile
+
+folder = tempfile.TemporaryDirectory()
+print(os.path.isdir(folder.name))
+# --- stdout
+True
+# === exit-in-atexit
+# --- code
+import atexit
+import os
+import sys
+
+def end():
+    sys.stdout.flush()
+    os._exit(0)
+
+atexit.register(end)
+print("main")
+# --- stdout
+main
+# === ctypes-printf
+# --- code
+import ctypes
+
+ctypes.CDLL(None).printf(b"from the C library\n")
+# --- stdout
+from the C library
+# === subprocess-inherits-stdout
+# --- code
+import subprocess
+import sys
+
+print("a", flush=True)
+subprocess.run([sys.executable, "-c", "print('b')"], check=True)
+print("c")
+# --- stdout
+a
+b
+c
+# === subprocess-reads-stdin
+# --- code
+import subprocess
+
+subprocess.run(["sort", "-n"], check=True)
+# --- stdin
+3
+1
+2
+# --- stdout
+1
+2
+3
+# === os-system
+# --- code
+import os
+import sys
+
+print("a")
+sys.stdout.flush()
+os.system("echo b")
+# --- stdout
+a
+b
+# === thread-that-fails
+# --- code
+import threading
+
+t = threading.Thread(target=lambda: 1 / 0)
+t.start()
+t.join()
+print("main")
+# --- stdout
+main
