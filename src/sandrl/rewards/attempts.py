@@ -11,21 +11,21 @@ passed is the completion's own. An outage that ends in the meantime thus blames 
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.judge import Execution
-from sandrl.rewards.verdict import Status, Verdict
+from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Launch
 
 LONGEST_DELAY_SECONDS = 30.0
-# A timeout is doubtful if the code had less than this share of its time on a processor,
-_BUSY_SHARE = 0.5
-# and waited for a processor for more than this share.
-_STARVED_SHARE = 0.25
+# So many failures that a stall explains are forgiven: code that fails for its own reasons must not go on for ever.
+_MOST_STALLS = 10
+# So often the sandbox must outlast its limit, while everything else works, until that is the code's doing.
+_LATE_ENDS = 2
+_LATE = "the runtime ended the judge, whose own clock was earlier"
 
 
 class Step(Enum):
@@ -54,13 +54,14 @@ class Attempt:
         leads: Whether others may wait for its verdict.
         executions: How often it was handed to a sandbox.
         retries: How many of these followed a failure.
-        reruns: How many were for another reason: alone, or in one process.
+        reruns: How many were for another reason: to judge it in one process.
         canaries: How often the canary ran because of it.
         failures: What went wrong, oldest first.
         unreached: How many failures came before there was a sandbox.
         broken: How many came while the code ran.
+        stalls: How many are explained by a stall of this process or the runtime, and count as neither.
+        late_ends: How often the runtime ended the judge, whose own clock should have been earlier.
         is_vouched: Whether the canary has passed since.
-        is_alone: Whether it runs while nothing else does.
         queued_at: When it was ready to be handed over.
         began: When it was first handed over.
         execution: The latest.
@@ -83,8 +84,9 @@ class Attempt:
     failures: list[str] = field(default_factory=list)
     unreached: int = 0
     broken: int = 0
+    stalls: int = 0
+    late_ends: int = 0
     is_vouched: bool = False
-    is_alone: bool = False
     queued_at: float = field(default_factory=time.monotonic)
     began: float = 0.0
     execution: Execution | None = None
@@ -93,15 +95,32 @@ class Attempt:
     doubted: Verdict | None = None
     why_in_process: str = ""
 
-    def fail(self, reason: str, *, has_run: bool, retries: int) -> Step:
+    def end_late(self, *, has_stalled: bool) -> Step:
+        """What follows where the runtime ended the judge because the judge's own clock did not.
+
+        A stall makes every deadline pass while nothing runs, and whatever runs afterwards passes again, the canary
+        included. So the first time says nothing, nor does one with a stall in it; the canary is asked after the second.
+        """
+        self.failures.append(_LATE)
+        if has_stalled and self.stalls < _MOST_STALLS:
+            self.stalls += 1
+            return Step.RETRY
+        self.late_ends += 1
+        return Step.RETRY if self.late_ends < _LATE_ENDS else Step.ASK_CANARY
+
+    def fail(self, reason: str, *, has_run: bool, retries: int, has_stalled: bool = False) -> Step:
         """What follows from a failure.
 
         Args:
             reason: What went wrong.
             has_run: Whether there was a sandbox, so that the code may have run in it.
             retries: How many failures of a kind are forgiven.
+            has_stalled: Whether this process or the runtime did nothing for a while in the meantime.
         """
         self.failures.append(reason)
+        if has_stalled and self.stalls < _MOST_STALLS:
+            self.stalls += 1
+            return Step.RETRY
         if not has_run:
             self.unreached += 1
             return Step.BLAME_RUNTIME if self.unreached > retries else Step.RETRY
@@ -116,18 +135,3 @@ class Attempt:
             return Step.BLAME_CODE
         self.is_vouched = True
         return Step.RETRY
-
-
-def is_doubtful(verdict: Verdict) -> bool:
-    """Whether a timeout may be the machine's fault: the code got little of a processor, and waited for one for long.
-
-    The kernel's own account of that wait decides, not the load: a program that sleeps too long on a busy machine has
-    waited for nobody. Where the kernel keeps no account, the load of a machine that is this one has to do.
-    """
-    if verdict.status is not Status.TIMEOUT or verdict.wall_seconds <= 0:
-        return False
-    if verdict.cpu_seconds > _BUSY_SHARE * verdict.wall_seconds:
-        return False
-    if verdict.starved_seconds >= 0:
-        return verdict.starved_seconds > _STARVED_SHARE * verdict.wall_seconds
-    return os.getloadavg()[0] > 2 * (os.cpu_count() or 1)

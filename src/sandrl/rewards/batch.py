@@ -26,7 +26,7 @@ from sandrl.events import (
     Warned,
 )
 from sandrl.problems import Completion, Problem
-from sandrl.rewards.attempts import Attempt, Step, is_doubtful
+from sandrl.rewards.attempts import Attempt, Step
 from sandrl.rewards.cache import VerdictCache, VerdictNames
 from sandrl.rewards.canary import has_passed, prepare_canary
 from sandrl.rewards.executions import execution_finished
@@ -94,9 +94,10 @@ class Batch:
         wanted = options.concurrency or job.connection.suggested_concurrency
         self._concurrency = min(wanted, job.max_sandboxes or wanted)
         self._waiting: deque[Attempt] = deque()
-        self._alone: deque[Attempt] = deque()
         self._delayed: list[tuple[float, int, Attempt]] = []
         self._flying: dict[Launch, Attempt] = {}
+        # Completions whose judge the runtime had to end; while there are any, the runtime is watched.
+        self._late: set[Attempt] = set()
         self._canaries: dict[Launch, tuple[Attempt, Execution]] = {}
         # References and empty completions on trial, and who waits for what comes of it.
         self._trials: dict[Launch, tuple[Problem, Review, Execution]] = {}
@@ -178,15 +179,12 @@ class Batch:
 
     def _launch_more(self) -> None:
         while self._delayed and self._delayed[0][0] <= time.monotonic():
-            attempt = heapq.heappop(self._delayed)[2]
-            (self._alone if attempt.is_alone else self._waiting).append(attempt)
+            self._waiting.append(heapq.heappop(self._delayed)[2])
         while self._waiting and self._in_flight < self._concurrency:
             self._launch(self._waiting.popleft())
             if self._interrupt.level:
                 return
-        if self._alone and not self._in_flight:
-            self._launch(self._alone.popleft())
-        elif not self._waiting and not self._alone and not any(each.is_alone for each in self._flying.values()):
+        if not self._waiting:
             self._opinions.launch(self._concurrency - self._in_flight)
 
     def _launch(self, attempt: Attempt) -> None:
@@ -241,19 +239,14 @@ class Batch:
             return
         self._emit(execution_finished(attempt, launch, outcome, verdict))
         if outcome.timed_out:
-            # The judge has a clock of its own, so this says that it was stopped, or that the sandbox hangs.
+            # The judge has a clock of its own: the judge was stopped, the sandbox hangs, or nothing ran for a while.
             attempt.suspect, attempt.doubted = launch, verdict
-            self._launch_canary(attempt)
+            self._late.add(attempt)
+            self._job.watch_runtime(True)
+            self._take(attempt.end_late(has_stalled=self._job.has_stalled(launch.launched_at)), attempt)
             return
         self._job.release(launch)
-        if not attempt.is_alone and is_doubtful(verdict):
-            attempt.is_alone = True
-            attempt.reruns += 1
-            self._alone.append(attempt)
-            reason = "it timed out while it waited for a processor; it will run again alone"
-            self._emit(RetryScheduled(attempt.index, attempt.executions + 1, attempt.executions + 1, reason))
-        else:
-            self._settle(attempt, verdict)
+        self._settle(attempt, verdict)
 
     def _settle(self, attempt: Attempt, verdict: Verdict) -> None:
         """Does with a verdict what the judge thinks of it."""
@@ -297,7 +290,8 @@ class Batch:
         has_run = launch.sandbox_id is not None
         if not has_run:
             self._job.reconnect(launch)
-        step = attempt.fail(reason, has_run=has_run, retries=self._options.retries)
+        stalled = launch.process is not None and self._job.has_stalled(launch.launched_at)
+        step = attempt.fail(reason, has_run=has_run, retries=self._options.retries, has_stalled=stalled)
         attempt.suspect = launch
         self._take(step, attempt)
 
@@ -310,6 +304,7 @@ class Batch:
             attempt.suspect = None
         reason = attempt.failures[-1]
         if step is Step.RETRY:
+            attempt.doubted = None
             self._retry(attempt, reason)
         elif step is Step.BLAME_RUNTIME:
             self._finish(attempt, Verdict(Status.INFRASTRUCTURE, None, detail=reason))
@@ -358,6 +353,9 @@ class Batch:
 
     def _finish(self, attempt: Attempt, verdict: Verdict, *, cached: bool = False) -> None:
         """Gives a completion its result, and those that wait for its verdict theirs."""
+        self._late.discard(attempt)
+        if not self._late:
+            self._job.watch_runtime(False)
         seconds = time.monotonic() - attempt.began
         if verdict.trust is None:
             verdict = replace(verdict, total=attempt.problem.check_count)

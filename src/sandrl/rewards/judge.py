@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from sandrl.errors import InfrastructureError, UsageError
 from sandrl.problems import Problem
+from sandrl.rewards.guest.clock import LONGEST
 from sandrl.rewards.program import BOOTSTRAP, CASES, EXIT_STATUS, ISOLATED_TESTS, TESTS, Mode, digest, program_of
 from sandrl.rewards.reference import is_plain, names_under_test, read_reference
 from sandrl.rewards.selection import join
@@ -22,7 +23,7 @@ from sandrl.rewards.sources import refusal
 from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust, Verdict
 from sandrl.sandboxes import Command, Outcome
 
-# How long after the judge's own clock the SDK's goes off: only for a judge that was stopped or starved.
+# How long after the latest that the judge's own clock can go off the SDK's does: only for a judge that was stopped.
 _GRACE_SECONDS = 10.0
 _EXCERPT_BYTES = 300
 _KEY_BYTES = 32
@@ -139,6 +140,11 @@ def time_limit(problem: Problem, limits: Limits) -> float:
     return problem.timeout_seconds or limits.timeout_seconds
 
 
+def longest_run_seconds(timeout_seconds: float) -> float:
+    """Seconds by the clock that the judge may take for a completion with a time limit, where processors are scarce."""
+    return timeout_seconds * LONGEST + _GRACE_SECONDS
+
+
 def check_time_limit(problem: Problem, limits: Limits) -> float | None:
     """Seconds each check of a problem may take, if that is limited; the problem's own word counts more."""
     seconds = problem.check_timeout_seconds or limits.check_timeout_seconds
@@ -201,7 +207,7 @@ class InProcessJudge:
             # `-S` skips `site`, a third of the start of an interpreter.
             argv=("python", *self._flags, "-X", "utf8", "-c", BOOTSTRAP),
             stdin=b"".join((program_of(mode).before(len(body)), body, hidden, key.encode())),
-            timeout_seconds=timeout_seconds + _GRACE_SECONDS,
+            timeout_seconds=longest_run_seconds(timeout_seconds),
         )
         return Execution(command, mode.trust, problem.check_count, key, may_refuse=mode is ISOLATED_TESTS)
 

@@ -12,7 +12,7 @@ from sandrl.events import Emit, ignore
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.batch import Batch, OnResult
 from sandrl.rewards.cache import VerdictCache
-from sandrl.rewards.judge import IsolatedJudge, Judge, Limits, time_limit
+from sandrl.rewards.judge import IsolatedJudge, Judge, Limits, longest_run_seconds, time_limit
 from sandrl.rewards.opinions import OpinionMemory
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.summary import ScoreReport
@@ -29,8 +29,9 @@ def lifetime_seconds(problems: Mapping[str, Problem], limits: Limits) -> float:
 
 
 def longest_seconds(problems: Mapping[str, Problem], limits: Limits) -> float:
-    """How long a completion of any of these problems may take."""
-    return max((time_limit(problem, limits) for problem in problems.values()), default=limits.timeout_seconds)
+    """How long a completion of any of these problems may take by the clock, where processors are scarce."""
+    limit = max((time_limit(problem, limits) for problem in problems.values()), default=limits.timeout_seconds)
+    return longest_run_seconds(limit)
 
 
 def score(

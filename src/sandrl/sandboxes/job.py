@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from sandrl.addresses import without_credentials
 from sandrl.errors import CleanupError, SandrlError
@@ -26,8 +26,12 @@ from sandrl.sandboxes.journal import Journal, Ledger, NoLedger
 from sandrl.sandboxes.owner import Owner, current_owner
 from sandrl.sandboxes.registry import JobEntry, Registration
 from sandrl.sandboxes.sdk import Launch, SdkSession
+from sandrl.sandboxes.stalls import BEAT_SECONDS, STALL_SECONDS, SignsOfLife
 from sandrl.sandboxes.stopping import Stopping
 from sandrl.sandboxes.tags import job_tag, job_tags, owner_tag
+
+if TYPE_CHECKING:
+    from cwsandbox import OperationRef, Sandbox
 
 CLEANUP_TIMEOUT_SECONDS = 25.0
 """How long the end of a job waits for its sandboxes; a second Ctrl-C promises 30 s in all."""
@@ -71,6 +75,10 @@ class Job:
         self.tags = job_tags(job_id, self.owner.hash, tags)
         self.max_sandboxes = max_sandboxes
         self.unstopped: tuple[str, ...] = ()
+        self._own_signs = SignsOfLife()
+        self._runtime_signs = SignsOfLife()
+        self._question: OperationRef[list[Sandbox]] | None = None
+        self._asked_at = 0.0
         entry = JobEntry(
             job_id=job_id,
             owner=OwnerRow.model_validate(self.owner),
@@ -149,6 +157,7 @@ class Job:
         if not self._dispatch and timeout_seconds is None:
             return []
         interrupt = interrupt or Interrupt()
+        self._own_signs.note(time.monotonic())
         ends_at = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
         while True:
             if seen is not Level.NONE and (withdrawn := self._dispatch.withdraw()):
@@ -157,8 +166,9 @@ class Job:
             now = time.monotonic()
             pause = self._dispatch.seconds_to_next(now)
             until = min(ends_at, now + pause) if pause else ends_at
-            patience = None if until == math.inf else max(until - now, 0.0)
-            ended = self._session.wait_any(interrupt, seen, patience)
+            self._keep_asking(now)
+            ended = self._session.wait_any(interrupt, seen, min(max(until - now, 0.0), BEAT_SECONDS))
+            self._own_signs.note(time.monotonic())
             landed = [launch for launch in ended if not self._dispatch.put_back(launch)]
             woken = interrupt.look_around()
             if landed or woken or interrupt.level is not seen or time.monotonic() >= ends_at:
@@ -187,6 +197,29 @@ class Job:
     def release(self, launch: Launch) -> None:
         """Begins to stop the sandbox of a launch that was kept; one that is stopping already is left alone."""
         self._dispatch.release(launch)
+
+    def watch_runtime(self, wanted: bool) -> None:
+        """Has the runtime asked for a sign of life once a second while the job waits, or no longer."""
+        if wanted and self._question is None:
+            self._ask(time.monotonic())
+        elif not wanted:
+            self._question = None
+            self._runtime_signs.forget()
+
+    def has_stalled(self, since: float) -> bool:
+        """Whether this process, or the runtime as far as it was watched, did nothing for a while since some moment."""
+        now = time.monotonic()
+        pauses = [signs.longest_pause(since, now) for signs in (self._own_signs, self._runtime_signs)]
+        return max(pauses) > STALL_SECONDS
+
+    def _keep_asking(self, now: float) -> None:
+        if self._question is not None and self._question._future.done() and now - self._asked_at >= BEAT_SECONDS:
+            self._ask(now)
+
+    def _ask(self, now: float) -> None:
+        self._asked_at = now
+        self._runtime_signs.note(now)
+        self._question = self._session.ask(lambda: self._runtime_signs.note(time.monotonic()))
 
     def reconnect(self, failed: Launch) -> bool:
         """Looks for the runtime again after a launch failed to reach it; a local one that ended is started anew.

@@ -18,7 +18,7 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _BASE_URL_VARIABLE = "CWSANDBOX_BASE_URL"
 _NO_PROXY_VARIABLE = "no_grpc_proxy"
+_NOBODYS_TAG = "is-anybody-there"
 # Besides the status RESOURCE_EXHAUSTED; these may come as UNAVAILABLE.
 _NO_ROOM_REASONS = frozenset({"CWSANDBOX_RUNNER_CAPACITY_EXHAUSTED", "CWSANDBOX_RUNNER_OVERLOADED"})
 
@@ -317,6 +318,12 @@ class SdkSession:
         except (self._sdk.CWSandboxError, TimeoutError) as error:
             raise self.translate(error) from error
         return len(found)
+
+    def ask(self, answered: Callable[[], None]) -> OperationRef[list[Sandbox]]:
+        """Asks the runtime for something of no interest; `answered` is called on the SDK's thread with any answer."""
+        question: OperationRef[list[Sandbox]] = self._session.list(tags=[_NOBODYS_TAG])
+        question._future.add_done_callback(lambda _: answered())
+        return question
 
     def close(self, timeout_seconds: float) -> None:
         """Ends the session; sandboxes it still holds are stopped."""

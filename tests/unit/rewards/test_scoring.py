@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from sandrl.problems import Completion, Problem
-from sandrl.rewards.attempts import is_doubtful
 from sandrl.rewards.extraction import Extraction, extract_code
 from sandrl.rewards.judge import Limits
 from sandrl.rewards.policies import binary, reward_of
@@ -63,29 +62,6 @@ def test_a_reward_is_none_exactly_where_nothing_can_be_said_about_the_code(statu
 @pytest.mark.parametrize(("passed", "total"), [(0, 0), (1, 2)])
 def test_passing_nothing_or_not_everything_earns_nothing(passed: int, total: int) -> None:
     assert binary(verdict(passed=passed, total=total)) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("times", "doubtful"),
-    [
-        ({"wall_seconds": 10, "cpu_seconds": 0.5, "starved_seconds": 9}, True),
-        ({"wall_seconds": 10, "cpu_seconds": 0.01, "starved_seconds": 0.01}, False),
-        ({"wall_seconds": 10, "cpu_seconds": 9, "starved_seconds": 1}, False),
-        ({"wall_seconds": 10, "cpu_seconds": 6, "starved_seconds": 4}, False),
-        ({"wall_seconds": 0, "cpu_seconds": 0, "starved_seconds": 0}, False),
-    ],
-)
-def test_a_timeout_is_doubted_only_if_the_code_waited_for_a_processor(times: dict[str, float], doubtful: bool) -> None:
-    assert is_doubtful(verdict(Status.TIMEOUT, 0, **times)) == doubtful
-    assert not is_doubtful(verdict(Status.FAILED, 0, **times))
-
-
-def test_without_the_kernels_account_the_load_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    timeout = verdict(Status.TIMEOUT, 0, wall_seconds=10, cpu_seconds=0.5, starved_seconds=-1)
-    monkeypatch.setattr("os.getloadavg", lambda: (1000.0, 0.0, 0.0))
-    assert is_doubtful(timeout)
-    monkeypatch.setattr("os.getloadavg", lambda: (0.0, 0.0, 0.0))
-    assert not is_doubtful(timeout)
 
 
 def test_a_sandbox_lives_longer_than_the_slowest_problem_may_take() -> None:

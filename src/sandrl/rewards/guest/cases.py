@@ -55,7 +55,7 @@ def judge_cases(request: "Request", call: "Libc | None") -> Judged:
     ran: "list[tuple[Ended, str, str]]" = []
     for given in request["inputs"]:
         try:
-            left = seconds - times.wall
+            left = seconds - (times.wall - times.starved)
             given_seconds = left if check_seconds is None else min(check_seconds, left)
             ended = run_case(request, given, given_seconds, call)
         except OSError as error:

@@ -1,12 +1,21 @@
 """Time limits: of a whole completion, and of a single check of it.
 
-The design decision: one timer of the kernel, set to whichever of the two ends first. Its signal raises, so nothing has
-to ask how late it is.
+The design decision: a limit is time in which the completion could run. Time that it waited for a processor, and time in
+which nothing ran (a frozen sandbox, a suspended machine), does not count. Three rules keep a completion from gaining by
+this. All of the processor time of its processes counts, so threads that wait for each other gain nothing. A judge that
+was stopped by a signal was stopped by the completion: that time counts. And after `LONGEST` times the limit by the
+clock the time is over in any case, frozen time excepted.
+
+One timer of the kernel ticks while a completion runs. Its signal raises once the time is over, so nothing has to ask
+how late it is.
 """
 
 # The style is explained in `descriptors.py`.
+# ruff: noqa: UP037
 
 import _signal  # type: ignore[import-not-found]
+import posix
+from time import monotonic
 
 MYPY = False
 if MYPY:
@@ -15,33 +24,264 @@ if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.descriptors import DeadlineReached
 
+# How many times the limit a completion may run by the clock. The host allows for it.
+LONGEST = 4.0
+TICK_SECONDS = 0.5
+# A tick that comes so much too late shows that this process was frozen; one among many waits less for its turn.
+GAP_SECONDS = 1.0
+# To look costs 0.1 ms, which what takes less than this is not worth.
+LOOKED_AGAIN_SECONDS = 0.05
+PROCESSES_LOOKED_AT = 2000
+
+
+def read_numbers(path: str) -> "list[bytes]":
+    """The words of a file of the kernel, after the name of a program if there is one; none if it is gone."""
+    try:
+        descriptor = posix.open(path, posix.O_RDONLY)
+    except OSError:
+        return []
+    try:
+        return posix.read(descriptor, 1000).rpartition(b")")[2].split()
+    except OSError:
+        return []
+    finally:
+        posix.close(descriptor)
+
+
+def account_of(path: str) -> "tuple[float, float]":
+    """Seconds a thread ran, and those it was ready to run but got no processor; zeros where no account is kept."""
+    words = read_numbers(path + "/schedstat")
+    return (int(words[0]) / 1e9, int(words[1]) / 1e9) if len(words) == 3 else (0.0, 0.0)
+
+
+class Account:
+    """What the kernel says of the processes of a completion, and of this one that judges it.
+
+    Args:
+        session: The session of the completion: the id of its first process.
+    """
+
+    def __init__(self, session: int) -> None:
+        self.session = b"%d" % session
+        self.own = "" if session == posix.getpid() else f"/proc/{posix.getpid()}"
+        self.clock_ticks = posix.sysconf("SC_CLK_TCK")
+        self.waited: "dict[str, float]" = {}
+        cpu, waited = account_of(self.own) if self.own else (0.0, 0.0)
+        self.cpu, self.cpu_before = 0.0, cpu
+        self.waited_before = -waited
+
+    def look(self) -> float:
+        """Reads everything anew; returns the seconds that all threads together have waited for a processor."""
+        cpu, waited = -self.cpu_before, {}
+        if self.own:
+            ran, waited[self.own] = account_of(self.own)
+            cpu += ran
+        try:
+            numbers = [name for name in posix.listdir("/proc") if name.isdigit()]
+        except OSError:
+            numbers = []
+        for number in numbers[:PROCESSES_LOOKED_AT]:
+            words = read_numbers(f"/proc/{number}/stat")
+            if len(words) > 14 and words[3] == self.session:
+                of_threads = self.threads_of(number)
+                waited.update({path: seconds for path, (_, seconds) in of_threads.items()})
+                user, system, children_user, children_system = [int(word) / self.clock_ticks for word in words[11:15]]
+                # The sum of the threads is exact, but has only those that are left.
+                cpu += max(user + system, sum([ran for ran, _ in of_threads.values()]))
+                cpu += children_user + children_system
+        for path, seconds in self.waited.items():
+            # What a thread waited that is gone, or whose number another one has now.
+            if waited.get(path, -1.0) < seconds:
+                self.waited_before += seconds
+        self.waited = waited
+        self.cpu = max(self.cpu, cpu)
+        return self.waited_before + sum(waited.values())
+
+    def threads_of(self, number: str) -> "dict[str, tuple[float, float]]":
+        """The accounts of a process's threads."""
+        try:
+            threads = posix.listdir(f"/proc/{number}/task")
+        except OSError:
+            return {}
+        paths = [f"/proc/{number}/task/{thread}" for thread in threads[:PROCESSES_LOOKED_AT]]
+        return {path: account_of(path) for path in paths}
+
+
+class Limit:
+    """How much of a time limit is used.
+
+    Args:
+        seconds: The limit.
+        cpu: The processor time that had been used before.
+    """
+
+    def __init__(self, seconds: float, cpu: float = 0.0) -> None:
+        self.seconds = seconds
+        self.wall = 0.0
+        self.excused = 0.0
+        self.frozen = 0.0
+        self.cpu_before = cpu
+
+    def left(self, wall: float, cpu: float) -> float:
+        """Seconds that are left.
+
+        Args:
+            wall: Seconds by the clock beyond `self.wall`.
+            cpu: All processor time used.
+        """
+        wall += self.wall
+        if wall - self.frozen >= self.seconds * LONGEST:
+            return 0.0
+        if wall < self.seconds:
+            return self.seconds - wall
+        return self.seconds - max(wall - self.excused, cpu - self.cpu_before)
+
 
 class Clock:
     """What is left of a completion's time.
 
     Args:
         seconds: All of it.
+        session: The id of the completion's first process.
+
+    Attributes:
+        left: Seconds that are left; not kept up to date while the clock runs.
+        wall: Seconds by the clock that it ran.
     """
 
-    def __init__(self, seconds: float) -> None:
+    running: "Clock | None" = None
+    # Whether this process was stopped by a signal and continued since the last tick.
+    was_stopped = False
+
+    def __init__(self, seconds: float, session: int) -> None:
+        self.account = Account(session)
+        self.limits = [Limit(seconds)]
         self.left = seconds
-        self.given = 0.0
+        self.wall = 0.0
+        self.began = self.looked = self.due = 0.0
+        self.unlooked = 0.0
+        self.waited = 0.0
+        self.gap = 0.0
+        self.is_over = False
+
+    @property
+    def excused(self) -> float:
+        """Seconds by the clock that did not count."""
+        return self.limits[0].excused
 
     def start(self, most: "float | None" = None) -> None:
         """Has `DeadlineReached` raised when the time, or `most` seconds of it, are over."""
-        self.given = self.left if most is None else min(self.left, most)
-        _signal.setitimer(_signal.ITIMER_REAL, max(self.given, 0.001))
+        if most is not None:
+            self.look(0.0)
+            self.limits.append(Limit(most, self.account.cpu))
+        self.began = self.looked = monotonic()
+        Clock.running = self
+        self.arm(0.0)
 
     def stop(self) -> None:
         """Stops counting."""
-        rest, _ = _signal.setitimer(_signal.ITIMER_REAL, 0)
-        self.left -= self.given - rest
-        self.given = 0.0
+        Clock.running = None
+        _signal.setitimer(_signal.ITIMER_REAL, 0)
+        if not self.began:
+            return
+        now = monotonic()
+        self.unlooked += now - self.looked
+        self.wall += now - self.began
+        self.limits[0].wall = self.wall
+        if not self.is_over:
+            self.left = max(self.limits[0].left(0.0, self.account.cpu), 0.0)
+        self.began, self.gap = 0.0, 0.0
+        del self.limits[1:]
+
+    def look_again(self) -> None:
+        """Brings the account up to date before a process is waited for, which ends the kernel's account of it."""
+        now = monotonic()
+        if now - self.looked > LOOKED_AGAIN_SECONDS:
+            self.look(now - self.looked)
+            self.looked = now
+
+    def look(self, wall: float) -> None:
+        """Brings the account up to date.
+
+        Args:
+            wall: Seconds by the clock since the last time, of those that the clock is running now.
+        """
+        self.excuse(self.account.look() - self.waited, wall)
+        self.unlooked = 0.0
+
+    def excuse(self, waited: float, wall: float) -> None:
+        """Excuses time that was spent waiting, and gaps."""
+        self.waited += waited
+        seconds = max(waited, self.gap)
+        self.limits[0].excused += min(seconds, self.unlooked + wall)
+        for limit in self.limits:
+            limit.frozen += self.gap
+        for limit in self.limits[1:]:
+            limit.excused += min(seconds, wall)
+        self.gap = 0.0
+
+    def tick(self) -> None:
+        """Finds out whether the time is over.
+
+        Raises:
+            DeadlineReached: If it is.
+        """
+        now = monotonic()
+        late = now - self.due
+        if late < 0:
+            # A signal that another process sent.
+            _signal.setitimer(_signal.ITIMER_REAL, 0.001 - late)
+            return
+        if late > GAP_SECONDS and not self.gap:
+            # Handlers run in the order of signal numbers: only the next tick knows whether SIGCONT came, too.
+            self.gap, self.due = late, now
+            _signal.setitimer(_signal.ITIMER_REAL, 0.001)
+            return
+        if Clock.was_stopped:
+            self.gap, Clock.was_stopped = 0.0, False
+        self.look(now - self.looked)
+        self.looked = now
+        self.arm(now - self.began)
+
+    def arm(self, wall: float) -> None:
+        """Sets the timer to the next tick or the end of the time, whichever comes first.
+
+        Raises:
+            DeadlineReached: If the time is over.
+        """
+        left = [limit.left(wall, self.account.cpu) for limit in self.limits]
+        if min(left) <= 0 < wall:
+            Clock.running = None
+            if left[0] <= 0:
+                self.left, self.is_over = 0.0, True
+            raise DeadlineReached
+        seconds = max(min(TICK_SECONDS, *left), 0.001)
+        self.due = monotonic() + seconds
+        _signal.setitimer(_signal.ITIMER_REAL, seconds)
 
 
 def is_running() -> bool:
-    """Whether the timer has not run out: who catches everything catches its exception, too."""
-    return bool(_signal.getitimer(_signal.ITIMER_REAL)[0])
+    """Whether a clock runs whose time is not over: who catches everything catches its exception, too."""
+    return Clock.running is not None
+
+
+def listen() -> None:
+    """Has the signals of the timer, and of the end of a stop, reach the clock that runs."""
+
+    def on_alarm(number: int, frame: "Any") -> None:
+        clock = Clock.running
+        if clock is not None:
+            try:
+                clock.tick()
+            except (RecursionError, MemoryError):
+                # What the signal interrupted has left no room to look.
+                _signal.setitimer(_signal.ITIMER_REAL, 0.01)
+
+    def on_continue(number: int, frame: "Any") -> None:
+        Clock.was_stopped = True
+
+    _signal.signal(_signal.SIGALRM, on_alarm)
+    _signal.signal(_signal.SIGCONT, on_continue)
 
 
 class Interruption:

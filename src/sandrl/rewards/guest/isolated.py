@@ -68,7 +68,7 @@ def judge_isolated(request: "Request", call: "Libc | None") -> Judged:
     posix.close(their_write)
     hidden = read_hidden(request)
     completion = Completion(Channel(to_read, to_write), child.pid)
-    clock = Clock(seconds)
+    clock = Clock(seconds, child.pid)
     checks = Checks(completion, hidden, clock, request["check_timeout_seconds"])
     status, detail, gone, is_whole = "passed", "", False, False
     try:
@@ -95,7 +95,7 @@ def judge_isolated(request: "Request", call: "Libc | None") -> Judged:
     posix.close(to_write)
     posix.close(to_read)
     # It has a moment to flush what it printed.
-    ended = end_child(child, min(clock.left, FLUSH_SECONDS), seconds - clock.left, is_accounted=status == "timeout")
+    ended = end_child(child, min(clock.left, FLUSH_SECONDS), clock)
     if gone:
         status, detail = judge_child(ended, seconds)
         if status in ("passed", "timeout", "invalid_problem", "not_isolated"):

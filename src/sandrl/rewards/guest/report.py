@@ -17,7 +17,8 @@ if MYPY:
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import PR_SET_DUMPABLE, Room, to_hex
-    from sandrl.rewards.guest.descriptors import DeadlineReached, head, load_libc, read_exactly, write_all
+    from sandrl.rewards.guest.clock import listen
+    from sandrl.rewards.guest.descriptors import head, load_libc, read_exactly, write_all
     from sandrl.rewards.guest.supervisor import PASSED
 
 KEY_BYTES = 32
@@ -54,14 +55,10 @@ def details_of(judged: "Judged") -> str:
 
 def main(request_size: int, judge: "Callable[[Request, Libc | None], Judged]") -> "NoReturn":
     """Reads the request, judges, reports, and leaves without the interpreter's own (slow) shutdown."""
-
-    def on_alarm(number: int, frame: object) -> "NoReturn":
-        raise DeadlineReached
-
     request = marshal.loads(read_exactly(request_size))
     call = load_libc()
     if call is not None:
         # Same user, same sandbox: without this the child could open the supervisor's descriptors through /proc.
         call("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
-    _signal.signal(_signal.SIGALRM, on_alarm)
+    listen()
     posix._exit(report(request, judge(request, call)))

@@ -19,14 +19,14 @@ if MYPY:
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import SPEECHLESS, become_child
-    from sandrl.rewards.guest.clock import too_long
+    from sandrl.rewards.guest.clock import Clock, too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached, head, read_exactly, scratch_file
 
 REPORT_LIMIT_BYTES = 4 << 20
 
 
 class Times:
-    """Seconds of one or several children: by the clock, on a processor, and waiting for a processor."""
+    """Seconds of one or several children: by the clock, on a processor, and those by the clock that do not count."""
 
     def __init__(self, wall: float, cpu: float, starved: float) -> None:
         self.wall = wall
@@ -63,18 +63,6 @@ class Judged:
         self.stderr = stderr
 
 
-def starvation(pid: int) -> float:
-    """Seconds a process was ready to run but got no processor, or -1 where the kernel does not tell."""
-    try:
-        descriptor = posix.open(f"/proc/{pid}/schedstat", posix.O_RDONLY)
-        try:
-            return int(posix.read(descriptor, 200).split()[1]) / 1e9
-        finally:
-            posix.close(descriptor)
-    except (OSError, IndexError, ValueError):
-        return -1.0
-
-
 def kill_quietly(target: int) -> None:
     """Kills a process or a group that may be gone already."""
     try:
@@ -109,6 +97,7 @@ def start_child(
     pid = posix.fork()
     if pid == 0:
         try:
+            _signal.signal(_signal.SIGCONT, _signal.SIG_DFL)
             code = become_child(body, request, (stdin, stdout, stderr), (report, *channel), call)
         except BaseException:
             posix._exit(70)
@@ -117,27 +106,26 @@ def start_child(
     return Child(pid, stdout, stderr, report)
 
 
-def end_child(child: Child, seconds: float, wall: "float | None" = None, *, is_accounted: bool = False) -> Ended:
+def end_child(child: Child, seconds: float, before: "Clock | None" = None) -> Ended:
     """Waits at most `seconds` for a child and kills its whole process group.
 
     Args:
         child: The child.
         seconds: How long it may still take.
-        wall: The time to report, where waiting was not all the time it took.
-        is_accounted: Whether to tell how long it waited for a processor even if it ends in time.
+        before: The clock of the time that it took before this, to be reported, too.
     """
-    wait_status, cpu, starved, left = None, 0.0, 0.0, 0.0
+    wait_status, cpu = None, 0.0
+    clock = Clock(seconds, child.pid)
     try:
-        _signal.setitimer(_signal.ITIMER_REAL, max(seconds, 0.001))
-        if is_accounted:
-            # Once it is waited for, the kernel's account of it is gone.
-            posix.waitid(posix.P_PID, child.pid, posix.WEXITED | posix.WNOWAIT)
-            starved = starvation(child.pid)
+        clock.start()
+        # Once it is waited for, the kernel's account of it is gone.
+        posix.waitid(posix.P_PID, child.pid, posix.WEXITED | posix.WNOWAIT)
+        clock.look_again()
+        clock.stop()
         _, wait_status, usage = posix.wait4(child.pid, 0)
         cpu = usage[0] + usage[1]
-        left, _ = _signal.setitimer(_signal.ITIMER_REAL, 0)
     except DeadlineReached:
-        starved = starvation(child.pid)
+        clock.stop()
     # Members of its group may outlive it; one that left the group dies with the sandbox.
     kill_quietly(-child.pid)
     if wait_status is None:
@@ -149,7 +137,8 @@ def end_child(child: Child, seconds: float, wall: "float | None" = None, *, is_a
             pass  # the alarm fell between its end and our learning of it
     words, _ = head(child.report, REPORT_LIMIT_BYTES)
     posix.close(child.report)
-    times = Times(seconds - left if wall is None else wall, cpu, starved)
+    clock = clock if before is None else before
+    times = Times(clock.wall, cpu, clock.excused)
     return Ended(words.split(b"\n"), wait_status, times, child.stdout, child.stderr)
 
 
@@ -157,8 +146,7 @@ def run_child(
     body: "Callable[[Request, Say], object]", request: "Request", stdin: int, seconds: float, call: "Libc | None"
 ) -> Ended:
     """Forks a child that runs `body`, waits at most `seconds`, and kills its whole process group."""
-    is_accounted = request["check_timeout_seconds"] is not None
-    return end_child(start_child(body, request, stdin, call), seconds, is_accounted=is_accounted)
+    return end_child(start_child(body, request, stdin, call), seconds)
 
 
 # How a check went: the letters of a report.
