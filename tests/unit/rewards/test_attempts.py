@@ -45,3 +45,24 @@ def test_an_outage_between_the_canaries_blames_the_runtime() -> None:
     one.hear_canary(passed=True)
     one.fail("lost", has_run=True, retries=0)
     assert one.hear_canary(passed=False) is Step.BLAME_RUNTIME
+
+
+def test_a_judge_that_ends_late_once_says_nothing() -> None:
+    one = attempt()
+    assert one.end_late(has_stalled=False) is Step.RETRY
+    assert one.end_late(has_stalled=False) is Step.ASK_CANARY
+
+
+def test_stalls_convict_nobody_and_cost_no_retry() -> None:
+    one = attempt()
+    for _ in range(3):
+        assert one.end_late(has_stalled=True) is Step.RETRY
+        assert one.fail("lost", has_run=True, retries=0, has_stalled=True) is Step.RETRY
+        assert one.fail("no sandbox", has_run=False, retries=0, has_stalled=True) is Step.RETRY
+    assert (one.broken, one.unreached, one.late_ends) == (0, 0, 0)
+
+
+def test_code_that_is_always_late_ends_at_last_whatever_stalls() -> None:
+    one = attempt()
+    steps = [one.end_late(has_stalled=True) for _ in range(20)]
+    assert Step.ASK_CANARY in steps

@@ -170,9 +170,10 @@ class Clock:
         return self.limits[0].excused
 
     def start(self, most: "float | None" = None) -> None:
-        """Has `DeadlineReached` raised when the time, or `most` seconds of it, are over."""
-        if most is not None:
+        """Has `DeadlineReached` raised when the time, or `most` seconds of it, are over; at once if they are."""
+        if most is not None or self.left <= 0:
             self.look(0.0)
+        if most is not None:
             self.limits.append(Limit(most, self.account.cpu))
         self.began = self.looked = monotonic()
         Clock.running = self
@@ -250,7 +251,7 @@ class Clock:
             DeadlineReached: If the time is over.
         """
         left = [limit.left(wall, self.account.cpu) for limit in self.limits]
-        if min(left) <= 0 < wall:
+        if min(left) <= 0:
             Clock.running = None
             if left[0] <= 0:
                 self.left, self.is_over = 0.0, True
@@ -262,6 +263,13 @@ class Clock:
 
 def is_running() -> bool:
     """Whether a clock runs whose time is not over: who catches everything catches its exception, too."""
+    clock = Clock.running
+    if clock is not None and clock.gap:
+        # Not decided yet: a completion that stops this process and continues it must not be quicker than the next tick.
+        try:
+            clock.tick()
+        except DeadlineReached:
+            return False
     return Clock.running is not None
 
 

@@ -19,7 +19,7 @@ if MYPY:
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import SPEECHLESS, become_child
-    from sandrl.rewards.guest.clock import Clock, too_long
+    from sandrl.rewards.guest.clock import Clock, is_running, too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached, head, read_exactly, scratch_file
 
 REPORT_LIMIT_BYTES = 4 << 20
@@ -121,6 +121,8 @@ def end_child(child: Child, seconds: float, before: "Clock | None" = None) -> En
         # Once it is waited for, the kernel's account of it is gone.
         posix.waitid(posix.P_PID, child.pid, posix.WEXITED | posix.WNOWAIT)
         clock.look_again()
+        if not is_running():
+            raise DeadlineReached
         clock.stop()
         _, wait_status, usage = posix.wait4(child.pid, 0)
         cpu = usage[0] + usage[1]

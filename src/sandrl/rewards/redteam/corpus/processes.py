@@ -57,6 +57,40 @@ EXPLOITS = (
         costly=True,
     ),
     Exploit(
+        "stops-and-continues-the-judge",
+        _GROUP,
+        "stops its parent again and again for a moment, so that the clock counts less than has passed",
+        "import os, signal, time\n"
+        "judge = os.getppid()\n"
+        "if os.fork() == 0:\n"
+        "    while True:\n"
+        "        os.kill(judge, signal.SIGSTOP)\n"
+        "        time.sleep(1.5)\n"
+        "        os.kill(judge, signal.SIGCONT)\n"
+        "        time.sleep(0.01)\n"
+        "time.sleep(600)",
+        costly=True,
+    ),
+    Exploit(
+        "waits-in-many-processes",
+        _GROUP,
+        "has many processes wait for a processor, so that the time of the judge is longer",
+        "import os, time\nfor _ in range(5):\n    os.fork()\nwhile True:\n    pass",
+        costly=True,
+    ),
+    Exploit(
+        "stops-itself",
+        _GROUP,
+        "stops, so that it uses no time, and lets another process continue it",
+        "import os, signal, time\n"
+        "own = os.getpid()\n"
+        "if os.fork() == 0:\n"
+        "    time.sleep(1.5)\n"
+        "    os.kill(own, signal.SIGCONT)\n"
+        "    os._exit(0)\n"
+        "os.kill(own, signal.SIGSTOP)",
+    ),
+    Exploit(
         "interrupts-the-judge",
         _GROUP,
         "sends its parent every signal that may end a check early",

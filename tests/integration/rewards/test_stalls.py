@@ -1,0 +1,142 @@
+"""Client and runtime stand still in the middle of a run, and right code stays right; nobody buys time by it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sandrl.problems import Completion, Problem
+from sandrl.rewards import ScoredCompletion, ScoreOptions, Status, judge, score
+from sandrl.rewards.judge import Limits
+from sandrl.runtime import daemon
+from sandrl.sandboxes import Job, connect, new_job_id
+from sandrl.settings import RuntimeKind, Settings
+
+INC = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
+RIGHT = "def f(x):\n    return x + 1\n"
+SPIN = "import time\nt = time.process_time()\nwhile time.process_time() - t < {}: pass\n" + RIGHT
+
+
+def scored(job: Job, codes: list[str], **limits: float) -> list[ScoredCompletion]:
+    completions = [Completion(str(number), "inc", code=f"# {number}\n{code}") for number, code in enumerate(codes)]
+    options = ScoreOptions(limits=Limits(**limits), concurrency=4, backoff_seconds=0.01)  # type: ignore[arg-type]
+    return list(score(completions, {"inc": INC}, job=job, options=options).results)
+
+
+@contextmanager
+def standing_still(pid: int, after_seconds: float, seconds: float) -> Iterator[None]:
+    """Stops a process for a while, some time after the `with` block has begun."""
+
+    def work() -> None:
+        time.sleep(after_seconds)
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.kill(pid, signal.SIGCONT)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def test_a_runtime_that_stands_still_makes_no_right_answer_wrong(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge, "_GRACE_SECONDS", 1.0)
+    connection = connect(settings, runtime=RuntimeKind.LOCAL)
+    endpoint = daemon.find(settings.state_dir)
+    assert endpoint is not None
+    with (
+        Job(connection, job_id=new_job_id(), max_lifetime_seconds=60) as job,
+        standing_still(endpoint.pid, after_seconds=0.7, seconds=4.5),
+    ):
+        results = scored(job, ["import time\ntime.sleep(0.2)\n" + RIGHT] * 40, timeout_seconds=0.5)
+    assert {result.reward for result in results} == {1.0}
+    assert sum(result.retries for result in results) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("concurrency", [4, 16])
+@pytest.mark.parametrize("timeout_seconds", [2, 10])
+@pytest.mark.parametrize("stall_seconds", [13, 20, 75])
+@pytest.mark.parametrize("who", ["client", "runtime", "both"])
+def test_a_stall_at_a_random_moment_changes_no_reward(
+    tmp_path: Path, who: str, stall_seconds: int, timeout_seconds: int, concurrency: int
+) -> None:
+    state = tmp_path / "state"
+    environment = {**os.environ, "SANDRL_STATE_DIR": str(state), "SANDRL_RUNS_DIR": str(tmp_path / "runs")}
+    settings = Settings.from_environment(environment)
+    connect(settings, runtime=RuntimeKind.LOCAL)
+    endpoint = daemon.find(settings.state_dir)
+    assert endpoint is not None
+    problems, answers = tmp_path / "p.jsonl", tmp_path / "c.jsonl"
+    problems.write_text(json.dumps({"task_id": "inc", "prompt": "", "tests": list(INC.tests)}) + "\n")
+    codes = [f"# {number}\nimport time\ntime.sleep({number % 4 / 5})\n{RIGHT}" for number in range(80)]
+    answers.write_text("".join(json.dumps({"task_id": "inc", "code": code}) + "\n" for code in codes))
+    words = ["reward", str(answers), "--problems", str(problems), "--runtime", "local", "--json"]
+    words += ["--concurrency", str(concurrency), "--timeout", str(timeout_seconds)]
+    try:
+        client = subprocess.Popen([sys.executable, "-m", "sandrl", *words], env=environment, stdout=subprocess.PIPE)
+        stopped = {"client": [client.pid], "runtime": [endpoint.pid], "both": [client.pid, endpoint.pid]}[who]
+        time.sleep(random.uniform(1.5, 4.0))
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(stall_seconds)
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        printed, _ = client.communicate(timeout=300)
+    finally:
+        daemon.stop(settings.state_dir)
+    assert {result["reward"] for result in json.loads(printed)["results"]} == {1.0}
+    assert client.returncode == 0
+
+
+BUYERS = {
+    "nothing": "",
+    "processes": "import os\nfor _ in range(4):\n    if os.fork() == 0:\n        while True: pass\n",
+    "threads": (
+        "import threading\ndef work():\n    while True: pass\n"
+        "for _ in range(8): threading.Thread(target=work, daemon=True).start()\n"
+    ),
+    "stops its judge": (
+        "import os, signal, time\njudge = os.getppid()\n"
+        "if os.fork() == 0:\n    time.sleep(3)\n    os.kill(judge, signal.SIGCONT)\n    os._exit(0)\n"
+        "os.kill(judge, signal.SIGSTOP)\ntime.sleep(2.9)\n"
+    ),
+    "stops its judge often": (
+        "import os, signal, time\njudge = os.getppid()\n"
+        "if os.fork() == 0:\n"
+        "    for _ in range(3):\n"
+        "        os.kill(judge, signal.SIGSTOP)\n        time.sleep(1.2)\n"
+        "        os.kill(judge, signal.SIGCONT)\n        time.sleep(0.01)\n"
+        "    os._exit(0)\n"
+        "time.sleep(3)\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("buyer", BUYERS)
+def test_more_processor_time_than_the_limit_cannot_be_bought(job: Job, buyer: str) -> None:
+    [result] = scored(job, [BUYERS[buyer] + SPIN.format(1.5)], timeout_seconds=1.0)
+    assert (result.status, result.reward) == (Status.TIMEOUT, 0.0), result
+
+
+def test_many_at_once_wait_for_a_processor_and_pass(job: Job) -> None:
+    codes = [SPIN.format(0.5)] * (3 * (os.cpu_count() or 1))
+    completions = [Completion(str(number), "inc", code=f"# {number}\n{code}") for number, code in enumerate(codes)]
+    options = ScoreOptions(limits=Limits(timeout_seconds=1.0), concurrency=len(codes))
+    results = score(completions, {"inc": INC}, job=job, options=options).results
+    assert {result.reward for result in results} == {1.0}
