@@ -167,7 +167,7 @@ class Batch:
 
     @property
     def _has_work(self) -> bool:
-        return bool(self._waiting or self._alone or self._delayed or self._in_flight or self._opinions)
+        return bool(self._waiting or self._delayed or self._in_flight or self._opinions)
 
     @property
     def _in_flight(self) -> int:

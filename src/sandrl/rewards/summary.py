@@ -60,7 +60,7 @@ class ScoredCompletion:
         detail: Why, in one line; partly the model's words.
         sandboxes: How many it was run in, the canary's not counted; 0 if it did not run itself.
         retries: How many of these followed one that failed.
-        reruns: How many were for another reason: alone, because the machine was crowded, or in one process.
+        reruns: How many were for another reason: to judge the completion in one process.
         canaries: How often a known-good program was run to find out whom to blame.
         failures: What went wrong with sandboxes, oldest first.
         cached: Whether the verdict is that of an identical completion.

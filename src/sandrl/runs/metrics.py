@@ -81,7 +81,7 @@ COMPLETION_METRICS = (
     Metric("executed", Unit.COUNT, "completions that were handed to a sandbox"),
     Metric("executions", Unit.COUNT, "in how many sandboxes these were run, or tried to"),
     Metric("retries", Unit.COUNT, "executions that followed one whose sandbox failed"),
-    Metric("reruns", Unit.COUNT, "executions repeated for another reason: alone, or in one process"),
+    Metric("reruns", Unit.COUNT, "executions repeated because the checks can only be judged in one process"),
     Metric("canaries", Unit.COUNT, "runs of a known-good program to find out whom to blame"),
 )
 

@@ -32,10 +32,10 @@ def judged(problem: Problem, code: str, judge: InProcessJudge, limits: Limits) -
 
 @contextmanager
 def scarce_processor() -> Iterator[None]:
-    """Has this process and what it starts share one processor with three others that want all of it."""
+    """Has this process and what it starts share one processor with eleven others that want all of it."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})
-    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(3)]
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(11)]
     try:
         yield
     finally:
@@ -47,7 +47,7 @@ def scarce_processor() -> Iterator[None]:
 
 @pytest.mark.parametrize("judge", JUDGES)
 def test_time_spent_waiting_for_a_processor_does_not_count(judge: InProcessJudge) -> None:
-    code = SPIN + "spin(0.5)\ndef f(x):\n    return x + 1\n"
+    code = SPIN + "spin(0.1)\ndef f(x):\n    return x + 1\n"
     with scarce_processor():
         verdict = judged(TESTS, code, judge, Limits(timeout_seconds=1.0))
     assert verdict.is_pass, verdict
@@ -56,14 +56,14 @@ def test_time_spent_waiting_for_a_processor_does_not_count(judge: InProcessJudge
 
 @pytest.mark.parametrize("judge", JUDGES)
 def test_nor_does_it_count_for_a_single_check(judge: InProcessJudge) -> None:
-    code = SPIN + "def f(x):\n    spin(0.12)\n    return x + 1\n"
+    code = SPIN + "def f(x):\n    spin(0.05)\n    return x + 1\n"
     with scarce_processor():
         verdict = judged(TESTS, code, judge, Limits(timeout_seconds=20.0, check_timeout_seconds=0.4))
     assert verdict.is_pass, verdict
 
 
 def test_nor_for_the_cases_of_a_program_together() -> None:
-    code = SPIN + "spin(0.2)\nprint(int(input()) + 1)\n"
+    code = SPIN + "spin(0.05)\nprint(int(input()) + 1)\n"
     with scarce_processor():
         verdict = judged(CASES, code, InProcessJudge(), Limits(timeout_seconds=1.2))
     assert verdict.is_pass, verdict
