@@ -156,6 +156,7 @@ class Batch:
                     # The job was used before, by a batch that an error or Ctrl-C tore open.
                     with suppress(InfrastructureError, Withdrawn):
                         self._job.collect(launch)
+        self._job.watch_runtime(False)
         results = tuple(self._opinions.added_to(self._results[index]) for index in sorted(self._results))
         if self._has_text and results and all(result.status is Status.NO_CODE for result in results):
             how = self._options.extraction
