@@ -10,6 +10,7 @@ Everything a user can run into derives from `SandrlError`; the command line catc
     │   ├── HardwareError              2   what was asked for needs hardware that is not here
     │   ├── UnknownSandboxError        2   no sandbox has this id
     │   ├── NotRunningError            2   the sandbox has ended
+    │   ├── ForkedProcessError         2   a forked child uses what only its parent can use
     │   └── RequestRefusedError        2   an endpoint of models refuses the request itself
     ├── TrainingError                  1   training failed: a loss that is no number, no gradient step
     ├── GateError                      1   a gate the user set failed (--fail-under, validate, redteam)
@@ -108,6 +109,20 @@ class NotRunningError(UsageError):
     def __init__(self, sandbox_id: str) -> None:
         super().__init__(
             f"sandbox {sandbox_id!r} is not running", hint=f"sandrl sandboxes show {sandbox_id} tells more"
+        )
+
+
+class ForkedProcessError(UsageError):
+    """A forked child process uses sandboxes, or a run, that only its parent can use.
+
+    Args:
+        message: What the child tried.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            message,
+            hint="score in the parent, or start the workers with the `spawn` method and make the reward function in each",
         )
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, NoReturn, Self, cast
 
+from sandrl import forks
 from sandrl.errors import InputError, ServiceError
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
@@ -155,6 +156,11 @@ class RowAppender:
                 os.write(self._descriptor, b"\n")
         except OSError as error:
             raise ServiceError(f"{self.path}: cannot be written: {error.strerror}") from error
+        forks.watch(self)
+
+    def after_fork(self) -> None:
+        """Replaces the lock; every row is one write, so parent and child may both append."""
+        self._lock = threading.Lock()
 
     def append(self, row: bytes) -> None:
         """Appends one row.

@@ -30,7 +30,14 @@ def passed_to(interrupt: Interrupt) -> Iterator[None]:
     # Asked now: a terminal that is gone does not answer any more.
     terminals = [descriptor for descriptor in (0, 1, 2) if os.isatty(descriptor)]
 
+    pid = os.getpid()
+
     def handle(number: int, frame: FrameType | None) -> None:
+        if os.getpid() != pid:
+            # A forked child has inherited the handler, not the work: the signal ends it as it would have without us.
+            signal.signal(number, previous[number])
+            os.kill(os.getpid(), number)
+            return
         if number == signal.SIGHUP:
             _leave(terminals)
             # The kernel and the shell both tell of one and the same end of a terminal.

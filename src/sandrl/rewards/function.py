@@ -17,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar
 
+from sandrl import forks
 from sandrl.errors import InfrastructureError, InputError, InterruptedRunError, UsageError
 from sandrl.events import Emit, ignore
 from sandrl.problems import Completion, Problem, load_problems
@@ -119,6 +120,14 @@ class RewardFunction:
         self._interrupt = interrupt or Interrupt()
         self._on_result = on_result
         self._lock = threading.Lock()
+        forks.watch(self)
+
+    def after_fork(self) -> None:
+        """Leaves the job to the parent; a function that has not scored yet scores in the child as it would there."""
+        self._lock = threading.Lock()
+        if self._owns_job:
+            self._job = None
+        atexit.unregister(self.close)
 
     def __call__(self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any) -> list[float | None]:
         """Scores a batch.
@@ -136,6 +145,7 @@ class RewardFunction:
 
         Raises:
             UsageError: If a row's problem is unknown, or the service refuses the request itself.
+            ForkedProcessError: If this process was forked from one that had used sandboxes.
             InfrastructureError: If that is asked for, and a completion has no reward.
             InterruptedRunError: If the user's wish to stop kept the batch from being finished.
             ServiceError: If there is no runtime.

@@ -18,7 +18,8 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from sandrl.errors import InfrastructureError, SandrlError
+from sandrl import forks
+from sandrl.errors import ForkedProcessError, InfrastructureError, SandrlError
 from sandrl.events import (
     CanaryFinished,
     CompletionFinished,
@@ -88,6 +89,12 @@ class SharedWorkshop:
         self._end: BaseException | None = None
         self.is_open = True
         self._thread = threading.Thread(target=self._work, name="sandrl-workshop", daemon=True)
+        forks.watch(self)
+
+    def after_fork(self) -> None:
+        """Refuses what is asked for from here on: the thread that would do it is not in the child."""
+        self._lock = threading.Lock()
+        self._end = ForkedProcessError("the sandboxes belong to the process from which this one was forked")
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -105,7 +105,8 @@ class MetricsRecorder:
 
     def close(self) -> None:
         """Writes what no row has, as the step after the last one; closing twice is fine."""
-        if self._has_news:
+        is_parents = self._writer is not None and self._writer.is_inherited
+        if self._has_news and not is_parents:
             try:
                 self.log(self._next_step)
             except ServiceError as error:

@@ -18,8 +18,8 @@ from typing import Self, TypeAlias
 
 from pydantic import JsonValue
 
-from sandrl import __version__
-from sandrl.errors import InterruptedRunError, ServiceError
+from sandrl import __version__, forks
+from sandrl.errors import ForkedProcessError, InterruptedRunError, ServiceError
 from sandrl.jsonl import RowAppender
 from sandrl.runs.config import CONFIG_FILE, JobRecord, Outcome, RunConfig, read_config, write_whole
 from sandrl.runs.directory import checked_run_name, lock, make_run_directory
@@ -60,6 +60,7 @@ class RunWriter:
         path: The run directory.
         run_id: Its name.
         is_indexed: Whether the run was entered into the user's index; without, it is found by its path only.
+        is_inherited: Whether the writer was made by the process from which this one was forked, and writes nothing here.
     """
 
     def __init__(
@@ -75,6 +76,16 @@ class RunWriter:
         self._sinks: list[Sink] = []
         self._appenders: dict[str, RowAppender] = {}
         self._lock = lock(path) if rank == 0 else -1
+        self.is_inherited = False
+        forks.watch(self)
+
+    def after_fork(self) -> None:
+        """Leaves the run to the parent; a child that outlives it must not keep the run locked."""
+        self.is_inherited = True
+        self._mutex = threading.Lock()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
     @classmethod
     def create(
@@ -208,10 +219,17 @@ class RunWriter:
             try:
                 yield self
             except Exception as error:
+                if self.is_inherited:
+                    raise
                 self.finish(Outcome.INTERRUPTED if isinstance(error, InterruptedRunError) else Outcome.FAILED)
                 raise
 
+    def _refuse_if_inherited(self) -> None:
+        if self.is_inherited:
+            raise ForkedProcessError(f"the run {self.run_id} is written by the process from which this one was forked")
+
     def _append(self, kind: str, row: Stored) -> None:
+        self._refuse_if_inherited()
         with self._mutex:
             appender = self._appenders.get(kind)
             if appender is None:
@@ -220,6 +238,7 @@ class RunWriter:
         appender.append(self._masked(row.to_json()))
 
     def _write_config(self, config: RunConfig) -> None:
+        self._refuse_if_inherited()
         content = config.model_dump_json(indent=2).encode("utf-8") + b"\n"
         try:
             write_whole(self.path / CONFIG_FILE, self._masked(content))

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandrl import __version__
+from sandrl import __version__, forks
 from sandrl.errors import RuntimeUnavailableError
 from sandrl.runtime import limits
 from sandrl.runtime.state import Endpoint, RuntimeDirectory
@@ -179,6 +179,7 @@ def status(state_dir: Path) -> RuntimeStatus:
     endpoint = find(state_dir)
     if endpoint is None:
         return RuntimeStatus(running=False)
+    forks.begin_grpc()
     import grpc  # only this call needs it, and it takes a while to load
 
     target = endpoint.base_url.removeprefix("http://")

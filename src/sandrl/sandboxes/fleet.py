@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from sandrl import forks
 from sandrl.addresses import without_credentials
 from sandrl.errors import InfrastructureError, NotRunningError, SandrlError, UnknownSandboxError
 from sandrl.sandboxes.connection import Connection
@@ -91,6 +92,7 @@ class Fleet:
     """
 
     def __init__(self, connection: Connection) -> None:
+        forks.begin_grpc()
         self.connection = connection
         if connection.is_local:
             go_round_proxies()

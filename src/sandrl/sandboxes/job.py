@@ -14,8 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from sandrl import forks
 from sandrl.addresses import without_credentials
-from sandrl.errors import CleanupError, SandrlError
+from sandrl.errors import CleanupError, ForkedProcessError, SandrlError
 from sandrl.events import CleaningUp, Emit, Warned, ignore
 from sandrl.runs.rows import OwnerRow
 from sandrl.sandboxes.commands import Command, Outcome
@@ -79,6 +80,7 @@ class Job:
         self._runtime_signs = SignsOfLife()
         self._question: OperationRef[list[Sandbox]] | None = None
         self._asked_at = 0.0
+        self._is_inherited = False
         entry = JobEntry(
             job_id=job_id,
             owner=OwnerRow.model_validate(self.owner),
@@ -102,6 +104,11 @@ class Job:
             max_sandboxes=max_sandboxes,
             max_lifetime_seconds=max_lifetime_seconds,
         )
+        forks.watch(self)
+
+    def after_fork(self) -> None:
+        """Leaves the job to the parent: in this process it starts nothing, stops nothing and writes nothing."""
+        self._is_inherited = True
 
     def __enter__(self) -> Self:
         return self
@@ -124,6 +131,7 @@ class Job:
             tags: Tags of these sandboxes beyond the job's, as text.
             timeout_seconds: The longest a command to come may take; those with too little life left for it are stopped.
         """
+        self._refuse_if_inherited()
         self._dispatch.warm_up(count, tags, timeout_seconds)
 
     def launch(
@@ -136,7 +144,11 @@ class Job:
             tags: Tags of this sandbox beyond the job's, as text.
             within: A launch that was collected and kept, in whose sandbox to run the command instead.
             may_be_warm: Whether a sandbox from `warm_up` will do; it is as fresh, but has other tags.
+
+        Raises:
+            ForkedProcessError: If the job was made by the process from which this one was forked.
         """
+        self._refuse_if_inherited()
         if within is not None:
             return self._dispatch.send_within(command, within)
         return self._dispatch.hand_over(command, tags, may_be_warm=may_be_warm)
@@ -153,7 +165,11 @@ class Job:
 
         Returns:
             Those that have ended, each once; none if something else came first, or there is nothing to wait for.
+
+        Raises:
+            ForkedProcessError: If the job was made by the process from which this one was forked.
         """
+        self._refuse_if_inherited()
         if not self._dispatch and timeout_seconds is None:
             return []
         interrupt = interrupt or Interrupt()
@@ -196,7 +212,8 @@ class Job:
 
     def release(self, launch: Launch) -> None:
         """Begins to stop the sandbox of a launch that was kept; one that is stopping already is left alone."""
-        self._dispatch.release(launch)
+        if not self._is_inherited:
+            self._dispatch.release(launch)
 
     def watch_runtime(self, wanted: bool) -> None:
         """Has the runtime asked for a sign of life once a second while the job waits, or no longer."""
@@ -246,14 +263,17 @@ class Job:
 
     def cancel(self) -> None:
         """Cancels everything in flight; the sandboxes are gone when the job is closed."""
-        self._dispatch.cancel()
+        if not self._is_inherited:
+            self._dispatch.cancel()
 
     def close(self, timeout_seconds: float = CLEANUP_TIMEOUT_SECONDS) -> None:
         """Stops every sandbox of the job and waits until they are gone, for so long in all.
 
         What could not be stopped is in `unstopped`, and told with the command that ends it; it ends at the latest when
-        its lifetime is over.
+        its lifetime is over. In a forked child this does nothing: the sandboxes are the parent's.
         """
+        if self._is_inherited:
+            return
         ends_at = time.monotonic() + timeout_seconds
         self._dispatch.give_up()
         if self._stopping:
@@ -270,6 +290,10 @@ class Job:
             self._journal.end()
         else:
             self._journal.tell_who_listens(Warned(f"{cleanup_error.message}: {reason}", hint=cleanup_error.hint))
+
+    def _refuse_if_inherited(self) -> None:
+        if self._is_inherited:
+            raise ForkedProcessError(f"{self.id} belongs to the process from which this one was forked")
 
     def cleanup_error(self) -> CleanupError | None:
         """The error to end with if the closed job left sandboxes behind."""

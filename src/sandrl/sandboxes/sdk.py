@@ -14,8 +14,10 @@ The SDK's errors become sandrl's here, once, each with its cause.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,6 +28,7 @@ from datetime import UTC, datetime, timedelta
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from sandrl import forks
 from sandrl.errors import AuthenticationError, InfrastructureError, SandrlError, UsageError
 from sandrl.sandboxes.commands import Command, Outcome
 from sandrl.sandboxes.connection import Connection
@@ -58,10 +61,26 @@ def load_sdk() -> ModuleType:
     os.environ["CWSANDBOX_DISABLE_SIGNAL_HANDLERS"] = "1"
     import cwsandbox
 
+    _forget_loop_after_fork()
     logger = logging.getLogger("asyncio")
     if not any(isinstance(present, _LeftoverTasks) for present in logger.filters):
         logger.addFilter(_LeftoverTasks())
     return cwsandbox
+
+
+@functools.cache
+def _forget_loop_after_fork() -> None:
+    """Makes forked children forget the SDK's event loop: its thread is not in them, and what waits for it never ends.
+
+    The SDK stops its sessions at the end of the process, on that loop. They are the parent's.
+    """
+    from cwsandbox import _loop_manager
+
+    def forget() -> None:
+        _loop_manager._LoopManager._instance = None
+        _loop_manager._LoopManager._instance_lock = threading.Lock()
+
+    os.register_at_fork(after_in_child=forget)
 
 
 @dataclass(slots=True, eq=False)
@@ -159,6 +178,7 @@ class SdkSession:
     """
 
     def __init__(self, connection: Connection, *, tags: Sequence[str], max_lifetime_seconds: float) -> None:
+        forks.begin_grpc()
         self._sdk = load_sdk()
         self._tags = tuple(tags)
         self._max_lifetime_seconds = max_lifetime_seconds

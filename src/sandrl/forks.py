@@ -1,0 +1,60 @@
+"""What a forked child of this process may use of what it inherits.
+
+Only the thread that calls `fork` exists in the child. The SDK's event loop and gRPC's own threads do not, and gRPC cannot
+be started again there: a new channel in the child of a process that has used gRPC waits for ever (grpcio 1.80), and with
+`GRPC_ENABLE_FORK_SUPPORT=1` gRPC ends the child itself, with exit code 64. So such a child gets an error instead of a
+sandbox. The child of a process that has not used gRPC works like any other process.
+
+Objects that belong to one process are watched: each is called once in every forked child, where it replaces its locks
+(another thread may have held them at the moment of the fork) and gives up what remains the parent's.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Protocol
+from weakref import WeakSet
+
+from sandrl.errors import ForkedProcessError
+
+
+class Inherited(Protocol):
+    """An object that a forked child must not use as its parent does."""
+
+    def after_fork(self) -> None:
+        """Adapts the child's copy. Runs in the child, in its only thread; must not wait or raise."""
+
+
+class _Process:
+    """What is known of this process."""
+
+    has_used_grpc = False
+    is_cut_off = False
+
+
+_watched: WeakSet[Inherited] = WeakSet()
+
+
+def watch(inherited: Inherited) -> None:
+    """Calls the object's `after_fork` in every forked child, for as long as the object lives."""
+    _watched.add(inherited)
+
+
+def begin_grpc() -> None:
+    """Says that this process is about to use gRPC.
+
+    Raises:
+        ForkedProcessError: If it cannot, because it was forked from a process that had used gRPC.
+    """
+    if _Process.is_cut_off:
+        raise ForkedProcessError("this process was forked from one that had used sandboxes; it cannot use any itself")
+    _Process.has_used_grpc = True
+
+
+def _adapt() -> None:
+    _Process.is_cut_off = _Process.is_cut_off or _Process.has_used_grpc
+    for inherited in list(_watched):
+        inherited.after_fork()
+
+
+os.register_at_fork(after_in_child=_adapt)
