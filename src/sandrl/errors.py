@@ -122,7 +122,7 @@ class ForkedProcessError(UsageError):
     def __init__(self, message: str) -> None:
         super().__init__(
             message,
-            hint="score in the parent, or start the workers with the `spawn` method and make the reward function in each",
+            hint="score in the parent, or start workers with the `spawn` method and make the reward function in each",
         )
 
 

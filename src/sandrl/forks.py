@@ -1,9 +1,9 @@
 """What a forked child of this process may use of what it inherits.
 
-Only the thread that calls `fork` exists in the child. The SDK's event loop and gRPC's own threads do not, and gRPC cannot
-be started again there: a new channel in the child of a process that has used gRPC waits for ever (grpcio 1.80), and with
-`GRPC_ENABLE_FORK_SUPPORT=1` gRPC ends the child itself, with exit code 64. So such a child gets an error instead of a
-sandbox. The child of a process that has not used gRPC works like any other process.
+Only the thread that calls `fork` exists in the child. The SDK's event loop and gRPC's own threads do not, and gRPC
+cannot be started again there: a new channel in the child of a process that has used gRPC waits for ever (grpcio 1.80),
+and with `GRPC_ENABLE_FORK_SUPPORT=1` gRPC ends the child itself, with exit code 64. So such a child gets an error
+instead of a sandbox. The child of a process that has not used gRPC works like any other process.
 
 Objects that belong to one process are watched: each is called once in every forked child, where it replaces its locks
 (another thread may have held them at the moment of the fork) and gives up what remains the parent's.
@@ -16,6 +16,7 @@ from typing import Protocol
 from weakref import WeakSet
 
 from sandrl.errors import ForkedProcessError
+from sandrl.files import check_descriptors
 
 
 class Inherited(Protocol):
@@ -45,9 +46,11 @@ def begin_grpc() -> None:
 
     Raises:
         ForkedProcessError: If it cannot, because it was forked from a process that had used gRPC.
+        UsageError: If it may not open enough files.
     """
     if _Process.is_cut_off:
         raise ForkedProcessError("this process was forked from one that had used sandboxes; it cannot use any itself")
+    check_descriptors()
     _Process.has_used_grpc = True
 
 

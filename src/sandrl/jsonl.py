@@ -7,12 +7,15 @@ was killed). A line is never loaded beyond the limit, however long it is.
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
+import stat
 import sys
 import threading
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +24,7 @@ from typing import IO, Any, NoReturn, Self, cast
 
 from sandrl import forks
 from sandrl.errors import InputError, ServiceError
+from sandrl.files import open_regular
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """Longest line of an input file; a longer one is a bad row."""
@@ -59,12 +63,15 @@ class BadRow:
     is_unfinished: bool = False
 
 
-def read_rows(source: str | Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[Row | BadRow]:
+def read_rows(
+    source: str | Path, *, max_line_bytes: int = MAX_LINE_BYTES, is_stored: bool = False
+) -> Iterator[Row | BadRow]:
     """Reads a `.jsonl` or `.jsonl.gz` file line by line; blank lines are left out.
 
     Args:
         source: The file, or `-` for standard input.
         max_line_bytes: Longest line, without its line break.
+        is_stored: It is a file of a run directory, which must be a regular one; a user's may be a pipe.
 
     Yields:
         Every line, as the object it holds or as what is wrong with it.
@@ -73,7 +80,7 @@ def read_rows(source: str | Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> It
         InputError: If the file cannot be read at all.
     """
     name = str(source)
-    with _opened(name) as stream:
+    with _opened(name, is_stored=is_stored) as stream:
         number = 0
         while True:
             number += 1
@@ -84,6 +91,8 @@ def read_rows(source: str | Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> It
             if not data:
                 return
             is_long = len(data.rstrip(b"\r\n")) > max_line_bytes
+            if is_long and b"\0" in data:
+                raise InputError("is a binary file, not lines of JSON", path=name, line=number)
             if is_long and not data.endswith(b"\n"):
                 data = _skip_line(stream)
             text = data.strip()
@@ -107,7 +116,7 @@ def parse_object(text: bytes) -> dict[str, Any]:
         ValueError: If it is no JSON object in UTF-8; the message says why in a few words.
     """
     try:
-        value = json.loads(text.decode("utf-8"), parse_constant=_refuse_constant)
+        value = json.loads(text.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_unique)
     except UnicodeDecodeError as error:
         raise ValueError(f"invalid UTF-8 at byte {error.start + 1} of the line") from error
     except json.JSONDecodeError as error:
@@ -117,7 +126,7 @@ def parse_object(text: bytes) -> dict[str, Any]:
     except RecursionError as error:
         raise ValueError("broken JSON: nested too deeply") from error
     except ValueError as error:
-        # The only one left: Python refuses to convert integers of more than some thousand digits.
+        # Ours, or: Python refuses to convert integers of more than some thousand digits.
         raise ValueError(f"broken JSON: {str(error).partition(';')[0]}") from error
     if not isinstance(value, dict):
         raise ValueError(f"expected a JSON object, found {type_name(value)} ({_excerpt(text)})")
@@ -141,7 +150,8 @@ class RowAppender:
     Threads may share one appender; processes may share a file, because every row is one `O_APPEND` write.
 
     Args:
-        path: The file; made if it is missing. A last line that a killed writer left unfinished is ended first.
+        path: The file; made for its user alone if it is missing, otherwise its permissions stay. A last line that a
+            killed writer left unfinished is ended first.
 
     Raises:
         ServiceError: If the file cannot be opened or written.
@@ -151,11 +161,11 @@ class RowAppender:
         self.path = Path(path)
         self._lock = threading.Lock()
         try:
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             if _ends_unfinished(self._descriptor):
                 os.write(self._descriptor, b"\n")
         except OSError as error:
-            raise ServiceError(f"{self.path}: cannot be written: {error.strerror}") from error
+            raise _write_failure(self.path, error) from error
         forks.watch(self)
 
     def after_fork(self) -> None:
@@ -177,7 +187,7 @@ class RowAppender:
                 while data:
                     data = data[os.write(self._descriptor, data) :]
             except OSError as error:
-                raise ServiceError(f"{self.path}: cannot be written: {error.strerror}") from error
+                raise _write_failure(self.path, error) from error
 
     def close(self) -> None:
         """Closes the file; closing twice is fine."""
@@ -194,16 +204,26 @@ class RowAppender:
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[IO[bytes]]:
+def _opened(name: str, *, is_stored: bool) -> Iterator[IO[bytes]]:
     if name == STANDARD_INPUT:
         yield sys.stdin.buffer
         return
     try:
-        stream = cast("IO[bytes]", gzip.open(name) if name.endswith(".gz") else Path(name).open("rb"))  # noqa: SIM115
+        file = os.fdopen(open_regular(name), "rb") if is_stored else Path(name).open("rb")  # noqa: SIM115
+        if stat.S_ISCHR(os.fstat(file.fileno()).st_mode) and not file.isatty():
+            file.close()
+            raise InputError("is a device, not a file", path=name)
+        stream = cast("IO[bytes]", gzip.open(file) if name.endswith(".gz") else file)  # noqa: SIM115
     except (OSError, ValueError) as error:
         raise InputError(_open_failure(error), path=name) from error
-    with stream:
+    with file, stream:
         yield stream
+
+
+def _write_failure(path: Path, error: OSError) -> ServiceError:
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    hint = "make room there, or write to another place" if is_full else None
+    return ServiceError(f"{path}: cannot be written: {error.strerror}", hint=hint)
 
 
 def _open_failure(error: OSError | ValueError) -> str:
@@ -233,6 +253,15 @@ def _skip_line(stream: IO[bytes]) -> bytes:
         if last == b"\n":
             break
     return last
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys all differ; which of two values was meant, nobody knows."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {twice!r} is given twice in one object")
+    return value
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +21,7 @@ from typer.core import TyperGroup
 from sandrl import __version__
 from sandrl.cli import art, doctor, grpo, metrics, policy, problems, redteam, regrade, reward, runs, runtime, sandboxes
 from sandrl.cli import eval as evaluation
+from sandrl.cli.checks import check_all
 from sandrl.cli.text import visible
 from sandrl.errors import SandrlError, ServiceError
 
@@ -62,6 +64,7 @@ runs.app.command("regrade")(regrade.regrade)
 app.add_typer(runs.app)
 app.add_typer(runtime.app)
 app.add_typer(sandboxes.app)
+check_all(app)
 
 # Typer carries its own copy of click in some releases; this is the class of all its complaints about a command line.
 _ClickException: type[Exception] = typer.BadParameter.__mro__[2]
@@ -164,9 +167,11 @@ def _complain(error: Exception, message: str, hint: str | None) -> None:
         import traceback
 
         traceback.print_exception(error)
-    typer.echo(f"sandrl: error: {visible(message)}", err=True)
-    if hint:
-        typer.echo(f"  hint: {visible(hint)}", err=True)
+    # Where standard error cannot be written either, only the exit code is left to tell.
+    with suppress(OSError):
+        typer.echo(f"sandrl: error: {visible(message)}", err=True)
+        if hint:
+            typer.echo(f"  hint: {visible(hint)}", err=True)
 
 
 def _complain_of_usage(error: Exception) -> int:
@@ -186,4 +191,10 @@ def _complain_of_bug(error: Exception) -> int:
 
 def _give_up_output() -> None:
     """Keeps the interpreter from trying once more, and complaining, when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

@@ -6,9 +6,13 @@ import os
 import signal
 import sys
 
+from sandrl.files import raise_descriptor_limit
+
 
 def main() -> int:
     """Runs the command line, or answers a shell; returns the exit code."""
+    _open_standard_streams()
+    raise_descriptor_limit()
     shell = os.environ.get("_SANDRL_COMPLETE")
     if shell:
         from sandrl.cli.completion.answer import answer
@@ -20,3 +24,18 @@ def main() -> int:
         sys.stderr.write("sandrl: error: interrupted before there was anything to save\n")
         return 128 + signal.SIGINT
     return run()
+
+
+def _open_standard_streams() -> None:
+    """Connects standard streams that were closed (`>&-`) to nowhere.
+
+    Otherwise the next file that is opened gets such a stream's number, and what is meant for the terminal lands in it.
+    """
+    for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # The kernel gives the lowest number that is free.
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))  # noqa: SIM115

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sandrl.bounds import check_text
 from sandrl.events import LogLevel
 from sandrl.settings import ReportTo, RuntimeKind
 
@@ -106,5 +107,11 @@ def sandbox_request(
 
 
 def package_names(packages: str | None) -> tuple[str, ...]:
-    """The names that `--packages` gives, separated by commas."""
+    """The names that `--packages` gives, separated by commas.
+
+    Raises:
+        UsageError: If a name is empty.
+    """
+    if packages is not None:
+        check_text("--packages", *packages.split(","))
     return tuple(name for name in map(str.strip, (packages or "").split(",")) if name)

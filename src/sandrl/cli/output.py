@@ -9,12 +9,18 @@ from typing import Any
 
 import typer
 
+from sandrl.bounds import finite
+
 
 def print_json(document: Any) -> None:
     """Prints one JSON document."""
     # ASCII: what a model wrote may hold lone surrogates and escape sequences, and this may be shown on a terminal.
-    json.dump(document, sys.stdout, ensure_ascii=True, indent=2, default=str, allow_nan=False)
-    sys.stdout.write("\n")
+    try:
+        text = json.dumps(document, ensure_ascii=True, indent=2, default=str, allow_nan=False)
+    except ValueError:
+        # Nothing that JSON cannot hold should come this far; if it does, the rest of the document is not lost.
+        text = json.dumps(finite(document), ensure_ascii=True, indent=2, default=str)
+    sys.stdout.write(text + "\n")
 
 
 def print_rows(rows: Sequence[Sequence[str]]) -> None:

@@ -35,7 +35,7 @@ def passed_to(interrupt: Interrupt) -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         if os.getpid() != pid:
             # A forked child has inherited the handler, not the work: the signal ends it as it would have without us.
-            signal.signal(number, previous[number])
+            signal.signal(number, previous[signal.Signals(number)])
             os.kill(os.getpid(), number)
             return
         if number == signal.SIGHUP:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, StringConstraints, ValidationError
 
+from sandrl.bounds import seconds_problem
 from sandrl.errors import InputError
 from sandrl.jsonl import Row, type_name
 from sandrl.problems.preludes import prelude_of
@@ -26,8 +27,8 @@ def _identifier(value: object) -> object:
 
 
 def _positive(value: float) -> float:
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError("must be a number of seconds above 0")
+    if problem := seconds_problem(value):
+        raise ValueError(problem)
     return value
 
 

@@ -50,6 +50,8 @@ def read_parquet(path: Path) -> list[Row]:
         MissingExtraError: If `datasets` is not installed.
         InputError: If the file is no parquet file.
     """
+    if path.exists() and not path.is_file():
+        raise InputError("is not a regular file", path=path)
     datasets = _require("datasets", str(path))
     with _silenced(datasets):
         try:

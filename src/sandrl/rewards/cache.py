@@ -22,6 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sandrl import __version__
 from sandrl.errors import InputError
+from sandrl.files import read_regular
 from sandrl.problems import Problem
 from sandrl.rewards.judge import Judge, Limits, check_time_limit, time_limit
 from sandrl.rewards.verdict import Status, Verdict
@@ -33,6 +34,9 @@ SCHEMA = 1
 
 MAX_CHARACTERS = 64 << 20
 """How much verdicts may take in memory, what programs printed being most of it."""
+
+# A verdict holds what a program printed, two streams of a megabyte, in which every character may be escaped.
+_MOST_ENTRY_BYTES = 64 << 20
 
 _VERDICT = TypeAdapter(Verdict)
 # What a machine that is slow or broken can bring about by itself.
@@ -55,7 +59,7 @@ class VerdictCache:
         self._characters = 0
         if directory is not None:
             try:
-                directory.mkdir(parents=True, exist_ok=True)
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
                 raise InputError(
                     f"cannot be made: {error.strerror}", path=directory, hint="choose another --cache"
@@ -91,7 +95,7 @@ class VerdictCache:
         self._remember(key, verdict)
         if self._directory is not None and for_others and verdict.status.scorable:
             path = self._path(self._directory, key)
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
             content = {"schema": SCHEMA, "verdict": asdict(verdict)}
             write_whole(path, json.dumps(content, ensure_ascii=True).encode("ascii"))
         return True
@@ -107,7 +111,7 @@ class VerdictCache:
     def _read(self, key: str) -> Verdict | None:
         assert self._directory is not None, "only called with one"
         try:
-            content = json.loads(self._path(self._directory, key).read_bytes())
+            content = json.loads(read_regular(self._path(self._directory, key), _MOST_ENTRY_BYTES, follow=False))
             if content["schema"] != SCHEMA:
                 return None
             verdict = _VERDICT.validate_python(content["verdict"])

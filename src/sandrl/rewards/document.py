@@ -10,6 +10,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+from sandrl.bounds import finite
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport, Summary
 
 
@@ -80,4 +81,4 @@ def _counts(summary: Summary) -> dict[str, Any]:
 def to_line(document: dict[str, Any]) -> bytes:
     """A document as one line of a JSONL file, without its line break."""
     # ASCII, because what a model wrote may hold lone surrogates, which UTF-8 cannot carry.
-    return json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
+    return json.dumps(finite(document), ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar
 
 from sandrl import forks
+from sandrl.bounds import LARGEST_WEIGHT, check_text, check_weight
 from sandrl.errors import InfrastructureError, InputError, InterruptedRunError, UsageError
 from sandrl.events import Emit, ignore
 from sandrl.problems import Completion, Problem, load_problems
@@ -295,6 +296,8 @@ def reward_function(
     policy = reward if callable(reward) else _word(RewardName, reward, "reward").policy
     limits = limits or Limits()
     check_limits(limits)
+    check_weight("fallback_reward", fallback_reward, least=-LARGEST_WEIGHT)
+    check_text("cache", None if cache is None else str(cache))
     options = ScoreOptions(
         extraction=_word(Extraction, extraction, "extraction"),
         limits=limits,

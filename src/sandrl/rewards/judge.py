@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import Any, Protocol
 
-from sandrl.errors import InfrastructureError, UsageError
+from sandrl.bounds import check_seconds
+from sandrl.errors import InfrastructureError
 from sandrl.problems import Problem
 from sandrl.rewards.guest.clock import LONGEST
 from sandrl.rewards.program import BOOTSTRAP, CASES, EXIT_STATUS, ISOLATED_TESTS, TESTS, Mode, digest, program_of
@@ -49,19 +50,14 @@ class Limits:
     max_file_bytes: int = 64 << 20
 
 
-LONGEST_SECONDS = 24 * 60 * 60.0
-"""More than anyone waits for, and less than what clocks cannot hold."""
-
-
 def check_limits(limits: Limits) -> None:
     """Refuses limits that nothing can keep.
 
     Raises:
-        UsageError: If a time is not a number of seconds above 0.
+        UsageError: If nothing can run in a time, or no clock can hold it.
     """
-    for option, seconds in (("--timeout", limits.timeout_seconds), ("--check-timeout", limits.check_timeout_seconds)):
-        if seconds is not None and not 0 < seconds <= LONGEST_SECONDS:
-            raise UsageError(f"{option} must be more than 0 seconds and at most a day, not {seconds:g}")
+    check_seconds("--timeout", limits.timeout_seconds)
+    check_seconds("--check-timeout", limits.check_timeout_seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from sandrl.bounds import LARGEST_WEIGHT, check_weight
 from sandrl.rewards.extraction import Extraction, extract
 from sandrl.rewards.verdict import Status, Verdict
 
@@ -61,9 +62,16 @@ def reward_of(verdict: Verdict, policy: RewardPolicy = binary) -> float | None:
         policy: How to value it.
 
     Returns:
-        A number from 0.0 to 1.0, or None where the verdict says nothing about the code.
+        What the policy gives, from 0.0 to 1.0 for those of sandrl; None where the verdict says nothing about the code.
+
+    Raises:
+        UsageError: If the policy gives no finite number.
     """
-    return policy(verdict) if verdict.status.scorable else None
+    if not verdict.status.scorable:
+        return None
+    reward = policy(verdict)
+    check_weight(f"what the reward policy gives for {verdict.status.value!r}", reward, least=-LARGEST_WEIGHT)
+    return reward
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +82,19 @@ class Components:
         format_reward: For a completion that is one `<answer>…</answer>` and nothing else.
         length_penalty: Taken off in proportion to the completion's length, all of it from `LONG_CHARACTERS` on.
         timeout_penalty: Taken off a completion that ran out of time.
+
+    Raises:
+        UsageError: If a weight is negative, not a number, or larger than `bounds.LARGEST_WEIGHT`.
     """
 
     format_reward: float = 0.0
     length_penalty: float = 0.0
     timeout_penalty: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_weight("--format-reward", self.format_reward)
+        check_weight("--length-penalty", self.length_penalty)
+        check_weight("--timeout-penalty", self.timeout_penalty)
 
     def of(self, text: str, verdict: Verdict) -> dict[str, float]:
         """The components of one completion by name; none where there is no reward either.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sandrl.bounds import check_weight
 from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, UsageError, raise_for_end
 from sandrl.events import LogLevel
 from sandrl.problems.sources import BUNDLED
@@ -76,6 +77,8 @@ class RewardRequest:
         """
         check_limits(self.limits)
         self.second_opinion.check()
+        if self.fail_under is not None:
+            check_weight("--fail-under", self.fail_under)
         if self.retries < 0:
             raise UsageError(f"--retries must be 0 or more, not {self.retries}")
         if self.cache is not None and not self.caching:

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sandrl.bounds import check_seconds
 from sandrl.errors import CleanupError, InfrastructureError, UsageError, raise_for_end
-from sandrl.rewards.judge import LONGEST_SECONDS, Limits, check_limits
+from sandrl.rewards.judge import Limits, check_limits
 from sandrl.rollouts.episodes import EpisodeOptions
 from sandrl.rollouts.policy import Sampling
 from sandrl.sandboxes import SandboxRequest
@@ -103,10 +104,7 @@ class RolloutRequest:
             raise UsageError("--problems names a split already: leave out --dataset-split")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise UsageError(f"--learning-rate must be a number above 0, not {self.learning_rate:g}")
-        if not 0 < self.request_timeout_seconds <= LONGEST_SECONDS:
-            raise UsageError(
-                f"--request-timeout must be more than 0 seconds and at most a day, not {self.request_timeout_seconds:g}"
-            )
+        check_seconds("--request-timeout", self.request_timeout_seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
+from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -14,6 +16,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sandrl.errors import InputError
+from sandrl.files import read_regular
 from sandrl.runs.rows import Json, Stored, Text, now
 
 CONFIG_FILE = "config.json"
@@ -65,6 +68,10 @@ class RunConfig(Stored):
     jobs: tuple[JobRecord, ...] = ()
 
 
+# Far more than the options of a run ever take.
+_MOST_CONFIG_BYTES = 16 << 20
+
+
 def read_config(directory: Path) -> RunConfig:
     """Reads a run's configuration.
 
@@ -73,7 +80,7 @@ def read_config(directory: Path) -> RunConfig:
     """
     path = directory / CONFIG_FILE
     try:
-        return RunConfig.model_validate_json(path.read_bytes())
+        return RunConfig.model_validate_json(read_regular(path, _MOST_CONFIG_BYTES))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"is not a run directory: it has no {CONFIG_FILE}", path=directory) from error
     except OSError as error:
@@ -82,13 +89,13 @@ def read_config(directory: Path) -> RunConfig:
         raise InputError("is damaged, or of another version of sandrl", path=path) from error
 
 
-def write_whole(path: Path, content: bytes, *, mode: int = 0o666, durable: bool = False) -> None:
+def write_whole(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
     """Writes a file so that no reader ever sees a part of it.
 
     Args:
         path: The file.
         content: All of it.
-        mode: Its permissions, less those the user's mask takes away.
+        mode: Its permissions if it is made; those of a file that is replaced stay as its user has set them.
         durable: Force it to the disk, so that it survives the loss of power, too.
 
     Raises:
@@ -98,6 +105,10 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o666, durable: bool 
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         with os.fdopen(descriptor, "wb") as file:
+            with suppress(OSError):
+                before = path.lstat().st_mode
+                if stat.S_ISREG(before):
+                    os.fchmod(descriptor, stat.S_IMODE(before))
             file.write(content)
             if durable:
                 file.flush()

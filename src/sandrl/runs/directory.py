@@ -40,7 +40,7 @@ def checked_run_name(name: str) -> str:
 
 
 def make_run_directory(runs_dir: Path, command: str, name: str | None, *, resume: bool) -> Path:
-    """Makes the directory of a run, or finds the one to resume.
+    """Makes the directory of a run, for its user alone, or finds the one to resume.
 
     Args:
         runs_dir: Where runs are.
@@ -63,7 +63,7 @@ def make_run_directory(runs_dir: Path, command: str, name: str | None, *, resume
         while True:
             path = runs_dir / (checked_run_name(name) if name else new_run_id(command))
             try:
-                path.mkdir()
+                path.mkdir(mode=0o700)
             except FileExistsError as error:
                 if name:
                     hint = "choose another --run-name"

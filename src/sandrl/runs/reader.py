@@ -95,7 +95,7 @@ class RunReader:
         for file in files:
             if not file.exists():
                 continue
-            for row in read_rows(file, max_line_bytes=_MAX_LINE_BYTES):
+            for row in read_rows(file, max_line_bytes=_MAX_LINE_BYTES, is_stored=True):
                 if isinstance(row, BadRow):
                     if row.is_unfinished:
                         is_truncated = True

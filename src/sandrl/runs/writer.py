@@ -11,7 +11,7 @@ import os
 import platform
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Self, TypeAlias
@@ -60,7 +60,7 @@ class RunWriter:
         path: The run directory.
         run_id: Its name.
         is_indexed: Whether the run was entered into the user's index; without, it is found by its path only.
-        is_inherited: Whether the writer was made by the process from which this one was forked, and writes nothing here.
+        is_inherited: Whether the process from which this one was forked made the writer; nothing is written here then.
     """
 
     def __init__(
@@ -221,7 +221,9 @@ class RunWriter:
             except Exception as error:
                 if self.is_inherited:
                     raise
-                self.finish(Outcome.INTERRUPTED if isinstance(error, InterruptedRunError) else Outcome.FAILED)
+                # A disk that is full keeps the outcome from being written, too; the first error tells why.
+                with suppress(ServiceError):
+                    self.finish(Outcome.INTERRUPTED if isinstance(error, InterruptedRunError) else Outcome.FAILED)
                 raise
 
     def _refuse_if_inherited(self) -> None:

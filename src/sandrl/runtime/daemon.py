@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -18,7 +19,9 @@ from pathlib import Path
 
 from sandrl import __version__, forks
 from sandrl.errors import RuntimeUnavailableError
+from sandrl.files import check_descriptors
 from sandrl.runtime import limits
+from sandrl.runtime.guest.processes import OPEN_FILES
 from sandrl.runtime.state import Endpoint, RuntimeDirectory
 
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
@@ -87,10 +90,12 @@ def ensure_running(
     Raises:
         RuntimeUnavailableError: If it cannot be started, or code cannot be isolated on this machine.
     """
+    check_descriptors()
     directory = RuntimeDirectory(state_dir)
     endpoint = directory.find()
     if endpoint is not None:
         return endpoint
+    _check_descriptors_of_sandboxes()
     lock = directory.hold_start()
     try:
         endpoint = directory.find()
@@ -106,6 +111,16 @@ def ensure_running(
             "the local runtime ended right after it started", hint=f"its log is {directory.log}"
         )
     return endpoint
+
+
+def _check_descriptors_of_sandboxes() -> None:
+    """A daemon hands its limit of open files down to sandboxes, and nobody below can raise it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < OPEN_FILES:
+        raise RuntimeUnavailableError(
+            f"the local runtime gives each program {OPEN_FILES} open files, and this process is limited to {hard}",
+            hint="start sandrl where the hard limit is higher: `ulimit -Hn` shows it, /etc/security/limits.conf sets it",
+        )
 
 
 def _start(directory: RuntimeDirectory, timeout_seconds: float) -> None:

@@ -18,10 +18,12 @@ from pathlib import Path
 
 from sandrl import __version__
 from sandrl.errors import RuntimeUnavailableError, SandrlError
+from sandrl.files import read_regular
 from sandrl.settings import private_directory
 
 _STATE, _TOKEN, _ALIVE, _START, _LOG = "daemon.json", "token", "alive.lock", "start.lock", "daemon.log"
 _ROSTER = "sandboxes.json"
+_MOST_BYTES = 64 << 10
 _SOURCES = Path(__file__).resolve().parent
 
 
@@ -130,8 +132,8 @@ class RuntimeDirectory:
             os.close(probe)
             return None
         try:
-            state = json.loads((self.path / _STATE).read_text(encoding="utf-8"))
-            token = (self.path / _TOKEN).read_text(encoding="utf-8")
+            state = json.loads(read_regular(self.path / _STATE, _MOST_BYTES, follow=False))
+            token = read_regular(self.path / _TOKEN, _MOST_BYTES, follow=False).decode("utf-8")
             return Endpoint(str(state["base_url"]), token, int(state["pid"]), self.state_dir)
         except (OSError, ValueError, KeyError, TypeError):
             return None  # it lives but is still starting, or is already leaving

@@ -153,10 +153,12 @@ class Dispatch:
         if launch.sandbox_id is None:
             self._stopping.lose_track()
             return
-        if launch.key not in self._kept:
+        is_new = launch.key not in self._kept
+        # First: if it cannot be written down (the disk is full), it must be stopped all the same.
+        self._kept[launch.key] = launch
+        if is_new:
             self._pace.accept()
             self._journal.created(launch.key, launch.sandbox_id)
-        self._kept[launch.key] = launch
 
     def release(self, launch: Launch) -> None:
         """Begins to stop the sandbox of a launch that was kept; one that is stopping already is left alone."""

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from sandrl.events import Emit, Event, SandboxCreated, SandboxStopped
+from sandrl.errors import ServiceError
+from sandrl.events import Emit, Event, SandboxCreated, SandboxStopped, Warned
 from sandrl.sandboxes.registry import Registration
 from sandrl.sandboxes.sdk import Launch, Stop
 
@@ -63,6 +64,7 @@ class Journal:
         self._registration = registration
         self._ledger = ledger
         self._tags = tuple(tags)
+        self._has_warned = False
 
     def intend(self, launch: Launch) -> None:
         """A sandbox is about to be asked for."""
@@ -79,15 +81,28 @@ class Journal:
         self.tell(SandboxCreated(sandbox_id))
 
     def stopped(self, stop: Stop) -> None:
-        """A sandbox is gone; one that never had an id was never there."""
+        """A sandbox is gone; one that never had an id was never there.
+
+        A ledger that cannot be written (the disk is full) ends no cleaning up: whoever reads there of a sandbox that
+        was not stopped asks the service, which does not know it any more.
+        """
         if stop.sandbox_id:
-            self._ledger.stopped(stop.key, stop.sandbox_id)
+            try:
+                self._ledger.stopped(stop.key, stop.sandbox_id)
+            except ServiceError as error:
+                self._warn_once(error)
             self.tell_who_listens(SandboxStopped(stop.sandbox_id))
 
     def tell_who_listens(self, event: Event) -> None:
-        """Tells something while cleaning up, which goes on where nobody can be told: a pipe or a terminal is gone."""
-        with suppress(OSError):
+        """Tells something while cleaning up, which goes on where nobody can be told: a pipe is gone, or a disk full."""
+        with suppress(OSError, ServiceError):
             self.tell(event)
+
+    def _warn_once(self, error: ServiceError) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            message = f"{error.message}: not every sandbox that was stopped is noted there"
+            self.tell_who_listens(Warned(message, hint=error.hint))
 
     def move(self, base_url: str) -> None:
         """Sandboxes are somewhere else from here on."""

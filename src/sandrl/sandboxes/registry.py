@@ -24,6 +24,7 @@ from pydantic import Field, ValidationError
 from sandrl.addresses import without_credentials
 from sandrl.errors import SandrlError
 from sandrl.events import Emit, Warned, ignore
+from sandrl.files import read_regular
 from sandrl.runs.config import write_whole
 from sandrl.runs.rows import OwnerRow, Stored, Text, now
 from sandrl.sandboxes.owner import Liveness, Owner, liveness
@@ -144,9 +145,7 @@ def _entries(state_dir: Path) -> Iterator[tuple[os.DirEntry[str], JobEntry]]:
         return
     for file in files:
         try:
-            if not file.is_file(follow_symlinks=False) or file.stat().st_size > _MAX_FILE_BYTES:
-                continue
-            entry = JobEntry.model_validate_json(Path(file.path).read_bytes())
+            entry = JobEntry.model_validate_json(read_regular(file.path, _MAX_FILE_BYTES, follow=False))
         except (OSError, ValidationError):
             continue
         if entry.process.hash == entry.owner_hash:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
+from sandrl.bounds import check_text
 from sandrl.errors import UsageError
 from sandrl.events import Emit, ignore
 from sandrl.runs import OwnerRow, RunWriter
@@ -33,7 +34,7 @@ class SandboxRequest:
         max_sandboxes: How many to hold at once, those included that are being stopped; None for no bound.
 
     Raises:
-        UsageError: If none could ever be held.
+        UsageError: If none could ever be held, or a text is empty.
     """
 
     runtime: RuntimeKind = RuntimeKind.AUTO
@@ -45,6 +46,9 @@ class SandboxRequest:
     def __post_init__(self) -> None:
         if self.max_sandboxes is not None and self.max_sandboxes < 1:
             raise UsageError(f"max_sandboxes must be 1 or more, not {self.max_sandboxes}")
+        check_text("image", self.image)
+        check_text("packages", *self.packages)
+        check_text("tags", *self.tags)
 
     def tagged(self, *tags: str) -> SandboxRequest:
         """The same with the tags of a workflow, which come before the user's."""

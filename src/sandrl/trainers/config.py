@@ -12,11 +12,12 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from sandrl.addresses import refuse_password
+from sandrl.bounds import LONGEST_SECONDS, SHORTEST_SECONDS
 from sandrl.errors import InputError, UsageError
 from sandrl.rewards.extraction import Extraction
 from sandrl.sandboxes import SandboxRequest
@@ -28,6 +29,26 @@ TINY = "tiny"
 REAL_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 
 Option: TypeAlias = JsonValue
+
+
+_Config = TypeVar("_Config", bound=BaseModel)
+
+# Far more than a file of ours ever has.
+_MOST_CONFIG_BYTES = 1 << 20
+
+
+def refuse_empty_texts(config: _Config) -> _Config:
+    """Refuses texts of nothing but blanks in any field of a configuration.
+
+    Raises:
+        ValueError: Naming the first field that has one.
+    """
+    for name in type(config).model_fields:
+        value = getattr(config, name)
+        texts = value if isinstance(value, tuple) else (value,)
+        if any(isinstance(text, str) and not text.strip() for text in texts):
+            raise ValueError(f"{name}: must not be empty; leave it out")
+    return config
 
 
 class GrpoConfig(BaseModel):
@@ -107,7 +128,7 @@ class GrpoConfig(BaseModel):
     project: str | None = None
     report_to: ReportTo = ReportTo.AUTO
     output_dir: str | None = None
-    timeout_seconds: float = Field(default=10.0, gt=0, allow_inf_nan=False)
+    timeout_seconds: float = Field(default=10.0, ge=SHORTEST_SECONDS, le=LONGEST_SECONDS, allow_inf_nan=False)
     concurrency: int | None = Field(default=None, ge=1)
     max_sandboxes: int | None = Field(default=None, ge=1)
     warm_sandboxes: int = Field(default=64, ge=0)
@@ -120,6 +141,8 @@ class GrpoConfig(BaseModel):
     packages: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     set: dict[str, JsonValue] = Field(default_factory=dict)
+
+    _no_empty_texts = model_validator(mode="after")(refuse_empty_texts)
 
     @model_validator(mode="after")
     def _fits_together(self) -> GrpoConfig:
@@ -224,7 +247,10 @@ def read_config_file(path: Path) -> dict[str, Any]:
     """
     try:
         with path.open("rb") as stream:
-            content = tomllib.load(stream)
+            text = stream.read(_MOST_CONFIG_BYTES + 1)
+        if len(text) > _MOST_CONFIG_BYTES:
+            raise InputError(f"is larger than {_MOST_CONFIG_BYTES} bytes: no configuration", path=path)
+        content = tomllib.loads(text.decode("utf-8"))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 
+from sandrl.bounds import check_finite
 from sandrl.errors import UsageError
 from sandrl.trainers.config import near
 
@@ -68,6 +69,8 @@ def parse_assignments(assignments: Sequence[str]) -> dict[str, JsonValue]:
         key, equals, value = assignment.partition("=")
         if not equals or not key:
             raise UsageError(f"--set {assignment!r} is not key=value")
+        if key.strip() in fields:
+            raise UsageError(f"--set {key.strip()} is given twice")
         fields[key.strip()] = value
     return fields
 
@@ -107,6 +110,8 @@ def _typed(name: str, value: JsonValue, annotation: Any) -> JsonValue:
             typed = adapter.validate_python(candidate)
         except ValidationError:
             continue
+        if isinstance(typed, float):
+            check_finite(f"--set {name}", typed)
         # An enumeration of transformers is a str too; what is saved is plain.
         return str(typed.value) if hasattr(typed, "value") else typed
     wanted = getattr(annotation, "__name__", None) or str(annotation)

@@ -1,4 +1,4 @@
-"""Processes forked from one that scores: they end at once, get an error or score, and never touch what the parent has."""
+"""Processes forked from one that scores: they score, get an error or end at once, and leave the parent's job alone."""
 
 from __future__ import annotations
 

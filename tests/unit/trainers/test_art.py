@@ -63,7 +63,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
         ({"policy": "trained", "temperature": 0}, "--temperature: at 0 every episode of a problem is the same"),
         ({"problems_per_step": 11}, "--problems-per-step: 11 is more than num_problems"),
         ({"learning_rat": 1}, "there is no option 'learning_rat'; is it 'learning_rate'?"),
-        ({"timeout_seconds": 0}, "--timeout: Input should be greater than 0, not 0"),
+        ({"timeout_seconds": 0}, "--timeout: Input should be greater than or equal to 0.01, not 0"),
         ({"project": "a b"}, "--project"),
         ({"max_sandboxes": 1}, "--max-sandboxes: an episode holds two at once"),
     ],

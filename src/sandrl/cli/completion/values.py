@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from sandrl.files import open_regular
 from sandrl.settings import load_settings
 
 Values = list[tuple[str, str]]
@@ -145,7 +146,7 @@ def _newest(folder: Path, pattern: str) -> list[Path]:
 
 def _lines(path: Path, last_bytes: int | None = None) -> list[bytes]:
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(path), "rb") as file:
             if last_bytes is not None:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - last_bytes))
             return file.readlines()

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
+from sandrl.bounds import LONGEST_SECONDS, SHORTEST_SECONDS
 from sandrl.errors import InputError, UsageError
 from sandrl.rewards.extraction import Extraction
-from sandrl.rewards.judge import LONGEST_SECONDS
 from sandrl.rollouts.kinds import DEFAULT_CONCURRENCY, EpisodeKind, ToolSet
 from sandrl.sandboxes import SandboxRequest
 from sandrl.settings import ReportTo, RuntimeKind
 from sandrl.trainers.art.kinds import ArtBackendKind, ArtPolicy
-from sandrl.trainers.config import near
+from sandrl.trainers.config import near, refuse_empty_texts
 
 COMMAND = "art-train"
 RUN_NAME = "train-001"
@@ -87,10 +87,10 @@ class ArtConfig(BaseModel):
     extract: Extraction = Extraction.AUTO
     temperature: float = Field(default=1.0, ge=0, le=100, allow_inf_nan=False)
     max_tokens: int = Field(default=2048, ge=1)
-    request_timeout_seconds: float = Field(default=120.0, gt=0, le=LONGEST_SECONDS, allow_inf_nan=False)
+    request_timeout_seconds: float = Field(default=120.0, ge=SHORTEST_SECONDS, le=LONGEST_SECONDS, allow_inf_nan=False)
     request_retries: int = Field(default=4, ge=0)
     concurrency: int | None = Field(default=None, ge=1)
-    timeout_seconds: float = Field(default=10.0, gt=0, le=LONGEST_SECONDS, allow_inf_nan=False)
+    timeout_seconds: float = Field(default=10.0, ge=SHORTEST_SECONDS, le=LONGEST_SECONDS, allow_inf_nan=False)
     max_sandboxes: int | None = Field(default=None, ge=1)
     runtime: RuntimeKind = RuntimeKind.AUTO
     image: str | None = None
@@ -98,6 +98,8 @@ class ArtConfig(BaseModel):
     tags: tuple[str, ...] = ()
     project: str = Field(default="aviato-mbpp", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
     report_to: ReportTo = ReportTo.AUTO
+
+    _no_empty_texts = model_validator(mode="after")(refuse_empty_texts)
 
     @model_validator(mode="after")
     def _fits_together(self) -> ArtConfig:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from sandrl.errors import InputError, SandrlError
 from sandrl.events import Emit, PolicyBuilding, PolicyReady, ignore
+from sandrl.files import read_regular
 from sandrl.settings import private_directory
 from sandrl.trainers import libraries
 from sandrl.trainers.tiny.model import make_model
@@ -93,10 +94,13 @@ def copy_tiny_policy(target: Path, cache_dir: Path, *, seed: int = 0, emit: Emit
         raise InputError(f"cannot be made: {error.strerror}", path=target) from error
 
 
+_MOST_MANIFEST_BYTES = 1 << 20
+
+
 def is_whole(directory: Path) -> bool:
     """Whether a policy is there with every byte it was made with."""
     try:
-        digests = json.loads((directory / MANIFEST).read_bytes())["files"]
+        digests = json.loads(read_regular(directory / MANIFEST, _MOST_MANIFEST_BYTES))["files"]
         return bool(digests) and all(_digest(directory / name) == digest for name, digest in digests.items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False

@@ -1,0 +1,89 @@
+"""Opens files from directories into which others may write, and knows how many files may be open.
+
+What lies in a cache, a registry or a run directory under the name of a file may be a FIFO, which blocks whoever opens it, a link to an endless device, or
+larger than memory. So a file is opened without waiting, must be a regular one, and is read up to a limit.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from sandrl.errors import UsageError
+
+LEAST_FREE_DESCRIPTORS = 32
+"""How many files a process must still be able to open to use sandboxes; it opens about half as many."""
+
+_ENOUGH_DESCRIPTORS = 65_536
+
+
+def raise_descriptor_limit() -> None:
+    """Raises this process's limit of open files as far as it may, up to a number that is enough for anything."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _ENOUGH_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def check_descriptors() -> None:
+    """Refuses to go on where this process cannot open the files that it will need; gRPC would crash.
+
+    Raises:
+        UsageError: If its limit leaves too few.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY:
+        return
+    try:
+        used = len(os.listdir("/proc/self/fd"))
+    except OSError as error:
+        used = limit if error.errno == errno.EMFILE else 0
+    if limit - used < LEAST_FREE_DESCRIPTORS:
+        raise UsageError(
+            f"this process may open {limit} files, and {used} are open: too few to use sandboxes",
+            hint="raise the limit: ulimit -n 4096",
+        )
+
+
+def open_regular(path: str | Path, *, follow: bool = True) -> int:
+    """Opens a regular file for reading, without waiting; returns its descriptor.
+
+    Args:
+        path: The file.
+        follow: Whether it may be a symbolic link to a regular file.
+
+    Raises:
+        OSError: If it cannot be opened, or is something else than a regular file.
+    """
+    links = 0 if follow else os.O_NOFOLLOW
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | links)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "is not a regular file", str(path))
+
+
+def read_regular(path: str | Path, most_bytes: int, *, follow: bool = True) -> bytes:
+    """The content of a regular file.
+
+    Args:
+        path: The file.
+        most_bytes: Its largest size.
+        follow: Whether it may be a symbolic link to a regular file.
+
+    Raises:
+        OSError: If it cannot be read, is something else than a regular file, or is larger.
+    """
+    with os.fdopen(open_regular(path, follow=follow), "rb") as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(errno.EFBIG, f"is larger than {most_bytes} bytes", str(path))
+    return content
