@@ -1,7 +1,8 @@
 """Opens files from directories into which others may write, and knows how many files may be open.
 
-What lies in a cache, a registry or a run directory under the name of a file may be a FIFO, which blocks whoever opens it, a link to an endless device, or
-larger than memory. So a file is opened without waiting, must be a regular one, and is read up to a limit.
+What lies in a cache, a registry or a run directory under the name of a file may be a FIFO, which blocks whoever opens
+it, a link to an endless device, or larger than memory. So a file is opened without waiting, must be a regular one, and
+is read up to a limit.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def _check_descriptors_of_sandboxes() -> None:
     if hard != resource.RLIM_INFINITY and hard < OPEN_FILES:
         raise RuntimeUnavailableError(
             f"the local runtime gives each program {OPEN_FILES} open files, and this process is limited to {hard}",
-            hint="start sandrl where the hard limit is higher: `ulimit -Hn` shows it, /etc/security/limits.conf sets it",
+            hint="raise the hard limit (`ulimit -Hn` shows it), for example in /etc/security/limits.conf",
         )
 
 

@@ -140,11 +140,11 @@ def test_helpers_that_a_humaneval_prompt_gives_are_the_checks_own(tmp_path: Path
         ({"cases": [{"stdin": "1"}]}, "field 'cases[0].stdout'", "is missing"),
         ({"cases": ["1"]}, "field 'cases[0]'", "must be an object, not a string"),
         ({"check": "exit"}, "field 'check'", "must be 'exit_status'"),
-        ({"timeout_seconds": 0}, "field 'timeout_seconds'", "must be at least 0.01 seconds and at most a day"),
+        ({"timeout_seconds": 0}, "field 'timeout_seconds'", "must be at least 0.01 seconds"),
         (
             {"check_timeout_seconds": -1},
             "field 'check_timeout_seconds'",
-            "must be at least 0.01 seconds and at most a day",
+            "must be at least 0.01 seconds",
         ),
         ({"tolerance": 0.1}, "field 'tolerance'", "must be"),
         ({"tolerance": {"absolute": "1"}}, "field 'tolerance.absolute'", "must be a number, not a string"),
