@@ -251,7 +251,7 @@ def test_a_run_and_its_results_are_for_their_user_alone_until_the_user_says_othe
 
 
 @pytest.mark.usefixtures("own_runtime")
-@pytest.mark.parametrize("kibibytes", [4, 8, 12, 16, 24])
+@pytest.mark.parametrize("kibibytes", [8, 12])
 def test_a_full_disk_under_the_runs_is_the_reason_and_leaves_no_sandbox(
     kibibytes: int, problems: Path, completions: Path, tmp_path: Path
 ) -> None:
