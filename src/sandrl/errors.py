@@ -166,7 +166,13 @@ class AuthenticationError(ServiceError):
 
 
 class InfrastructureError(ServiceError):
-    """Sandboxes failed in a way that is not the fault of the code they ran."""
+    """Sandboxes failed in a way that is not the fault of the code they ran.
+
+    Attributes:
+        lost_runtime: Whether the runtime itself failed, and took its sandboxes along, whatever ran in them.
+    """
+
+    lost_runtime: bool = False
 
 
 class EndpointError(ServiceError):

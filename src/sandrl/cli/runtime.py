@@ -30,6 +30,8 @@ def status(json_: Annotated[bool, typer.Option("--json", help="Print one JSON do
         "running": f"pid {found.pid} at {found.base_url}, for {found.uptime_seconds:.0f} s; leaves {idle}",
         "version": found.version,
         "isolation": f"{found.isolation} ({found.isolation_detail})",
+        "condition": ("" if found.is_well else "NOT WORKING: ") + (found.condition or "works"),
+        "host users": found.host_users,
         "sandboxes": f"{found.sandboxes} running; {found.suggested_concurrency} at once suit this machine",
         "images": ", ".join(found.images),
         "default": found.default_image,

@@ -236,7 +236,7 @@ class Batch:
             return
         except InfrastructureError as error:
             self._emit(execution_finished(attempt, launch, error=error.message))
-            self._fail(attempt, launch, error.message)
+            self._fail(attempt, launch, error.message, lost_runtime=error.lost_runtime)
             return
         self._emit(execution_finished(attempt, launch, outcome, verdict))
         if outcome.timed_out:
@@ -286,9 +286,10 @@ class Batch:
         for attempt, verdict in doubted:
             self._settle(attempt, verdict)
 
-    def _fail(self, attempt: Attempt, launch: Launch, reason: str) -> None:
+    def _fail(self, attempt: Attempt, launch: Launch, reason: str, *, lost_runtime: bool = False) -> None:
         """A launch brought no verdict: its sandbox failed, or never came to be."""
-        has_run = launch.sandbox_id is not None
+        # What a runtime takes along when it fails says nothing about the code.
+        has_run = launch.sandbox_id is not None and not lost_runtime
         if not has_run:
             self._job.reconnect(launch)
         stalled = launch.process is not None and self._job.has_stalled(launch.launched_at)

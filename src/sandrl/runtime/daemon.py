@@ -25,7 +25,7 @@ from sandrl.runtime.guest.processes import OPEN_FILES
 from sandrl.runtime.state import Endpoint, RuntimeDirectory
 
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
-_INHERITED = ("HOME", "PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "SANDRL_RUNTIME_ISOLATION")
+_INHERITED = ("HOME", "PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "SANDRL_RUNTIME_ISOLATION", "SANDRL_HOST_UIDS")
 _STATUS_METHOD = "/sandrl.runtime.v1.Control/Status"
 _STATUS_TIMEOUT_SECONDS = 10.0
 
@@ -40,6 +40,10 @@ class RuntimeStatus:
         sandboxes: How many are alive now.
         isolation: `native` or `bubblewrap`.
         isolation_detail: How it was chosen, in a sentence.
+        host_users: Which users of the host sandboxes are, in a sentence.
+        is_well: Whether it can start sandboxes at this moment.
+        condition: What happened to the fork server: that it is being restarted, or why the last one ended; else empty.
+        restarts: How often the fork server had to be restarted.
         suggested_concurrency: How many sandboxes at once keep this machine busy without crowding it.
         server_cpu_seconds: Processor time of the daemon so far.
         sandbox_cpu_seconds: Processor time of everything below it so far: booting, and what ran inside.
@@ -56,6 +60,10 @@ class RuntimeStatus:
     sandboxes: int = 0
     isolation: str = ""
     isolation_detail: str = ""
+    host_users: str = ""
+    is_well: bool = True
+    condition: str = ""
+    restarts: int = 0
     images: tuple[str, ...] = ()
     default_image: str = ""
     idle_timeout_seconds: float | None = None

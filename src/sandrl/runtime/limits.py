@@ -34,5 +34,11 @@ START_TIMEOUT_SECONDS = 30.0
 MAX_COMMAND_BYTES = 2 << 20
 """Arguments and environment of one program together, as the kernel has it."""
 
+LOST_METADATA = "sandrl_lost_runtime"
+"""In the details of an error: the runtime itself failed and took the sandbox along."""
+
+LOST_REASON = "the local runtime lost it: its fork server ended"
+"""The state reason of a sandbox that was lost so."""
+
 BOOT_TIMEOUT_SECONDS = 20.0
 """How long a boot may take; under load a boot waits for its turn on the processor."""

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from sandrl import forks
 from sandrl.errors import AuthenticationError, InfrastructureError, SandrlError, UsageError
+from sandrl.runtime import limits
 from sandrl.sandboxes.commands import Command, Outcome
 from sandrl.sandboxes.connection import Connection
 from sandrl.sandboxes.interrupt import Interrupt, Level
@@ -188,6 +189,7 @@ class SdkSession:
 
     def direct_to(self, connection: Connection) -> None:
         """Sends what is launched from here on to a runtime; what is in flight stays where it is."""
+        self._is_local = connection.is_local
         if connection.is_local:
             go_round_proxies()
         self.base_url = connection.base_url
@@ -292,10 +294,26 @@ class SdkSession:
         except (self._sdk.CWSandboxError, CancelledError) as error:
             if is_command_timeout(error):
                 return Outcome(launch.sandbox_id or "", None, seconds=time.monotonic() - launch.launched_at)
-            raise self.translate(error) from error
+            translated = self.translate(error)
+            if isinstance(translated, InfrastructureError):
+                translated.lost_runtime = self._lost_runtime(error)
+            raise translated from error
         seconds = time.monotonic() - launch.launched_at
         return Outcome(
             launch.sandbox_id or "", result.returncode, result.stdout_bytes, result.stderr_bytes, seconds=seconds
+        )
+
+    def _lost_runtime(self, error: BaseException) -> bool:
+        """Whether the local runtime says that it lost the sandbox, or is gone itself."""
+        if limits.LOST_METADATA in (getattr(error, "metadata", None) or ()):
+            return True
+        if limits.LOST_REASON in (getattr(error, "status_reason", None) or ""):
+            return True
+        # What the daemon refuses has a reason; what has none is the connection's own end.
+        return (
+            self._is_local
+            and isinstance(error, self._sdk.SandboxUnavailableError)
+            and getattr(error, "reason", None) is None
         )
 
     def stop(self, launch: Launch) -> Stop:

@@ -71,6 +71,8 @@ class Agent:
                 os.close(descriptor)
             if message["op"] == "exec":
                 self._start(message)
+            elif message["op"] == "ping":
+                wire.send(self._control, {"event": "pong", "id": int(message["id"])})
             elif message["op"] == "kill":
                 self._kill(int(message["id"]), int(message.get("signal", signal.SIGKILL)), bool(message.get("tree")))
         if self._frames.closed:

@@ -9,6 +9,7 @@ everything it must not have and becomes the sandbox's agent without an `exec`.
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import json
 import os
@@ -36,44 +37,97 @@ def main() -> NoReturn:
         os._exit(1)  # the daemon was gone before it could say anything
     config = json.loads(packet)
     try:
-        child = _enter_namespaces(config)
+        child, alive = _enter_namespaces(config, daemon)
     except OSError as error:
-        with contextlib.suppress(OSError):  # nobody may be left to hear it
-            daemon.send(json.dumps({"error": error.strerror or str(error), "errno": error.errno}).encode())
-        os._exit(1)
+        _refuse(daemon, error)
     if child == 0:
-        _serve(daemon, config)
+        _serve(daemon, config, alive)
+    # The socket closes in the very moment in which process 1 dies, before the kernel kills what is below it.
     daemon.close()
+    os.close(0)
     _, status = os.waitpid(child, 0)
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
-def _enter_namespaces(config: dict[str, Any]) -> int:
-    """Isolate this process and fork the server proper as process 1 of a new PID namespace (0 in that child)."""
+def _refuse(daemon: socket.socket, error: OSError) -> NoReturn:
+    with contextlib.suppress(OSError):  # the daemon may have ended
+        daemon.send(json.dumps({"error": error.strerror or str(error), "errno": error.errno}).encode())
+    os._exit(1)
+
+
+def _enter_namespaces(config: dict[str, Any], daemon: socket.socket) -> tuple[int, int]:
+    """Clone the server proper, as process 1 of new namespaces.
+
+    A process must be given its user ids by one outside its user namespace, who may need rights for that. So the caller
+    stays outside and writes the maps. Where it is root, it gives that up right afterwards: the fork server's user is
+    all that is left.
+
+    Returns:
+        The process id of the server and -1, or, in the server itself, 0 and a descriptor that reads as ended once the
+        process outside is gone.
+    """
     _die_with_parent(config["daemon_pid"])
     _raise_process_limit()
-    user, group = os.getuid(), os.getgid()
-    build = (config["template"], config["images"], config["overlays"])
-    privileged = user == 0
+    user = config["user"]
+    privileged = os.getuid() == 0
     if privileged:
-        # As root, everything that needs its rights happens first; then root is given up for good.
+        # As root, everything that needs its rights happens first.
         sc.unshare(sc.CLONE_NEWNS)
-        rootfs.build_template(*build)
-        user, group = config["unprivileged_uid"], config["unprivileged_uid"]
+        rootfs.build_template(config["template"], config["images"], config["overlays"])
         os.setgroups([])
-        os.setresgid(group, group, group)
-        os.setresuid(user, user, user)
-        sc.prctl(sc.PR_SET_DUMPABLE, 1)  # changing the user cleared it, and /proc/self/uid_map needs it
-    sc.unshare(_NAMESPACES)
-    _map_user(user, group)
-    if not privileged:
-        rootfs.build_template(*build)
-    _die_with_parent(config["daemon_pid"])  # changing the user cleared it
-    child = os.fork()
+        # The new user namespace, and what the kernel counts per owner, belongs to the effective user.
+        os.setresgid(-1, user, -1)
+        os.setresuid(-1, user, -1)
+    released, release = os.pipe2(os.O_CLOEXEC)
+    child, _pidfd = sc.clone_process(_NAMESPACES)
     if child == 0:
-        _die_with_parent(0)
-        sc.mount("proc", "/proc", "proc", sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC)
-    return child
+        os.close(release)
+        if not os.read(released, 1):
+            os._exit(1)
+        try:
+            _settle(config, privileged)
+        except OSError as error:
+            _refuse(daemon, error)
+        return 0, released
+    os.close(released)
+    if privileged:
+        os.setresuid(-1, 0, -1)
+    try:
+        _map_namespace(child, config)
+    except OSError:
+        os.kill(child, signal.SIGKILL)
+        raise
+    if privileged:
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+        _die_with_parent(config["daemon_pid"])  # changing the user cleared it
+    os.write(release, b"1")  # and stays open: it closes with this process
+    return child, -1
+
+
+def _map_namespace(child: int, config: dict[str, Any]) -> None:
+    if "map_programs" not in config:
+        write_maps(child, config["user_map"], config["group_map"])
+        return
+    for program, ranges in zip(config["map_programs"], (config["user_map"], config["group_map"]), strict=True):
+        words = [program, str(child), *(str(number) for line in ranges for number in line)]
+        status = os.waitstatus_to_exitcode(os.waitpid(os.posix_spawn(program, words, {"PATH": os.defpath}), 0)[1])
+        if status:
+            raise PermissionError(errno.EPERM, f"{os.path.basename(program)} refused the ids of /etc/subuid")
+
+
+def _settle(config: dict[str, Any], privileged: bool) -> None:
+    """The server's own part of the start, as soon as its user namespace has ids."""
+    if "map_programs" in config:
+        os.setgroups([])
+    if privileged:
+        os.setresgid(rootfs.USER_ID, rootfs.USER_ID, rootfs.USER_ID)
+        os.setresuid(rootfs.USER_ID, rootfs.USER_ID, rootfs.USER_ID)
+        sc.prctl(sc.PR_SET_DUMPABLE, 1)  # changing the user cleared it, and /proc/PID/uid_map needs it
+    else:
+        rootfs.build_template(config["template"], config["images"], config["overlays"])
+    _die_with_parent(0)
+    sc.mount("proc", "/proc", "proc", sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC)
 
 
 def _die_with_parent(expected_parent: int) -> None:
@@ -88,21 +142,24 @@ def _raise_process_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NPROC, (hard, hard))
 
 
-def _map_user(outer_user: int, outer_group: int) -> None:
-    """Make the caller user `USER_ID` of the user namespace it just entered."""
-    for name, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{rootfs.USER_ID} {outer_user} 1"),
-        ("gid_map", f"{rootfs.USER_ID} {outer_group} 1"),
-    ):
-        descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY | os.O_CLOEXEC)
+def write_maps(pid: int, users: list[list[int]], groups: list[list[int]]) -> None:
+    """Give the user namespace of a process its ids: lines of first id inside, first id outside, count."""
+    for name, text in (("setgroups", "deny"), ("uid_map", _lines(users)), ("gid_map", _lines(groups))):
         try:
-            os.write(descriptor, text.encode())
-        finally:
-            os.close(descriptor)
+            descriptor = os.open(f"/proc/{pid}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.write(descriptor, text.encode())
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise OSError(error.errno, f"{name}: {error.strerror}") from error
 
 
-def _serve(daemon: socket.socket, config: dict[str, Any]) -> NoReturn:
+def _lines(ranges: list[list[int]]) -> str:
+    return "".join(f"{inside} {outside} {count}\n" for inside, outside, count in ranges)
+
+
+def _serve(daemon: socket.socket, config: dict[str, Any], alive: int) -> NoReturn:
     sys.stdin.close()
     gc.collect()
     gc.disable()
@@ -115,14 +172,19 @@ def _serve(daemon: socket.socket, config: dict[str, Any]) -> NoReturn:
     poll = select.poll()
     poll.register(daemon, select.POLLIN)
     poll.register(wakeup_read, select.POLLIN)
-    daemon.send(b'{"ready":true}')
+    poll.register(alive, 0)  # for its end alone
+    own_pidfd = os.pidfd_open(os.getpid())
+    wire.send_with_descriptors(daemon, b'{"ready":true}', [own_pidfd])
+    os.close(own_pidfd)
     while True:
         for descriptor, _ in poll.poll():
             if descriptor == wakeup_read:
                 os.read(wakeup_read, 512)
                 _reap()
+            elif descriptor == alive:
+                os._exit(1)  # the process outside is gone
             else:
-                _boot_next(daemon, filter_program)
+                _serve_next(daemon, filter_program)
 
 
 def _reap() -> None:
@@ -133,27 +195,44 @@ def _reap() -> None:
         pass
 
 
-def _boot_next(daemon: socket.socket, filter_program: bytes) -> None:
+def _serve_next(daemon: socket.socket, filter_program: bytes) -> None:
     data, descriptors, _flags, _address = socket.recv_fds(daemon, _MAX_REQUEST_BYTES, 1)
     if not data:
         os._exit(0)  # the daemon closed its end
     request = json.loads(data)
-    try:
-        pid, pidfd = sc.clone_process(_NAMESPACES)
-    except OSError as error:
-        reply = {"id": request["id"], "error": error.strerror or str(error)}
-        daemon.send(json.dumps(reply).encode())
+    if descriptors:
+        _boot(daemon, request, descriptors[0], filter_program)
     else:
-        if pid == 0:
-            _become_sandbox(socket.socket(fileno=descriptors[0]), request, filter_program)
-        wire.send_with_descriptors(daemon, json.dumps({"id": request["id"]}).encode(), [pidfd])
-        os.close(pidfd)
+        daemon.send(json.dumps({"id": request["id"]}).encode())  # the daemon asks whether this process still answers
     for descriptor in descriptors:
         os.close(descriptor)
 
 
-def _become_sandbox(control: socket.socket, request: dict[str, Any], filter_program: bytes) -> NoReturn:
+def _boot(daemon: socket.socket, request: dict[str, Any], control: int, filter_program: bytes) -> None:
+    released, release = os.pipe2(os.O_CLOEXEC)
+    pidfd = -1
     try:
+        pid, pidfd = sc.clone_process(_NAMESPACES)
+        if pid == 0:
+            os.close(release)
+            _become_sandbox(socket.socket(fileno=control), request, filter_program, released)
+        ids = [[rootfs.USER_ID, request["user"], 1]]
+        write_maps(pid, ids, ids)
+        os.write(release, b"1")
+    except OSError as error:
+        # The child, if there is one, ends: its pipe closes without a byte.
+        daemon.send(json.dumps({"id": request["id"], "error": error.strerror or str(error)}).encode())
+    else:
+        wire.send_with_descriptors(daemon, json.dumps({"id": request["id"]}).encode(), [pidfd])
+    finally:
+        for descriptor in (released, release, *([pidfd] if pidfd >= 0 else [])):
+            os.close(descriptor)
+
+
+def _become_sandbox(control: socket.socket, request: dict[str, Any], filter_program: bytes, released: int) -> NoReturn:
+    try:
+        if not os.read(released, 1):
+            os._exit(1)
         signal.set_wakeup_fd(-1)
         agent.close_inherited({control.fileno()})
         limits = processes.Limits(
@@ -162,7 +241,8 @@ def _become_sandbox(control: socket.socket, request: dict[str, Any], filter_prog
             sockets=request["sockets"],
             inodes=request["inodes"],
         )
-        _map_user(rootfs.USER_ID, rootfs.USER_ID)
+        os.setresgid(rootfs.USER_ID, rootfs.USER_ID, rootfs.USER_ID)
+        os.setresuid(rootfs.USER_ID, rootfs.USER_ID, rootfs.USER_ID)
         sc.set_hostname(rootfs.HOSTNAME)
         sc.bring_up_loopback()
         rootfs.enter_root(

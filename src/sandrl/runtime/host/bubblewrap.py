@@ -17,8 +17,8 @@ from pathlib import Path
 
 from sandrl.runtime.guest import rootfs
 from sandrl.runtime.host.images import Image
-from sandrl.runtime.host.launcher import BootRequest, LaunchError
-from sandrl.runtime.host.native import UNPRIVILEGED_UID
+from sandrl.runtime.host.launcher import BootRequest, Condition, LaunchError
+from sandrl.runtime.host.users import HostUsers
 
 _GUEST_SOURCES = Path(__file__).resolve().parents[1] / "guest"
 _AGENT_HOME = "/run/sandrl"
@@ -30,11 +30,20 @@ _DEVICE_BYTES = 1 << 20
 
 
 class BubblewrapLauncher:
-    """Starts sandboxes with the `bwrap` on PATH."""
+    """Starts sandboxes with the `bwrap` on PATH.
+
+    Args:
+        images: Interpreters to offer.
+        overlays: Directory of package overlays.
+        users: Who sandboxes are on the host; `bwrap` maps one id, so only a root daemon can give each its own.
+    """
 
     name = "bubblewrap"
+    generation = 0
 
-    def __init__(self, images: Sequence[Image], overlays: Path) -> None:
+    def __init__(self, images: Sequence[Image], overlays: Path, users: HostUsers) -> None:
+        self.users = users
+        self._blocks: dict[int, int] = {}
         self._images = {image.name: image for image in images}
         self._overlays = overlays
         self._program: str | None = None
@@ -61,7 +70,10 @@ class BubblewrapLauncher:
         image = self._images[request.image]
         interpreter = f"/usr/local/bin/python{image.name}" if image.prefix != "/usr" else image.executable
         agent = [interpreter, "-I", "-S", "-c", _BOOTSTRAP, _AGENT_HOME, str(descriptor), json.dumps(limits)]
-        uid = UNPRIVILEGED_UID if os.getuid() == 0 else None
+        block = self.users.take() if self.users.are_own else 0
+        if block is None:
+            raise LaunchError("every host uid of the range is in use by a sandbox")
+        uid = self.users.host_uid(block) if os.getuid() == 0 else None
         try:
             process = subprocess.Popen(  # noqa: ASYNC220 - its start is what the caller waits for
                 [self._program, *self._arguments(request, image), "--", *agent],
@@ -76,9 +88,24 @@ class BubblewrapLauncher:
                 extra_groups=None if uid is None else [],
             )
         except OSError as error:
+            self._give_back(block)
             raise LaunchError(f"bwrap: {error.strerror}") from error
         self._running.append(process)
-        return os.pidfd_open(process.pid)
+        pidfd = os.pidfd_open(process.pid)
+        self._blocks[pidfd] = block
+        return pidfd
+
+    def gone(self, pidfd: int) -> None:
+        """See `Launcher.gone`."""
+        self._give_back(self._blocks.pop(pidfd, 0))
+
+    def _give_back(self, block: int) -> None:
+        if block and self.users.are_own:
+            self.users.give_back(block)
+
+    async def condition(self) -> Condition:
+        """See `Launcher.condition`: there is no process between the daemon and its sandboxes."""
+        return Condition()
 
     def _arguments(self, request: BootRequest, image: Image) -> Iterator[str]:
         yield from ("--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--as-pid-1")
@@ -137,6 +164,7 @@ class BubblewrapLauncher:
         for process in self._running:
             process.wait()
         self._running.clear()
+        self.users.close()
 
 
 def _masks(host_library: str, library: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
 from sandrl.runtime.host.native import NativeLauncher
 from sandrl.runtime.host.process import Exit
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
+from sandrl.runtime.host.users import VARIABLE, HostUsers, HostUsersError, find_users, shared_users
 
 logger = logging.getLogger(__name__)
 
@@ -49,18 +50,22 @@ async def choose_launcher(images: Sequence[Image], state: Path, overlays: Path) 
     Raises:
         RuntimeUnavailableError: If none does, with the way out.
     """
-    launchers: list[Launcher] = [NativeLauncher(images, state, overlays), BubblewrapLauncher(images, overlays)]
+    try:
+        candidates = _candidates(images, state, overlays)
+    except HostUsersError as error:
+        raise RuntimeUnavailableError(str(error), hint=f"unset {VARIABLE}") from error
     forced = os.environ.get(FORCE_VARIABLE)
-    if forced:
-        launchers = [launcher for launcher in launchers if launcher.name == forced]
     refusals: dict[str, str] = {}
-    for launcher in launchers:
+    for label, make in candidates:
+        if forced and not label.startswith(forced):
+            continue
+        launcher = make()
         try:
             await launcher.start()
             await _probe(launcher, images[0])
         except LaunchError as error:
-            refusals[launcher.name] = str(error)
-            logger.warning("isolation %s does not work here: %s", launcher.name, error)
+            refusals[label] = str(error)
+            logger.warning("isolation %s does not work here: %s", label, error)
             await launcher.close()
             continue
         except BaseException:  # interrupted: whoever asked is gone, and nothing of it may stay
@@ -69,8 +74,24 @@ async def choose_launcher(images: Sequence[Image], state: Path, overlays: Path) 
         detail = f"{FORCE_VARIABLE}={forced}" if forced else "a sandbox booted and ran its interpreter"
         if refusals:
             detail += "; " + "; ".join(f"{name} does not work: {why}" for name, why in refusals.items())
+        logger.info("host users: %s", launcher.users.detail)
         return Choice(launcher, [images[0], *await _bootable(launcher, images[1:])], detail)
     raise refusal(refusals)
+
+
+def _candidates(images: Sequence[Image], state: Path, overlays: Path) -> list[tuple[str, Callable[[], Launcher]]]:
+    """Ways of starting sandboxes, the best first, each with what to call it."""
+    users = find_users(state)
+    of_bubblewrap = users if os.getuid() == 0 else shared_users()
+
+    def native(who: HostUsers) -> Launcher:
+        return NativeLauncher(images, state, overlays, who)
+
+    candidates: list[tuple[str, Callable[[], Launcher]]] = [("native", lambda: native(users))]
+    if users.are_own:
+        # An interpreter that only its owner may read cannot be given to other host uids.
+        candidates = [("native with own host uids", lambda: native(users)), ("native", lambda: native(shared_users()))]
+    return [*candidates, ("bubblewrap", lambda: BubblewrapLauncher(images, overlays, of_bubblewrap))]
 
 
 async def _bootable(launcher: Launcher, images: Sequence[Image]) -> list[Image]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sandrl.runtime import limits
+from sandrl.runtime.host.users import HostUsers
 
 
 class LaunchError(Exception):
@@ -35,8 +36,33 @@ class BootRequest:
     sockets: int = limits.SOCKETS
 
 
+@dataclass(frozen=True)
+class Condition:
+    """How a launcher is, at this moment.
+
+    Attributes:
+        is_well: Whether it can start sandboxes.
+        detail: What happened to it, in a sentence; empty if nothing did.
+        restarts: How often it had to be restarted.
+    """
+
+    is_well: bool = True
+    detail: str = ""
+    restarts: int = 0
+
+
 class Launcher(Protocol):
-    """Starts sandboxes one way."""
+    """Starts sandboxes one way.
+
+    Attributes:
+        users: Who sandboxes are on the host.
+    """
+
+    users: HostUsers
+
+    @property
+    def generation(self) -> int:
+        """Another number than before means that all sandboxes started before are lost."""
 
     @property
     def name(self) -> str:
@@ -58,6 +84,12 @@ class Launcher(Protocol):
         Raises:
             LaunchError: If it cannot be started.
         """
+
+    def gone(self, pidfd: int) -> None:
+        """The sandbox behind a pidfd from `launch` has no process left, and the pidfd is about to be closed."""
+
+    async def condition(self) -> Condition:
+        """How the launcher is: asked of its processes, not remembered."""
 
     async def close(self) -> None:
         """End the launcher and everything it started."""

@@ -1,152 +1,194 @@
-"""The native launcher: sandboxes from our own fork server, with no program but Python."""
+"""The native launcher: sandboxes from our own fork server, with no program but Python.
+
+A fork server that ends is started again: at once the first time, later each further time in a row. Its sandboxes are
+lost, and their clients get an error that says so. Creates that come in the meantime wait for the next fork server.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
+import logging
 import os
-import signal
 import socket
-import subprocess
-import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from sandrl.runtime.guest import syscalls
+from sandrl.runtime.host.fork_server import ForkServer
 from sandrl.runtime.host.images import Image
-from sandrl.runtime.host.launcher import BootRequest, LaunchError
+from sandrl.runtime.host.launcher import BootRequest, Condition, LaunchError
+from sandrl.runtime.host.users import HostUsers
 
-UNPRIVILEGED_UID = 65534
-"""Who a sandbox is on the host when the daemon runs as root: root itself is exempt from process limits."""
+logger = logging.getLogger(__name__)
 
-_START_TIMEOUT_SECONDS = 20.0
-_MAX_REPLY_BYTES = 1 << 16
-_SOURCE_ROOT = Path(__file__).resolve().parents[3]
-_BOOTSTRAP = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from sandrl.runtime.guest import forkserver; forkserver.main()"
-)
+# The pause before a restart, by how many ends there were in a row, each soon after its start. After more than these,
+# the launcher counts as broken, and creates fail at once.
+_PAUSES_SECONDS = (0.0, 0.1, 0.5, 1.0, 2.0)
+_LONG_PAUSE_SECONDS = 5.0
+_SOON_SECONDS = 3.0
+_PATIENCE_SECONDS = 10.0
 
 
 class NativeLauncher:
-    """Talks to one fork server.
+    """Keeps one fork server and talks to it.
 
     Args:
         images: Interpreters to offer.
         state: Directory of the daemon; the template is mounted on an empty directory in it.
         overlays: Directory of package overlays.
+        users: Who sandboxes are on the host.
     """
 
     name = "native"
 
-    def __init__(self, images: Sequence[Image], state: Path, overlays: Path) -> None:
+    def __init__(self, images: Sequence[Image], state: Path, overlays: Path, users: HostUsers) -> None:
         self._images = images
         self._template = state / "template"
         self._overlays = overlays
-        self._process: subprocess.Popen[bytes] | None = None
-        self._socket: socket.socket | None = None
-        self._waiting: dict[int, asyncio.Future[int]] = {}
-        self._next_id = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.users = users
+        self._server: ForkServer | None = None
+        self._serves = asyncio.Event()
+        self._restarting: asyncio.Task[None] | None = None
+        self._restarts = 0
+        self._early_ends = 0
+        self._started = 0.0
+        self._last_end = ""
+        self._is_closing = False
+        self._blocks: dict[int, int] = {}
 
     @property
     def pid(self) -> int | None:
         """Process id of the fork server's outer process."""
-        return self._process.pid if self._process else None
+        return self._server.pid if self._server else None
+
+    @property
+    def generation(self) -> int:
+        """Which fork server this is; another number means that the sandboxes of the one before are lost."""
+        return self._restarts + (0 if self._serves.is_set() else 1)
 
     async def start(self) -> None:
         """Start the fork server and wait until it can boot sandboxes."""
         if not syscalls.supported_machine():
             raise LaunchError(f"no system-call table for {syscalls.MACHINE} processors")
-        self._loop = asyncio.get_running_loop()
         self._template.mkdir(mode=0o755, exist_ok=True)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = subprocess.Popen(  # noqa: ASYNC220 - its start is what the caller waits for
-                [sys.executable, "-I", "-S", "-c", _BOOTSTRAP, str(_SOURCE_ROOT)],
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                cwd="/",
-                env={"PATH": os.defpath},
-            )
-        ours.setblocking(False)
-        self._socket = ours
-        config = {
+        await self._start_server()
+
+    async def _start_server(self) -> None:
+        server = ForkServer(self._on_end)
+        await server.start(self._config())
+        self._server = server
+        self._started = time.monotonic()
+        self._serves.set()
+
+    def _config(self) -> dict[str, Any]:
+        return {
             "daemon_pid": os.getpid(),
             "template": str(self._template),
             "images": [dataclasses.asdict(image) for image in self._images],
             "overlays": str(self._overlays),
-            "unprivileged_uid": UNPRIVILEGED_UID,
+            **self.users.fork_server(),
         }
-        ours.send(json.dumps(config).encode())
-        try:
-            reply = json.loads(
-                await asyncio.wait_for(self._loop.sock_recv(ours, _MAX_REPLY_BYTES), _START_TIMEOUT_SECONDS)
-            )
-        except (TimeoutError, ValueError, OSError):
-            reply = {"error": "the fork server did not answer"}
-        if "error" in reply:
-            await self.close()
-            raise LaunchError(reply["error"])
-        self._loop.add_reader(ours.fileno(), self._receive)
 
-    def _receive(self) -> None:
-        assert self._socket is not None
-        try:
-            data, descriptors, _flags, _address = socket.recv_fds(self._socket, _MAX_REPLY_BYTES, 1)
-        except BlockingIOError:
-            return
-        except OSError:
-            data, descriptors = b"", []
-        if not data:
-            self._fail_waiting("the fork server ended")
-            return
-        reply = json.loads(data)
-        waiter = self._waiting.pop(reply["id"], None)
-        if waiter is None or waiter.done():
-            for descriptor in descriptors:
-                signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-                os.close(descriptor)
-        elif descriptors:
-            waiter.set_result(descriptors[0])
-        else:
-            waiter.set_exception(LaunchError(reply.get("error", "no process")))
+    def _on_end(self) -> None:
+        self._serves.clear()
+        if not self._is_closing and self._restarting is None:
+            self._restarting = asyncio.ensure_future(self._restart())
+            self._restarting.add_done_callback(self._note_restart)
 
-    def _fail_waiting(self, reason: str) -> None:
-        assert self._loop is not None
-        if self._socket is not None:
-            self._loop.remove_reader(self._socket.fileno())
-        for waiter in self._waiting.values():
-            if not waiter.done():
-                waiter.set_exception(LaunchError(reason))
-        self._waiting.clear()
+    def _note_restart(self, _done: asyncio.Task[None]) -> None:
+        self._restarting = None
+        if self._server is not None and self._server.end:
+            self._on_end()  # it ended again before this was noted
+
+    async def _restart(self) -> None:
+        while not self._is_closing:
+            ended, self._server = self._server, None
+            if ended is not None:
+                self._last_end = await ended.reap()
+                logger.error("the fork server ended, and with it every sandbox: %s", self._last_end)
+                if time.monotonic() - self._started > _SOON_SECONDS:
+                    self._early_ends = 0
+            self._early_ends += 1
+            await asyncio.sleep(self._pause_seconds())
+            try:
+                await self._start_server()
+            except LaunchError as error:
+                self._last_end = str(error)
+                logger.error("the fork server does not start again: %s", error)
+                continue
+            self._restarts += 1
+            logger.warning("the fork server was started again")
+            return
+
+    def _pause_seconds(self) -> float:
+        return _LONG_PAUSE_SECONDS if self._is_broken else _PAUSES_SECONDS[self._early_ends - 1]
+
+    @property
+    def _is_broken(self) -> bool:
+        return self._early_ends > len(_PAUSES_SECONDS)
+
+    async def condition(self) -> Condition:
+        """See `Launcher.condition`."""
+        server = self._server
+        if server is None or server.end:
+            return Condition(False, f"the fork server is being restarted: {self._last_end or 'ended'}", self._restarts)
+        if not await server.answers():
+            return Condition(False, "the fork server does not answer", self._restarts)
+        detail = f"; the last one ended: {self._last_end}" if self._restarts else ""
+        return Condition(True, f"restarted {self._restarts} times{detail}" if self._restarts else "", self._restarts)
+
+    async def _serving(self) -> ForkServer:
+        if not self._serves.is_set():
+            if self._is_broken:
+                raise LaunchError(
+                    f"the fork server ended {self._early_ends} times soon after its start; last: {self._last_end}; "
+                    f"it is started again every {_LONG_PAUSE_SECONDS:g} s"
+                )
+            try:
+                await asyncio.wait_for(self._serves.wait(), _PATIENCE_SECONDS)
+            except TimeoutError:
+                raise LaunchError(f"the fork server is being restarted: {self._last_end}") from None
+        if self._server is None:
+            raise LaunchError("the fork server ended")
+        return self._server
 
     async def launch(self, request: BootRequest, agent_end: socket.socket) -> int:
         """See `Launcher.launch`."""
-        assert self._loop is not None
-        if self._socket is None or self._process is None or self._process.poll() is not None:
-            raise LaunchError("the fork server ended")
-        self._next_id += 1
-        message = {"id": self._next_id, **dataclasses.asdict(request)}
-        waiter = self._waiting[self._next_id] = self._loop.create_future()
-        data = json.dumps(message).encode()
-        while True:
-            try:
-                socket.send_fds(self._socket, [data], [agent_end.fileno()])
-                break
-            except BlockingIOError:
-                await asyncio.sleep(0.005)  # hundreds of boots are queued; the fork server is behind
-            except OSError as error:
-                raise LaunchError(f"the fork server ended: {error.strerror}") from error
-        pidfd: int = await waiter
+        server = await self._serving()
+        block = self.users.take() if self.users.are_own else 0
+        if block is None:
+            raise LaunchError("every host uid of the range is in use by a sandbox")
+        try:
+            message = {"user": self.users.inner_uid(block), **dataclasses.asdict(request)}
+            pidfd = await server.boot(message, agent_end)
+        except BaseException:
+            # No process has it: what an answer brings that nobody waits for is killed before it runs a program.
+            self._give_back(block)
+            raise
+        self._blocks[pidfd] = block
         return pidfd
+
+    def gone(self, pidfd: int) -> None:
+        """See `Launcher.gone`."""
+        block = self._blocks.pop(pidfd, None)
+        if block is not None:
+            self._give_back(block)
+
+    def _give_back(self, block: int) -> None:
+        if self.users.are_own:
+            self.users.give_back(block)
 
     async def close(self) -> None:
         """Kill the fork server; the kernel kills every sandbox with it."""
-        if self._socket is not None:
-            self._fail_waiting("the runtime is stopping")
-            self._socket.close()
-            self._socket = None
-        if self._process is not None:
-            self._process.kill()
-            await asyncio.to_thread(self._process.wait)
+        self._is_closing = True
+        self._serves.clear()
+        if self._restarting is not None:
+            self._restarting.cancel()
+            await asyncio.wait([self._restarting])
+        if self._server is not None:
+            await self._server.close()
+            self._server = None
+        self.users.close()

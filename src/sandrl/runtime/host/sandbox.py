@@ -49,10 +49,13 @@ class HostSandbox:
         self.ended = asyncio.Event()
         self.on_limit: Callable[[str], None] = lambda _limit: None
         self._pidfd = -1
+        self._launcher: Launcher | None = None
+        self._generation = 0
         self._channel: AgentChannel | None = None
         self._booted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._starting: dict[int, asyncio.Future[GuestProcess]] = {}
         self._processes: dict[int, GuestProcess] = {}
+        self._exits: dict[int, Exit] = {}
         self._next_id = 0
 
     @classmethod
@@ -63,6 +66,7 @@ class HostSandbox:
             LaunchError: If that fails, with the step that did.
         """
         sandbox = cls(request)
+        sandbox._launcher, sandbox._generation = launcher, launcher.generation
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         sandbox._channel = AgentChannel(ours, sandbox._on_message, sandbox._on_agent_gone)
         try:
@@ -72,9 +76,11 @@ class HostSandbox:
             loop.add_reader(sandbox._pidfd, sandbox._on_process_gone)
             await asyncio.wait_for(sandbox._booted, limits.BOOT_TIMEOUT_SECONDS)
         except TimeoutError:
+            sandbox._booted.cancel()
             await sandbox.destroy()
             raise LaunchError(f"the sandbox did not boot within {limits.BOOT_TIMEOUT_SECONDS:g} s") from None
         except BaseException:
+            sandbox._booted.cancel()
             await sandbox.destroy()
             raise
         return sandbox
@@ -83,6 +89,13 @@ class HostSandbox:
     def alive(self) -> bool:
         """Whether programs can still be started in it."""
         return self._pidfd >= 0 and not self.ended.is_set()
+
+    async def is_lost(self) -> bool:
+        """Whether the launcher failed since it started this sandbox, which ended every sandbox then."""
+        if self._launcher is None:
+            return False
+        await self._launcher.condition()  # a sandbox may be seen to end before the launcher is
+        return self._launcher.generation != self._generation
 
     def _on_message(self, message: wire.Message, descriptors: list[int]) -> None:
         event = message["event"]
@@ -105,8 +118,9 @@ class HostSandbox:
         if event == "started":
             self.kill(message["id"])  # whoever asked for it has gone away
         elif event == "exit":
-            if ended := self._processes.pop(message["id"], None):
-                ended.finished(Exit(int(message["code"]), float(message["cpu_seconds"])))
+            self._note_exit(message["id"], Exit(int(message["code"]), float(message["cpu_seconds"])))
+        elif event == "pong":
+            self._confirm_exit(message["id"])
         elif event == "failed":
             if (waiter := self._starting.pop(message["id"], None)) and not waiter.done():
                 waiter.set_exception(StartError(int(message["code"]), str(message["message"])))
@@ -116,6 +130,24 @@ class HostSandbox:
             self._booted.set_result(None)
         elif event == "boot_failed" and not self._booted.done():
             self._booted.set_exception(LaunchError(str(message["error"])))
+
+    def _note_exit(self, exec_id: int, end: Exit) -> None:
+        """A program ended. One that failed counts once the agent has answered after it.
+
+        When the fork server dies, the kernel kills all processes of all sandboxes in the order of their numbers, which
+        may have wrapped around: a program can end before its agent does. Such an end says nothing about the program.
+        """
+        if end.code == 0:
+            if process := self._processes.pop(exec_id, None):
+                process.finished(end)
+        elif exec_id in self._processes and self._channel is not None:
+            self._exits[exec_id] = end
+            self._channel.send({"op": "ping", "id": exec_id})
+
+    def _confirm_exit(self, exec_id: int) -> None:
+        process, end = self._processes.pop(exec_id, None), self._exits.pop(exec_id, None)
+        if process is not None and end is not None:
+            process.finished(end)
 
     def _on_agent_gone(self) -> None:
         if not self._booted.done():
@@ -131,6 +163,8 @@ class HostSandbox:
 
     def _on_process_gone(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
+        if self._launcher is not None:
+            self._launcher.gone(self._pidfd)
         os.close(self._pidfd)
         self._pidfd = -1
         if self._channel is not None:

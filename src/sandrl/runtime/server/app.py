@@ -152,11 +152,16 @@ class Daemon:
 
     async def _status(self, _request: bytes, _context: grpc.aio.ServicerContext[Any, Any]) -> bytes:
         own, family = of_process(os.getpid()), below(os.getpid())
+        condition = await self._choice.launcher.condition()
         status = {
             "uptime_seconds": round(time.monotonic() - self._started, 3),
             "sandboxes": len(self._manager.registry.living()),
             "isolation": self._choice.launcher.name,
             "isolation_detail": self._choice.detail,
+            "host_users": self._choice.launcher.users.detail,
+            "is_well": condition.is_well,
+            "condition": condition.detail,
+            "restarts": condition.restarts,
             "images": [image.reference for image in self._images],
             "default_image": self._images[0].reference,
             "idle_timeout_seconds": self._idle_timeout_seconds,

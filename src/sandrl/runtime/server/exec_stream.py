@@ -89,6 +89,8 @@ async def _feed(process: GuestProcess, context: grpc.aio.ServicerContext[Any, An
 
 async def _report_exit(context: grpc.aio.ServicerContext[Any, Any], end: Exit, host: HostSandbox) -> None:
     if end.message:
+        if await host.is_lost():
+            raise faults.lost(end.message)
         raise faults.Fault(grpc.StatusCode.UNAVAILABLE, end.message, reason="CWSANDBOX_RUNNER_UNAVAILABLE")
     response = pb.ExecStreamResponse(exit=pb.ExecStreamExit(exit_code=end.code))
     response.exit.completed_time.GetCurrentTime()

@@ -12,6 +12,8 @@ import grpc
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 
+from sandrl.runtime import limits
+
 _DOMAIN = "cwsandbox.com"
 _DETAILS_KEY = "grpc-status-details-bin"
 
@@ -86,6 +88,16 @@ def full(most: int, retry_seconds: float) -> Fault:
         f"the local runtime holds {most} sandboxes, as many as it may",
         reason="CWSANDBOX_RUNNER_CAPACITY_EXHAUSTED",
         retry_seconds=retry_seconds,
+    )
+
+
+def lost(message: str) -> Fault:
+    """The runtime itself failed and took the sandbox along; its program is not to blame."""
+    return Fault(
+        grpc.StatusCode.UNAVAILABLE,
+        message,
+        reason="CWSANDBOX_RUNNER_UNAVAILABLE",
+        metadata={limits.LOST_METADATA: "true"},
     )
 
 

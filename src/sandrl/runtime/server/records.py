@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import itertools
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -103,7 +103,7 @@ class Registry:
         self._records: OrderedDict[str, Record] = OrderedDict()
         self._sequence = itertools.count(1)
         self._terminated: OrderedDict[str, None] = OrderedDict()
-        self._logs_of_ended: deque[Record] = deque()
+        self._logs_of_ended: OrderedDict[str, Log] = OrderedDict()
         self._logged_bytes = 0
 
     def add(self, record: Record) -> None:
@@ -115,16 +115,22 @@ class Registry:
     def retire(self, record: Record) -> None:
         """A sandbox ended: keep it among the last few thousand ended ones."""
         self._terminated[record.sandbox_id] = None
-        self._logs_of_ended.append(record)
-        self._logged_bytes += record.log.kept_bytes
+        if record.log.kept_bytes:
+            self._logs_of_ended[record.sandbox_id] = record.log
+            self._logged_bytes += record.log.kept_bytes
         while self._logged_bytes > limits.ENDED_LOGS_MAX_BYTES:
-            oldest_log = self._logs_of_ended.popleft().log
-            self._logged_bytes -= oldest_log.kept_bytes
-            oldest_log.forget()
+            self._forget_log(next(iter(self._logs_of_ended)))
         while len(self._terminated) > limits.TERMINATED_KEPT:
             oldest, _ = self._terminated.popitem(last=False)
             self._records.pop(oldest, None)
+            self._forget_log(oldest)
         self.on_change()
+
+    def _forget_log(self, sandbox_id: str) -> None:
+        log = self._logs_of_ended.pop(sandbox_id, None)
+        if log is not None:
+            self._logged_bytes -= log.kept_bytes
+            log.forget()
 
     def get(self, sandbox_id: str) -> Record:
         """The sandbox of that id.

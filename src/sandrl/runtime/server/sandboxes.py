@@ -20,6 +20,7 @@ from typing import Any
 import grpc
 from cwsandbox._proto import sandbox_pb2 as pb
 
+from sandrl.runtime import limits
 from sandrl.runtime.host.images import Image
 from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
@@ -33,6 +34,7 @@ logger = logging.getLogger(__name__)
 
 _SPARES = 2
 _CONCURRENT_BOOTS = 16
+_START_ATTEMPTS = 4
 _REMEMBERED_REQUESTS = 4_096
 # A boot takes a fraction of a second; a listing must be answered even if one hangs.
 _LONGEST_SETTLING_SECONDS = 5.0
@@ -134,13 +136,7 @@ class SandboxManager:
         if plan.boot.overlay is not None and not (self._overlays / plan.boot.overlay).is_dir():
             raise faults.invalid(f"there is no package overlay {plan.boot.overlay!r}", "sandbox.spec.annotations")
         try:
-            host = await self._booted(plan.boot)
-            try:
-                await self._prepare(host, plan)
-                await self._start_main(record, host)
-            except BaseException:
-                await host.destroy()
-                raise
+            host = await self._started(record)
         except (LaunchError, SandboxGoneError) as error:
             logger.error("sandbox did not start: %s", error)
             raise faults.Fault(
@@ -154,6 +150,29 @@ class SandboxManager:
         logger.debug("sandbox %s created", record.sandbox_id)
         return record
 
+    async def _started(self, record: Record) -> HostSandbox:
+        """A sandbox ready for its client; another one if the launcher failed meanwhile: no client knows the first."""
+        for attempts_left in reversed(range(_START_ATTEMPTS)):
+            generation = self._launcher.generation
+            try:
+                host = await self._booted(record.plan.boot)
+                try:
+                    await self._prepare(host, record.plan)
+                    await self._start_main(record, host)
+                except BaseException:
+                    await host.destroy()
+                    raise
+            except (LaunchError, SandboxGoneError):
+                if not (attempts_left and await self._launcher_failed_since(generation)):
+                    raise
+            else:
+                return host
+        raise AssertionError("the last attempt raises")
+
+    async def _launcher_failed_since(self, generation: int) -> bool:
+        await self._launcher.condition()  # a sandbox may be seen to end before the launcher is
+        return self._launcher.generation != generation
+
     def _run(self, record: Record, host: HostSandbox) -> None:
         loop = asyncio.get_running_loop()
         record.started = time.time()
@@ -166,8 +185,10 @@ class SandboxManager:
 
     async def _watch(self, record: Record, host: HostSandbox) -> None:
         await host.ended.wait()
-        if record.state != pb.STATE_TERMINATING:
-            record.finish(pb.STATE_FAILED, "the sandbox's first process ended unexpectedly")
+        if record.state not in (pb.STATE_TERMINATING, *TERMINAL_STATES):
+            reason = limits.LOST_REASON if await host.is_lost() else "the sandbox's first process ended unexpectedly"
+            if record.state != pb.STATE_TERMINATING:
+                record.finish(pb.STATE_FAILED, reason)
         await record.terminal.wait()
         self.registry.retire(record)
 
@@ -202,10 +223,18 @@ class SandboxManager:
         while len(self._spares) < _SPARES and not self._closing:
             try:
                 async with self._boots:
-                    self._spares.append(await HostSandbox.boot(self._launcher, self._spare_request))
+                    spare = await HostSandbox.boot(self._launcher, self._spare_request)
+                self._spares.append(spare)
+                self._spawn(self._replace_spare(spare))
             except LaunchError as error:
                 logger.warning("spare sandbox did not start: %s", error)
                 return
+
+    async def _replace_spare(self, spare: HostSandbox) -> None:
+        await spare.ended.wait()
+        if spare in self._spares:
+            self._spares.remove(spare)
+            self._refill_spares()
 
     async def _prepare(self, host: HostSandbox, plan: Plan) -> None:
         for path, content in plan.files:

@@ -11,6 +11,7 @@ import grpc
 from cwsandbox._proto import sandbox_pb2 as pb
 from cwsandbox._proto import sandbox_pb2_grpc
 
+from sandrl.runtime import limits
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
 from sandrl.runtime.server import faults
 from sandrl.runtime.server.exec_stream import END, serve_exec
@@ -57,6 +58,8 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
         record = self._manager.registry.get(sandbox_id)
         if container and container != record.plan.container:
             raise faults.invalid(f"sandbox has no container {container!r}", "container")
+        if record.state == pb.STATE_FAILED and record.reason == limits.LOST_REASON:
+            raise faults.lost(f"sandbox {sandbox_id!r} is not running: {limits.LOST_REASON}")
         if record.host is None or record.state in TERMINAL_STATES:
             raise faults.Fault(grpc.StatusCode.FAILED_PRECONDITION, f"sandbox {sandbox_id!r} is not running")
         return record, record.host
@@ -101,7 +104,12 @@ class SandboxService(sandbox_pb2_grpc.SandboxServiceServicer):
             if first is END or not first.HasField("init"):
                 raise faults.invalid("the first message must be `init`", "init")
             record, host = self._running(first.init.sandbox_id, first.init.container)
-            await serve_exec(record, host, first.init, context)
+            try:
+                await serve_exec(record, host, first.init, context)
+            except SandboxGoneError as error:
+                if await host.is_lost():
+                    raise faults.lost(str(error)) from error
+                raise
         except (faults.Fault, SandboxGoneError) as error:
             await as_fault(error).abort(context)
 

@@ -1,0 +1,264 @@
+"""One fork server as the daemon sees it: its processes, its socket, and the boots that wait for an answer.
+
+The daemon notices the end of a fork server at once, by the end of its socket, which the kernel closes before it kills
+the sandboxes. A fork server that exists but does not answer is killed, so that there is only one way to be broken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from sandrl.runtime.host.launcher import LaunchError
+
+_START_TIMEOUT_SECONDS = 20.0
+_MAX_REPLY_BYTES = 1 << 16
+# A boot takes milliseconds. The clock is the daemon's own running, in ticks: what stops both is no reason to kill.
+_TICK_SECONDS = 1.0
+_SILENT_TICKS = 10
+_ANSWER_SECONDS = 2.0
+_EXIT_SECONDS = 2.0
+_ENDED = "its process exited"
+_SOURCE_ROOT = Path(__file__).resolve().parents[3]
+_BOOTSTRAP = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from sandrl.runtime.guest import forkserver; forkserver.main()"
+)
+
+
+class ForkServer:
+    """One run of the fork server, from its start to its end.
+
+    Args:
+        on_end: Called once when it has ended by itself; never before `start` has returned.
+
+    Attributes:
+        end: Why it ended; empty while it serves.
+    """
+
+    def __init__(self, on_end: Callable[[], None]) -> None:
+        self.end = ""
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._pidfd = -1
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._is_serving = False
+        self._waiting: dict[int, asyncio.Future[int | None]] = {}
+        self._next_id = 0
+        self._tick: asyncio.TimerHandle | None = None
+        self._ticked_at = 0.0
+        self._silent_ticks = 0
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of its outer process."""
+        return None if self._process is None else self._process.pid
+
+    async def start(self, config: Mapping[str, Any]) -> None:
+        """Start it and wait until it can boot sandboxes.
+
+        Args:
+            config: Its first packet.
+
+        Raises:
+            LaunchError: If it cannot be started.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setblocking(False)
+        self._socket = ours
+        self._loop.add_reader(ours.fileno(), self._receive)
+        try:
+            with theirs:
+                self._process = subprocess.Popen(  # noqa: ASYNC220 - its start is what the caller waits for
+                    [sys.executable, "-I", "-S", "-c", _BOOTSTRAP, str(_SOURCE_ROOT)],
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    cwd="/",
+                    env={"PATH": os.defpath},
+                )
+            ours.send(json.dumps(config).encode())
+            await asyncio.wait_for(self._ready, _START_TIMEOUT_SECONDS)
+        except (TimeoutError, OSError) as error:
+            await self.close()
+            why = "did not answer" if isinstance(error, TimeoutError) else f"cannot be started: {error.strerror}"
+            raise LaunchError(f"the fork server {why}") from error
+        except BaseException:
+            await self.close()
+            raise
+        self._is_serving = True
+
+    def _receive(self) -> None:
+        assert self._socket is not None
+        try:
+            data, descriptors, _flags, _address = socket.recv_fds(self._socket, _MAX_REPLY_BYTES, 1)
+        except BlockingIOError:
+            return
+        except OSError:
+            data, descriptors = b"", []
+        if not data:
+            self._note_end("")
+            return
+        self._silent_ticks = 0
+        reply = json.loads(data)
+        if "id" in reply:
+            self._answer(reply, descriptors)
+        elif self._ready.done():
+            _discard(descriptors)
+        elif "ready" in reply:
+            (self._pidfd,) = descriptors
+            self._ready.set_result(None)
+        else:
+            self._ready.set_exception(LaunchError(reply.get("error", "the fork server did not start")))
+
+    def _answer(self, reply: dict[str, Any], descriptors: list[int]) -> None:
+        waiter = self._waiting.pop(reply["id"], None)
+        if not self._waiting and self._tick is not None:
+            self._tick.cancel()
+            self._tick = None
+        if waiter is None or waiter.done():
+            _discard(descriptors)
+        elif "error" in reply:
+            waiter.set_exception(LaunchError(reply["error"]))
+        else:
+            waiter.set_result(descriptors[0] if descriptors else None)
+
+    async def boot(self, request: Mapping[str, Any], agent_end: socket.socket) -> int:
+        """Ask for a sandbox.
+
+        Returns:
+            A pidfd of its first process, which the caller owns.
+
+        Raises:
+            LaunchError: If it cannot be started.
+        """
+        pidfd = await self._ask(request, [agent_end.fileno()])
+        assert pidfd is not None, "an answer without a process is an error"
+        return pidfd
+
+    async def answers(self) -> bool:
+        """Whether it is there and answers, soon."""
+        try:
+            await asyncio.wait_for(self._ask({}, []), _ANSWER_SECONDS)
+        except (LaunchError, TimeoutError):
+            return False
+        return True
+
+    async def _ask(self, request: Mapping[str, Any], descriptors: list[int]) -> int | None:
+        self._next_id += 1
+        number = self._next_id
+        data = json.dumps({"id": number, **request}).encode()
+        waiter = self._waiting[number] = self._loop.create_future()
+        self._watch()
+        try:
+            while not waiter.done():
+                if self._socket is None:
+                    raise LaunchError(f"the fork server ended: {self.end}")
+                try:
+                    socket.send_fds(self._socket, [data], descriptors)
+                    break
+                except BlockingIOError:
+                    await asyncio.sleep(0.005)  # hundreds of boots are queued; the fork server is behind
+                except OSError:
+                    self._note_end("")
+            answer: int | None = await waiter
+            return answer
+        finally:
+            # An answer that comes later is for nobody; what it brings is killed.
+            self._waiting.pop(number, None)
+            if waiter.done() and not waiter.cancelled():
+                waiter.exception()  # seen: a boot may end for another reason first
+
+    def _watch(self) -> None:
+        if self._tick is None and not self.end:
+            self._silent_ticks, self._ticked_at = 0, time.monotonic()
+            self._tick = self._loop.call_later(_TICK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        """Kill a server that has not answered for a while in which this process ran."""
+        self._tick = None
+        if self.end or not self._waiting:
+            return
+        now = time.monotonic()
+        if now - self._ticked_at < 2 * _TICK_SECONDS:
+            self._silent_ticks += 1
+        self._ticked_at = now
+        if self._silent_ticks >= _SILENT_TICKS:
+            self._note_end(f"it did not answer for {_SILENT_TICKS * _TICK_SECONDS:g} s")
+        else:
+            self._tick = self._loop.call_later(_TICK_SECONDS, self._look)
+
+    def _note_end(self, reason: str) -> None:
+        """It is gone, or will be in a moment: nobody waits for it any longer."""
+        if self.end:
+            return
+        self._kill()
+        self.end = reason or _ENDED
+        if not self._ready.done():
+            self._ready.set_exception(LaunchError(f"the fork server ended: {self.end}"))
+        for waiter in self._waiting.values():
+            if not waiter.done():
+                waiter.set_exception(LaunchError(f"the fork server ended: {self.end}"))
+        self._waiting.clear()
+        if self._tick is not None:
+            self._tick.cancel()
+            self._tick = None
+        self._let_go()
+        if self._is_serving:
+            self._is_serving = False
+            self._on_end()
+
+    async def reap(self) -> str:
+        """Wait for its processes, killing what is left, and say how it ended."""
+        assert self._process is not None
+        try:
+            code = await asyncio.to_thread(self._process.wait, _EXIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            code = await asyncio.to_thread(self._process.wait)
+            return self.end
+        number = -code if code < 0 else 256 - code if code > 128 else 0
+        if self.end == _ENDED and number:
+            with contextlib.suppress(ValueError):
+                self.end = f"killed by {signal.Signals(number).name}"
+        return self.end
+
+    def _kill(self) -> None:
+        # The inner process: the outer one waits for it, and repeats how it ended.
+        if self._pidfd >= 0:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+
+    def _let_go(self) -> None:
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket.fileno())
+            self._socket.close()
+            self._socket = None
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+    async def close(self) -> None:
+        """Kill it; the kernel kills every sandbox with it."""
+        self._is_serving = False
+        self._note_end("the runtime is stopping") if self._process is not None else self._let_go()
+        if self._process is not None:
+            self._process.kill()
+            await asyncio.to_thread(self._process.wait)
+
+
+def _discard(pidfds: list[int]) -> None:
+    for pidfd in pidfds:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        os.close(pidfd)
