@@ -28,6 +28,7 @@ _SOURCE_ROOT = Path(__file__).resolve().parents[2]
 _INHERITED = ("HOME", "PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "SANDRL_RUNTIME_ISOLATION", "SANDRL_HOST_UIDS")
 _STATUS_METHOD = "/sandrl.runtime.v1.Control/Status"
 _STATUS_TIMEOUT_SECONDS = 10.0
+_ENDING_SECONDS = 2.0
 
 __all__ = ["Endpoint", "RuntimeStatus", "ensure_running", "find", "log_path", "serve", "status", "stop"]
 
@@ -212,12 +213,26 @@ def status(state_dir: Path) -> RuntimeStatus:
         try:
             answer = json.loads(call(b"", metadata=metadata, timeout=_STATUS_TIMEOUT_SECONDS))
         except grpc.RpcError as error:
+            if _ends_soon(endpoint.pid):
+                return RuntimeStatus(running=False)
             raise RuntimeUnavailableError(
                 f"the local runtime (pid {endpoint.pid}) does not answer: {error.code().name}",
                 hint="sandrl runtime stop, and try again",
             ) from error
     answer["images"] = tuple(answer["images"])
     return RuntimeStatus(running=True, pid=endpoint.pid, base_url=endpoint.base_url, **answer)
+
+
+def _ends_soon(pid: int) -> bool:
+    """Whether a process is gone, or about to be: a daemon that was killed holds its lock until the kernel is done."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([pidfd], [], [], _ENDING_SECONDS)[0])
+    finally:
+        os.close(pidfd)
 
 
 def serve(

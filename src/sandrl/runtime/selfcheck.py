@@ -190,12 +190,51 @@ async def _survivors(choice: Choice, _folder: Path) -> Sequence[Property]:
     return [Property("no survivors", gone, "a program that left its session died with its sandbox")]
 
 
+async def _host_users(choice: Choice, _folder: Path) -> Sequence[Property]:
+    """Which host users two sandboxes are, as the host sees it."""
+    request = BootRequest(choice.images[0].name)
+    sandboxes = [await HostSandbox.boot(choice.launcher, request) for _ in range(2)]
+    try:
+        found = [_host_uid(sandbox) for sandbox in sandboxes]
+    finally:
+        for sandbox in sandboxes:
+            await sandbox.destroy()
+    users = choice.launcher.users
+    if users.are_own:
+        return [Property("own host uids", found[0] != found[1], users.detail)]
+    bounds = ", ".join(f"{what} ({_setting(name)} in all)" for what, name in _COUNTED_PER_USER.items())
+    return [
+        Property(
+            "host uid", set(found) == {users.shared_uid}, f"{users.detail}, and what is counted per user: {bounds}"
+        )
+    ]
+
+
+def _host_uid(sandbox: HostSandbox) -> int:
+    status = Path(f"/proc/{sandbox.pid}/status").read_text(encoding="utf-8", errors="replace")
+    return int(status.partition("\nUid:")[2].split()[0])
+
+
+def _setting(name: str) -> str:
+    try:
+        return Path("/proc/sys", name).read_text(encoding="ascii").strip()
+    except OSError:
+        return "?"
+
+
+_COUNTED_PER_USER = {
+    "epoll watches": "fs/epoll/max_user_watches",
+    "pages of large pipes": "fs/pipe-user-pages-soft",
+    "inotify instances": "fs/inotify/max_user_instances",
+}
+
 _ATTEMPTS: dict[str, Attempt] = {
     "what is in reach": _reach,
     "memory limit": _memory,
     "process limit": _processes,
     "disk limit": _disk,
     "no survivors": _survivors,
+    "host uids": _host_users,
 }
 
 

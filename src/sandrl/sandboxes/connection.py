@@ -142,8 +142,11 @@ def _connect_local(
     from sandrl.runtime import daemon
     from sandrl.runtime import packages as overlays
 
-    endpoint = daemon.ensure_running(settings.state_dir, on_start=lambda message: emit(RuntimeStarting(message)))
-    status = daemon.status(settings.state_dir)
+    while True:
+        endpoint = daemon.ensure_running(settings.state_dir, on_start=lambda message: emit(RuntimeStarting(message)))
+        status = daemon.status(settings.state_dir)
+        if status.running and status.base_url == endpoint.base_url:
+            break  # else it ended in between
     image = image or status.default_image
     annotations: tuple[tuple[str, str], ...] = ()
     if packages:

@@ -43,6 +43,8 @@ _NO_PROXY_VARIABLE = "no_grpc_proxy"
 _NOBODYS_TAG = "is-anybody-there"
 # Besides the status RESOURCE_EXHAUSTED; these may come as UNAVAILABLE.
 _NO_ROOM_REASONS = frozenset({"CWSANDBOX_RUNNER_CAPACITY_EXHAUSTED", "CWSANDBOX_RUNNER_OVERLOADED"})
+# How gRPC says that it never got a connection.
+_NEVER_CONNECTED = ("failed to connect to all addresses", "DNS resolution failed")
 
 
 class _LeftoverTasks(logging.Filter):
@@ -66,6 +68,9 @@ def load_sdk() -> ModuleType:
     logger = logging.getLogger("asyncio")
     if not any(isinstance(present, _LeftoverTasks) for present in logger.filters):
         logger.addFilter(_LeftoverTasks())
+        # What the SDK warns of (mostly stops that failed) is raised as an error, too. Without a handler, Python would
+        # print each warning with a traceback.
+        logging.getLogger("cwsandbox").addHandler(logging.NullHandler())
     return cwsandbox
 
 
@@ -185,6 +190,7 @@ class SdkSession:
         self._max_lifetime_seconds = max_lifetime_seconds
         self._ended: deque[Launch] = deque()
         self._bell: Future[None] = Future()
+        self._sent = self._unconnected = 0
         self.direct_to(connection)
 
     def direct_to(self, connection: Connection) -> None:
@@ -226,20 +232,42 @@ class SdkSession:
             process.stdin.write(command.stdin)
         process.stdin.close()
         launch.process = process
-        process._future.add_done_callback(lambda _: self._note_end(launch))
+        self._sent += 1
+        process._future.add_done_callback(lambda ended: self._note_end(launch, ended))
 
     def prepare(self, launch: Launch) -> None:
         """Begins to create a launch's sandbox ahead of its command."""
         launch.base_url, launch.sandbox = self.base_url, self._fresh_sandbox(launch.tags)
         launch.launched_at = time.monotonic()
+        self._sent += 1
         launch.start = launch.sandbox.start()
+        launch.start._future.add_done_callback(lambda ended: self._note_reach(launch, ended))
 
     def _fresh_sandbox(self, tags: Sequence[str]) -> Sandbox:
         with _addressed_to(self.base_url):
             sandbox: Sandbox = self._session.sandbox(tags=list(tags))
         return sandbox
 
-    def _note_end(self, launch: Launch) -> None:
+    @property
+    def may_have_reached(self) -> bool:
+        """Whether anything that was sent may have reached a service; if not, no sandbox was created."""
+        return self._unconnected < self._sent
+
+    def _note_reach(self, launch: Launch, ended: Future[Any]) -> None:
+        error = None if ended.cancelled() else ended.exception()
+        if error is not None and launch.sandbox_id is None and self._never_connected(error):
+            self._unconnected += 1
+
+    def _never_connected(self, error: BaseException) -> bool:
+        """Whether there was no connection at all; the SDK has one class for that and for one that broke."""
+        return (
+            isinstance(error, self._sdk.SandboxUnavailableError)
+            and error.reason is None
+            and any(words in str(error) for words in _NEVER_CONNECTED)
+        )
+
+    def _note_end(self, launch: Launch, ended: Future[Any]) -> None:
+        self._note_reach(launch, ended)
         self._ended.append(launch)
         self._ring()
 

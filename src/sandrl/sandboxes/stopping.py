@@ -95,7 +95,7 @@ class Stopping:
         self._failed.clear()
         self._stops.clear()
         self.left = tuple(stop.sandbox_id or stop.key for stop in unstopped)
-        if unstopped or self._has_lost_track:
+        if (unstopped or self._has_lost_track) and self._session.may_have_reached:
             self._stop_by_tag(ends_at)
         for stop in unstopped:
             self._journal.stopped(stop)

@@ -49,12 +49,6 @@ def of_process(pid: int, name: str) -> str:
     return Path(f"/proc/{pid}/{name}").read_text()
 
 
-def first_process(sandbox: HostSandbox) -> int:
-    text = Path(f"/proc/self/fdinfo/{sandbox._pidfd}").read_text()
-    (pid,) = re.findall(r"^Pid:\s+(\d+)", text, re.MULTILINE)
-    return int(pid)
-
-
 async def output_of(sandbox: HostSandbox, program: str, image: Image | None = None) -> str:
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **(image or find_images()[0]).environment}
     _, process = await sandbox.start(["python", "-c", program], environment, merge_output=True)
@@ -81,7 +75,7 @@ def test_each_living_sandbox_has_host_uids_of_its_own(
     async def look(choice: Choice) -> None:
         request = BootRequest(choice.images[0].name)
         sandboxes = [await HostSandbox.boot(choice.launcher, request) for _ in range(5)]
-        found = [host_uids(first_process(sandbox)) for sandbox in sandboxes]
+        found = [host_uids(sandbox.pid) for sandbox in sandboxes]
         assert all(len(set(uids)) == 1 for uids in found)
         numbers = sorted({uids[0] for uids in found})
         assert len(numbers) == 5
@@ -131,7 +125,7 @@ def test_a_process_of_nobody_can_neither_signal_nor_trace_the_fork_server_or_a_s
 
     async def attack(choice: Choice) -> None:
         sandbox = await HostSandbox.boot(choice.launcher, BootRequest(choice.images[0].name))
-        pids = [outer_process(os.getpid()), inner_process(os.getpid()), first_process(sandbox)]
+        pids = [outer_process(os.getpid()), inner_process(os.getpid()), sandbox.pid]
         assert all(pids)
         done = await asyncio.to_thread(
             subprocess.run,

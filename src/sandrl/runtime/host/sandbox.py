@@ -86,6 +86,14 @@ class HostSandbox:
         return sandbox
 
     @property
+    def pid(self) -> int:
+        """Process id of its first process on the host; 0 once it is gone."""
+        if self._pidfd < 0:
+            return 0
+        with open(f"/proc/self/fdinfo/{self._pidfd}", encoding="ascii") as lines:
+            return next(int(line.split()[1]) for line in lines if line.startswith("Pid:"))
+
+    @property
     def alive(self) -> bool:
         """Whether programs can still be started in it."""
         return self._pidfd >= 0 and not self.ended.is_set()
