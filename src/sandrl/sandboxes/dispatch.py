@@ -166,6 +166,12 @@ class Dispatch:
             self._stopping.begin(launch)
         self._stopping.keep_few()
 
+    def abandon(self, base_url: str) -> None:
+        """Cancels what is in flight at a runtime that is gone: the SDK may go on asking it for minutes."""
+        for launch in self._in_flight.values():
+            if launch.base_url == base_url:
+                launch.cancel()
+
     def cancel(self) -> None:
         """Cancels everything in flight."""
         self._unsent.clear()

@@ -256,8 +256,10 @@ class Job:
         if found.base_url == self.connection.base_url:
             return False
         self._journal.tell(Warned(f"the local runtime ended; the job goes on with another one at {found.base_url}"))
+        gone = self.connection.base_url
         self.connection = found
         self._session.direct_to(found)
+        self._dispatch.abandon(gone)
         self._journal.move(found.base_url)
         return True
 

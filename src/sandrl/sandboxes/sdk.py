@@ -324,15 +324,17 @@ class SdkSession:
                 return Outcome(launch.sandbox_id or "", None, seconds=time.monotonic() - launch.launched_at)
             translated = self.translate(error)
             if isinstance(translated, InfrastructureError):
-                translated.lost_runtime = self._lost_runtime(error)
+                translated.lost_runtime = self._lost_runtime(launch, error)
             raise translated from error
         seconds = time.monotonic() - launch.launched_at
         return Outcome(
             launch.sandbox_id or "", result.returncode, result.stdout_bytes, result.stderr_bytes, seconds=seconds
         )
 
-    def _lost_runtime(self, error: BaseException) -> bool:
+    def _lost_runtime(self, launch: Launch, error: BaseException) -> bool:
         """Whether the local runtime says that it lost the sandbox, or is gone itself."""
+        if self._is_local and launch.base_url != self.base_url:
+            return True
         if limits.LOST_METADATA in (getattr(error, "metadata", None) or ()):
             return True
         if limits.LOST_REASON in (getattr(error, "status_reason", None) or ""):
