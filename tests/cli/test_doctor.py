@@ -28,7 +28,7 @@ from tests.support.terminal import run_on_terminal
 PROPERTIES = {
     *("own namespaces", "no host files", "read-only system", "own /tmp and /workspace", "no other processes"),
     *("no network", "no privileges", "refused system calls", "no host environment"),
-    *("memory limit", "process limit", "disk limit", "no survivors"),
+    *("memory limit", "process limit", "disk limit", "no survivors", "host uids"),
 }
 UNNEEDED = ("__pycache__", "mypy*", "grpc", "uv*", "ruff*", "hypothesis", "cryptography", "pip", "setuptools", "google")
 NOWHERE = "http://127.0.0.1:1"

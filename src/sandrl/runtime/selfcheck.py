@@ -201,11 +201,11 @@ async def _host_users(choice: Choice, _folder: Path) -> Sequence[Property]:
             await sandbox.destroy()
     users = choice.launcher.users
     if users.are_own:
-        return [Property("own host uids", found[0] != found[1], users.detail)]
+        return [Property("host uids", found[0] != found[1], users.detail)]
     bounds = ", ".join(f"{what} ({_setting(name)} in all)" for what, name in _COUNTED_PER_USER.items())
     return [
         Property(
-            "host uid", set(found) == {users.shared_uid}, f"{users.detail}, and what is counted per user: {bounds}"
+            "host uids", set(found) == {users.shared_uid}, f"{users.detail}, and what is counted per user: {bounds}"
         )
     ]
 
