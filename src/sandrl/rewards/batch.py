@@ -251,7 +251,7 @@ class Batch:
 
     def _settle(self, attempt: Attempt, verdict: Verdict) -> None:
         """Does with a verdict what the judge thinks of it."""
-        ruling = self._judge.review(attempt.problem, verdict)
+        ruling = self._judge.review(attempt.problem, attempt.code or "", verdict)
         if isinstance(ruling, Verdict):
             self._finish(attempt, ruling)
         elif ruling is Review.AGAIN:

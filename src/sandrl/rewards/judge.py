@@ -7,6 +7,7 @@ be tested, and several of them share one path to it.
 
 from __future__ import annotations
 
+import hashlib
 import marshal
 import secrets
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from sandrl.rewards.program import BOOTSTRAP, CASES, EXIT_STATUS, ISOLATED_TESTS
 from sandrl.rewards.reference import is_plain, names_under_test, read_reference
 from sandrl.rewards.selection import join
 from sandrl.rewards.sources import refusal
+from sandrl.rewards.usage import class_names, comparable_names, needs_one_process
 from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust, Verdict
 from sandrl.sandboxes import Command, Outcome
 
@@ -114,8 +116,8 @@ class Judge(Protocol):
         """
         ...
 
-    def review(self, problem: Problem, verdict: Verdict) -> Verdict | Review:
-        """The verdict that counts, or what to do before there is one."""
+    def review(self, problem: Problem, code: str, verdict: Verdict) -> Verdict | Review:
+        """The verdict that counts for `code`, or what to do before there is one."""
         ...
 
     def prepare_trial(self, problem: Problem, wanted: Review, limits: Limits) -> Execution:
@@ -207,7 +209,7 @@ class InProcessJudge:
         )
         return Execution(command, mode.trust, problem.check_count, key, may_refuse=mode is ISOLATED_TESTS)
 
-    def review(self, problem: Problem, verdict: Verdict) -> Verdict | Review:
+    def review(self, problem: Problem, code: str, verdict: Verdict) -> Verdict | Review:
         """The verdict that counts: a completion had the sandbox before it can say that the problem is broken."""
         broken = invalid_check(problem, verdict)
         if broken is not None:
@@ -357,6 +359,8 @@ class IsolatedJudge(InProcessJudge):
         # Whether the checks of a problem can be kept apart from a completion, as far as that is known.
         self._splits: dict[Problem, bool] = {}
         self._fails_apart: set[Problem] = set()
+        # Completions of problems without a reference that failed apart from checks which need one process.
+        self._failed_apart: set[tuple[Problem, bytes]] = set()
 
     @property
     def version(self) -> str:
@@ -366,29 +370,39 @@ class IsolatedJudge(InProcessJudge):
 
     def prepare(self, problem: Problem, code: str, limits: Limits) -> Execution:
         """The command that judges `code`; what it is held against never reaches the completion's process."""
-        if problem.kind != "tests" or (self._splits.get(problem) is False and not self._require_isolated):
+        if problem.kind != "tests" or self._is_judged_in_process(problem, code):
             return super().prepare(problem, code, limits)
         return self._execution(problem, code, limits, ISOLATED_TESTS)
 
-    def review(self, problem: Problem, verdict: Verdict) -> Verdict | Review:
-        """The verdict that counts, or what to do before there is one."""
+    def _is_judged_in_process(self, problem: Problem, code: str) -> bool:
+        if self._require_isolated:
+            return False
+        return self._splits.get(problem) is False or (problem, _digest(code)) in self._failed_apart
+
+    def review(self, problem: Problem, code: str, verdict: Verdict) -> Verdict | Review:
+        """The verdict that counts for `code`, or what to do before there is one."""
         is_doubtful = verdict.trust is Trust.ISOLATED and verdict.status in _DOUBTFUL
+        if verdict.status is Status.TIMEOUT and verdict.trust is Trust.ISOLATED and problem.reference is None:
+            # Each side may have waited for the other one.
+            is_doubtful = needs_one_process(problem)
         if problem.kind != "tests" or not is_doubtful or invalid_check(problem, verdict) is not None:
-            return super().review(problem, verdict)
+            return super().review(problem, code, verdict)
+        is_refusal = verdict.status is Status.NOT_ISOLATED
         if problem not in self._splits:
             if all(map(is_plain, problem.tests)) and not problem.setup:
                 self._splits[problem] = True
-                return self.review(problem, verdict)
+                return verdict
             if problem.reference is not None:
                 return Review.TRY_REFERENCE
-            if verdict.status is not Status.NOT_ISOLATED:
+            # Nothing but the source of its checks says what a problem without a reference needs.
+            if not needs_one_process(problem):
                 return verdict
-            self._splits[problem] = False
-        is_refusal = verdict.status is Status.NOT_ISOLATED
-        if self._splits[problem]:
-            detail = f"{verdict.detail}; the reference does without"
-            return replace(verdict, status=Status.FAILED, detail=detail) if is_refusal else verdict
-        if not self._require_isolated:
+            if not self._require_isolated:
+                self._failed_apart.add((problem, _digest(code)))
+                return Review.AGAIN
+        elif self._splits[problem]:
+            return verdict
+        elif not self._require_isolated:
             return Review.AGAIN
         detail = "its checks can only be judged in its own process"
         return verdict if is_refusal else replace(verdict, status=Status.NOT_ISOLATED, detail=detail)
@@ -430,6 +444,10 @@ def _setup_of_completion(problem: Problem) -> str:
     return join([once, problem.setup])
 
 
+def _digest(code: str) -> bytes:
+    return hashlib.blake2b(code.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
 def _open_part(problem: Problem, mode: Mode) -> dict[str, Any]:
     """What of the checks the completion's process gets to hold."""
     if mode is CASES:
@@ -451,6 +469,8 @@ def _hidden_part(problem: Problem, mode: Mode) -> dict[str, Any]:
             "tests": list(problem.tests),
             "setup": problem.setup,
             "under_test": sorted(names_under_test(problem)),
+            "classes": sorted(class_names(problem)),
+            "comparable": sorted(comparable_names(problem)),
             "imports": None if reference is None else dict(reference.imports),
             "methods": None if reference is None else sorted(reference.methods),
         }

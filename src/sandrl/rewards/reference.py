@@ -27,11 +27,13 @@ class Reference:
         names: What it defines at its top level.
         imports: Its import statements, by the names that they bind at its top level.
         methods: The special methods that its classes have.
+        classes: The classes that it defines at its top level.
     """
 
     names: frozenset[str]
     imports: Mapping[str, str]
     methods: frozenset[str]
+    classes: frozenset[str]
 
 
 @lru_cache(maxsize=4096)
@@ -51,7 +53,8 @@ def read_reference(text: str) -> Reference | None:
     methods = set(re.findall(r"\b__\w+__\b", text))
     if "total_ordering" in text or "order=True" in text.replace(" ", ""):
         methods.update(_ORDER)
-    return Reference(frozenset(names), imports, frozenset(methods))
+    classes = {node.name for node in body if isinstance(node, ast.ClassDef)}
+    return Reference(frozenset(names), imports, frozenset(methods), frozenset(classes))
 
 
 # What a plain check is made of: calls by name, literals, and what operators make of them.

@@ -130,7 +130,7 @@ def test_a_check_that_runs_an_answer_as_code_never_does_so_in_the_judge(check: s
         "assert 3 < f()",
         "assert f() & {1}",
         "assert 3 in f()",
-        "x = f()\nx.sort(key=lambda item: item)",
+        "x = f()\nx.sort(key=lambda item: item)\nassert x == [1]",
         "assert f()[lambda: 1]",
         "assert f() == 2",
     ],
@@ -220,7 +220,7 @@ class Point:
     "check",
     [
         "assert len({Point(1), Point(1), Point(2)}) == 2",
-        "assert {Point(1): 'a'}[Point(1)] == 'a' and Point(1) not in {1, hash(1)}",
+        "assert {Point(1): 'a'}[Point(1)] == 'a' and hash(Point(1)) == hash(1)",
         "p = Point(1)\ndel p.x\nassert not hasattr(p, 'x')",
         "p = Point(1)\nassert +p is p and ~p == Point(-1) and list(reversed(p)) == [1, 0]",
         "assert Point.__doc__ == 'A place.' and Point.__slots__ == ('x',)",

@@ -214,6 +214,6 @@ def test_nothing_said_of_checks_counts_where_the_problem_was_blamed_without_reas
     judge = InProcessJudge()
     judge.hear_trial(TESTS, Review.TRY_NOTHING, Verdict(Status.FAILED, Trust.IN_PROCESS, 0, 4))
     checks = (CheckVerdict(CheckStatus.PASSED), *[CheckVerdict(CheckStatus.NOT_REACHED)] * 3)
-    ruling = judge.review(TESTS, Verdict(Status.INVALID_PROBLEM, Trust.IN_PROCESS, 1, 4, checks=checks))
+    ruling = judge.review(TESTS, "", Verdict(Status.INVALID_PROBLEM, Trust.IN_PROCESS, 1, 4, checks=checks))
     assert isinstance(ruling, Verdict)
     assert (ruling.status, ruling.passed, ruling.checks) == (Status.CRASHED, 0, ())

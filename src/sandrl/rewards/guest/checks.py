@@ -17,7 +17,7 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.client import Completion, CompletionGone, Unsplittable
     from sandrl.rewards.guest.clock import Clock, is_running, too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached
-    from sandrl.rewards.guest.stand_ins import StandIn
+    from sandrl.rewards.guest.mirrors import Mirror, is_mirror, number_behind
     from sandrl.rewards.guest.supervisor import FAILED, PASSED, TIMED_OUT
     from sandrl.rewards.guest.values import REBUILT
 
@@ -35,9 +35,10 @@ class Checks:
 
     Args:
         completion: The other process.
-        problem: `setup`, `tests`, and `under_test`: the names it asks a completion to define; also `classes`, those of
-            them that are classes, where that is known; and where it has a reference, `imports`, the statements of that
-            by the names they bind, and `methods`, the special methods of its classes.
+        problem: `setup` and `tests`; `under_test`, the names that a completion is asked to define; `classes`, those of
+            them that are classes, and `comparable`, those whose objects may be compared with plain values; where the
+            problem has a reference, `imports`, the import statements of that by the names they bind, and `methods`, the
+            special methods of its classes.
         clock: The completion's time; it runs.
         seconds: How long each check may take; None for no limit.
 
@@ -54,14 +55,17 @@ class Checks:
         self.reached: "list[Checked]" = []
         self.is_in_check = False
         self.under_test = frozenset(problem["under_test"])
-        self.classes = problem.get("classes")
+        self.classes = frozenset(problem["classes"])
+        self.comparable = frozenset(problem["comparable"])
         self.setup = problem["setup"]
         self.imports: "dict[str, str] | None" = problem.get("imports")
         methods = problem.get("methods")
         completion.methods = None if methods is None else frozenset(methods)
+        completion.on_news = self.rebind
         self.namespace: "dict[str, Any]" = {"__name__": "checks", "__builtins__": sys.modules["builtins"]}
         self.offered: "frozenset[str]" = frozenset()
         self.lent: "set[str]" = set()
+        self.values: "dict[str, Any]" = {}
         # Words of functions that setup and earlier checks defined: they may mean the completion's objects, too.
         self.kept_words: "frozenset[str]" = frozenset()
 
@@ -91,13 +95,25 @@ class Checks:
                     value = __import__(name)
                 except ImportError:
                     continue
-            elif type(value) is StandIn and name in STANDARD_CLASSES and name not in self.under_test:
+            elif is_mirror(value) and name in STANDARD_CLASSES and name not in self.under_test:
                 # A check that counts with `Counter` and leaves its import to the completion means that class.
                 value = getattr(__import__(STANDARD_CLASSES[name]), name) if self.under_test else value
-            self.namespace[name] = value
+            if issubclass(type(value), Mirror) and self.is_class(name):
+                self.completion.named.add(number_behind(value))
+                if name in self.comparable:
+                    self.completion.comparable.add(number_behind(value))
+            if is_mirror(value):
+                self.completion.lent.add(number_behind(value))
+            self.namespace[name] = self.values[name] = value
             self.lent.add(name)
         if "def " in text or "lambda" in text or "class " in text:
             self.kept_words |= words
+
+    def rebind(self, news: "dict[Any, Any]") -> None:
+        """Gives lent names the values that the completion bound to them since."""
+        for name, value in news.items():
+            if name in self.lent and name in self.values and self.namespace.get(name) is self.values[name]:
+                self.namespace[name] = self.values[name] = value
 
     def import_name(self, name: str) -> None:
         """Imports what the reference imports under a name: a check that leaves that to the completion means it."""
@@ -107,10 +123,8 @@ class Checks:
             pass  # not there; the check tells
 
     def is_class(self, name: str) -> bool:
-        """Whether a name is that of a class the problem asks for: in the problem's own words, or by its look."""
-        if self.classes is not None:
-            return name in self.classes
-        return (name in self.under_test or not self.under_test) and name[:1].isupper() and name[1:2].islower()
+        """Whether a name is that of a class the problem asks for, in the problem's own words."""
+        return name in self.classes
 
     def means_module(self, name: str, text: str) -> bool:
         """Whether a text means a module of the standard library by a name that the completion gave something else."""
@@ -130,7 +144,7 @@ class Checks:
         lent = {name: self.namespace[name] for name in self.lent}
         exec(text, self.namespace)
         # A name that the text bound anew is the check's own from now on.
-        self.lent = {name for name in self.lent if self.namespace.get(name) is lent[name]}
+        self.lent = {name for name in lent if self.namespace.get(name) is self.values[name]}
 
     def run(self) -> "tuple[str, str]":
         """Runs everything.
@@ -150,7 +164,9 @@ class Checks:
         self.offered = frozenset(name for name in names if type(name) is str) if type(names) is list else frozenset()
         try:
             self.run_text(self.setup)
-        except Exception as error:
+        except BaseException as error:
+            if self.completion.is_internal(error):
+                raise
             if not self.lent and isinstance(error, (ImportError, SyntaxError)):
                 # No name of the completion's is in it, and of the files there it can change none of these.
                 return "invalid_problem", "the problem's setup fails: " + describe(error)
@@ -180,17 +196,18 @@ class Checks:
             CompletionGone: If the completion stopped answering.
             DeadlineReached: If all of its time is over.
         """
-        self.completion.take_failure()
         ended = PASSED, "passed", ""
         try:
             self.clock.start(self.seconds)
             try:
                 self.run_text(check)
-            except Exception as error:
-                blamed = self.completion.blamed.get(id(error), (None, "failed"))
+            except BaseException as error:
+                if self.completion.is_internal(error):
+                    raise
+                blamed = self.completion.blamed.get(id(error), (None, "failed", ""))
                 status = "resource_limit" if isinstance(error, MemoryError) else blamed[1]
                 # On the clock: an object of the completion's in the message is asked for its text.
-                ended = FAILED, status, self.completion.take_failure() or describe(error)
+                ended = FAILED, status, blamed[2] or describe(error)
             # A check that catches everything catches the end of the completion or of its time, too.
             if self.completion.gone:
                 raise CompletionGone

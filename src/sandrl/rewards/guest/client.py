@@ -1,23 +1,44 @@
-"""The judge's side of the channel: questions to the completion, and how far its answers are believed."""
+"""The judge's end of the channel: how far the completion's objects are believed.
 
-# B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-# ruff: noqa: B905, BLE001, UP037
+An object that a function or a method of the completion returned equals no plain value, whatever its own `__eq__` says.
+If its class is derived from a builtin type, the plain value that it holds is compared instead, by the methods of the
+builtin type. Own operators of a class count for objects that the check itself made of it, where the problem asks for a
+class.
+"""
+
+# The style is explained in `descriptors.py`.
+# ruff: noqa: BLE001, SIM102, SIM905, UP037
 
 import posix
 import sys
 
 MYPY = False
 if MYPY:
-    from typing import Any
+    from typing import Any, NoReturn
 
     from sandrl.rewards.guest.channel import Channel
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.channel import COMPARISONS, INTERRUPT
+    from sandrl.rewards.guest.channel import INTERRUPT
     from sandrl.rewards.guest.clock import Clock
     from sandrl.rewards.guest.descriptors import DeadlineReached
-    from sandrl.rewards.guest.stand_ins import StandIn
-    from sandrl.rewards.guest.values import MAX_DEPTH_ASKED, Malformed, TooLarge, Unsendable, decode, encode
+    from sandrl.rewards.guest.mirrors import (
+        CHANGEABLE,
+        CHANGING,
+        CONVERSIONS,
+        EQUALITY,
+        NAMELESS,
+        ORDER,
+        SPECIALS,
+        TEXT,
+        Mirror,
+        is_mirror,
+        number_behind,
+        plain_form,
+        solid_of,
+    )
+    from sandrl.rewards.guest.objects import ANSWER, LIBRARY, OPERATIONS, UNCHANGEABLE_SOLIDS, Peer
+    from sandrl.rewards.guest.values import Malformed, TooLarge, Unsendable, rebuilt_place
 
 
 class Unsplittable(BaseException):
@@ -29,36 +50,64 @@ class CompletionGone(BaseException):
 
 
 LET_GO_SECONDS = 0.5
+_ENDS_LOOPS = (StopIteration, StopAsyncIteration)
+# The module that classes and functions of checks belong to.
+CHECKS = "checks"
+# What an object of the judge's own may never be asked for, whatever its class: the way to what a check expects.
+_REVEALING = frozenset(
+    "gi_frame gi_code gi_yieldfrom cr_frame cr_code cr_await cr_origin ag_frame ag_code ag_await tb_frame tb_next"
+    " f_back f_globals f_locals f_builtins f_code".split()
+)
+_OF_FUNCTIONS = frozenset(("__name__", "__qualname__", "__doc__", "__module__", "__defaults__", "__annotations__"))
 
 
-class Completion:
-    """The judge's side of the channel.
+class Parameters:
+    """What a completion may know of the code of a check's function.
+
+    Args:
+        code: The code.
+    """
+
+    def __init__(self, code: "Any") -> None:
+        count = code.co_argcount + code.co_kwonlyargcount
+        self.co_argcount, self.co_kwonlyargcount = code.co_argcount, code.co_kwonlyargcount
+        self.co_posonlyargcount = code.co_posonlyargcount
+        self.co_name, self.co_flags, self.co_varnames = code.co_name, code.co_flags, code.co_varnames[:count]
+
+
+class Completion(Peer):
+    """The judge's end of the channel.
 
     Args:
         channel: To the completion's process.
         pid: Its id.
     """
 
-    def __init__(self, channel: Channel, pid: int) -> None:
-        self.channel = channel
+    def __init__(self, channel: "Channel", pid: int) -> None:
+        Peer.__init__(self, channel)
         self.pid = pid
         self.owes_answer = False
-        self.stand_ins: "dict[int, StandIn]" = {}
-        self.failure: "str | None" = None
-        self.blamed: "dict[int, tuple[Exception, str]]" = {}
+        # Exceptions of the completion by `id`, each with its status and a description.
+        self.blamed: "dict[int, tuple[BaseException, str, str]]" = {}
         self.gone = False
+        self.lock = __import__("_thread").RLock()
         # What the check at hand says, and whether it is about a class of the completion's.
         self.check = ""
         self.has_class = False
         # The special methods of the classes that the problem asks for; None if it does not say.
         self.methods: "frozenset[str] | None" = None
+        # Numbers of classes that checks name: their objects do themselves what the class is there for.
+        self.named: "set[int]" = set()
+        # Those whose own `==` and `<` may compare an object that the check has made with a plain value.
+        self.comparable: "set[int]" = set()
         self.attributes: "set[int]" = set()
         self.derived: "set[int]" = set()
-
-    def take_failure(self) -> "str | None":
-        """What the completion's last exception was, in its own words, once."""
-        failure, self.failure = self.failure, None
-        return failure
+        # Numbers of objects that a check made by calling a class that it names, and that nothing else has returned.
+        self.made: "set[int]" = set()
+        self.seen: "set[int]" = set()
+        # Numbers of objects that checks know by a global name of the completion.
+        self.lent: "set[int]" = set()
+        self.on_news: "Any" = None
 
     def wait_until_ready(self) -> None:
         """Returns once the completion's code has run.
@@ -67,186 +116,415 @@ class Completion:
             CompletionGone: If it did not get that far.
         """
         try:
-            if decode(self.channel.receive(), self.no_stand_in) != "ready":
+            if self.channel.receive() != b"ready":
                 raise CompletionGone
-        except (EOFError, ValueError, Malformed) as error:
+        except EOFError as error:
             raise CompletionGone from error
-
-    def no_stand_in(self, number: int, is_callable: bool, name: str) -> object:
-        """For messages that carry only plain values."""
-        raise Malformed("an object where none belongs")
-
-    def stand_in(self, number: int, is_callable: bool, name: str) -> object:
-        """What stands for the completion's object of that number, the same for the same object."""
-        known = self.stand_ins.get(number)
-        if known is None:
-            known = self.stand_ins[number] = StandIn(self, number, name)
-        return known
-
-    def number_of(self, value: object) -> int:
-        """The number of a stand-in; anything else of the judge's own cannot be handed over."""
-        if type(value) is StandIn:
-            number: int = object.__getattribute__(value, "_number")
-            return number
-        raise Unsplittable(f"a {type(value).__name__} cannot be handed to the completion")
 
     def ask(
         self,
         operation: str,
         subject: object,
-        arguments: "tuple[object, ...]" = (),
-        keywords: "dict[str, object] | None" = None,
+        arguments: "tuple[Any, ...]" = (),
+        keywords: "dict[str, Any] | None" = None,
     ) -> "Any":
         """Has the completion do something, and returns what came of it.
 
         Raises:
-            Exception: The builtin exception that the completion's was a kind of.
+            BaseException: What the completion raised.
             CompletionGone: If it does not answer.
         """
-        keywords = keywords or {}
-        request = self.request(operation, subject, arguments, keywords)
-        if self.gone:
-            raise CompletionGone
-        if self.owes_answer:
-            raise DeadlineReached  # a check caught it and goes on; what comes next would be the answer before
-        try:
-            self.owes_answer = True
-            self.channel.send(request)
-            answer = self.channel.receive()
-            self.owes_answer = False
-            done, result, changed, same = decode(answer, self.stand_in)
-            if same is not None:
-                # What it was given is all that this can stand for: nothing else of the judge's is within its reach.
-                given = arguments if type(same) is int and same >= 0 else keywords
-                theirs = given[same] if changed is None else changed[given is keywords][same]
-                result = given[same] if changed is None or unchanged_or_updated(given[same], theirs) else theirs
-        except (EOFError, OSError, ValueError, TypeError, LookupError, ArithmeticError, Malformed) as error:
-            self.gone = True  # a check may catch everything
-            raise CompletionGone from error
-        if not done:
-            raise self.exception(result, operation)
-        if changed is not None:
-            update_in_place((arguments, keywords), changed)
-        if operation == "get" and type(result) is StandIn:
-            self.attributes.add(self.number_of(result))
+        with self.lock:
+            if self.gone:
+                raise CompletionGone
+            if self.owes_answer:
+                raise DeadlineReached  # a check caught it and goes on; what comes next would be the answer before
+            result = self.asked_for(operation, subject, arguments, keywords)
+        if is_mirror(result):
+            self.remember(operation, subject, result)
         return result
 
-    def let_go(self, clock: Clock) -> None:
+    def remember(self, operation: str, subject: object, result: object) -> None:
+        """Remembers where an object of the completion comes from."""
+        number = number_behind(result)
+        if operation == "get":
+            self.attributes.add(number)
+        is_named = issubclass(type(subject), Mirror) and number_behind(subject) in self.named
+        if operation == "call" and is_named and number not in self.seen:
+            self.made.add(number)
+        elif operation in ("call", "get", "__next__", "__getitem__", "outcome"):
+            # What a method or a function returns may be a value that the check asks for, even if it is `self`.
+            self.made.discard(number)
+        self.seen.add(number)
+
+    def is_made(self, *operands: object) -> bool:
+        """Whether a check made the objects among some operands by itself."""
+        return self.has_class and all(number_behind(each) in self.made for each in operands if is_mirror(each))
+
+    def asked_for(
+        self, operation: str, subject: object, arguments: "tuple[Any, ...]", keywords: "dict[str, Any] | None"
+    ) -> "Any":
+        """Asks, and takes whatever breaks the protocol for the end of the completion."""
+        raised: "list[BaseException]" = []
+        try:
+            return Peer.ask(self, operation, subject, arguments, keywords)
+        except CompletionError as error:
+            raised.append(error.raised)
+        except (TooLarge, Unsendable) as error:
+            raise self.unsendable(operation, subject, error) from error
+        except (Malformed, EOFError, OSError, ValueError, TypeError, LookupError, ArithmeticError) as error:
+            self.gone = True  # a check may catch everything
+            raise CompletionGone from error
+        raise raised[0]
+
+    def exchange(self, question: bytes) -> bytes:
+        """Sends a question and returns its answer."""
+        self.owes_answer = True
+        answer = Peer.exchange(self, question)
+        self.owes_answer = False
+        return answer
+
+    def perform(
+        self, operation: str, subject: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any]"
+    ) -> object:
+        """Does something to an object of a check; of a function's code only its parameters are told."""
+        is_code = operation == "get" and arguments[0] == "__code__" and type(subject) is NAMELESS["function"]
+        if is_code:
+            return Parameters(subject.__code__)
+        return Peer.perform(self, operation, subject, arguments, keywords)
+
+    def serve(self, question: bytes) -> None:
+        """Answers a question of the completion's; an error of a check's own function is its answer."""
+        self.owes_answer = False
+        try:
+            Peer.serve(self, question)
+        finally:
+            self.owes_answer = True
+
+    def unsendable(self, operation: str, subject: object, error: Unsendable) -> BaseException:
+        """What follows where something of the judge's cannot be handed over."""
+        if type(error) is TooLarge:
+            return ValueError(str(error))
+        is_attribute = is_mirror(subject) and number_behind(subject) in self.attributes
+        if self.has_class or (operation == "call" and not is_attribute):
+            return Unsplittable(str(error))
+        return TypeError(f"the completion's object is no plain value ({error})")
+
+    def let_go(self, clock: "Clock") -> None:
         """Ends what it still does for a check that took too long; if it does not obey, it is gone."""
         if not self.owes_answer or self.gone:
             return
         try:
             clock.start(LET_GO_SECONDS)
             posix.kill(self.pid, INTERRUPT)
-            self.channel.receive()
+            self.gone = self.channel.receive()[:1] != ANSWER
             self.owes_answer = False
         except (DeadlineReached, CompletionGone, EOFError, OSError):
             self.gone = True
         clock.stop()
 
-    def request(
-        self, operation: str, subject: object, arguments: "tuple[object, ...]", keywords: "dict[str, object]"
-    ) -> bytes:
-        """The bytes of a question.
+    def raised(self, facts: "Any", operation: str) -> BaseException:
+        """The exception to raise for one of the completion's."""
+        error, failure, status = facts
+        if not isinstance(error, BaseException) or type(failure) is not str:
+            raise Malformed("no exception")
+        if isinstance(error, _ENDS_LOOPS) and operation not in ("__next__", "outcome"):
+            # Nor does it end the loop of a check: `all(map(f, …))` would be true.
+            if type(error).__name__ not in self.check:
+                error = RuntimeError(failure)
+        known = ("resource_limit", "not_isolated")
+        self.blamed[id(error)] = error, status if status in known else "failed", failure
+        return CompletionError(error)
+
+    def is_instance(self, question: str, value: object, kind: "Any") -> bool:
+        """Whether a class with a say of its own in that takes something for one of its objects or subclasses."""
+        is_named = number_behind(kind) in self.named
+        return (is_mirror(value) or is_named) and self.ask(question, value, (kind,)) is True
+
+    def hear(self, news: "Any") -> None:
+        """Takes note of global names that the completion bound anew."""
+        if type(news) is dict and self.on_news is not None:
+            self.on_news(news)
+
+    def own_class(self, module: str, name: str) -> "Any":
+        """The judge's own class of the standard library; the check at hand may import it later than it is met."""
+        if module not in sys.modules and module.partition(".")[0] in LIBRARY and module in self.check:
+            try:
+                __import__(module)
+            except ImportError:
+                return None
+        return Peer.own_class(self, module, name)
+
+    def is_internal(self, error: BaseException) -> bool:
+        """Whether an exception is the judge's own affair."""
+        return isinstance(error, (Unsplittable, CompletionGone, DeadlineReached))
+
+    # What of the judge's own crosses
+
+    def place_of(self, value: "Any") -> "tuple[str, str] | None":
+        """Where the completion finds a function of the standard library."""
+        if type(value) not in _NAMED_KINDS:
+            return None
+        return self.class_place(getattr(value, "__objclass__", None), "." + value.__name__) or library_place(value)
+
+    def class_place(self, kind: "Any", rest: str = "") -> "tuple[str, str] | None":
+        """Where the completion finds a class of the standard library."""
+        if kind is None:
+            return None
+        place = rebuilt_place(kind) or library_place(kind)
+        return None if place is None else (place[0], place[1] + rest)
+
+    def allowed(self, subject: object, name: str) -> str:
+        """The name of an attribute of the judge's own, if the completion may ask for it.
 
         Raises:
-            Unsplittable: If the check hands over what cannot cross.
-            TypeError: If it does so only because the completion answered with an object in place of a value: a list
-                can be sorted by a function here, an object that calls itself one cannot.
+            AttributeError: If it may not.
         """
-        try:
-            return encode((operation, subject, arguments, keywords), self.number_of, MAX_DEPTH_ASKED)
-        except TooLarge as error:
-            raise ValueError(str(error)) from error
-        except (Unsendable, Unsplittable) as error:
-            is_attribute = type(subject) is StandIn and self.number_of(subject) in self.attributes
-            if self.has_class or (operation == "call" and not is_attribute):
-                raise Unsplittable(str(error)) from error
-            raise TypeError(f"the completion's object is no plain value ({error})") from error
+        is_of_check = type(subject).__module__ == CHECKS or (isinstance(subject, type) and subject.__module__ == CHECKS)
+        if name[:1] == "_":
+            may = name in _OF_FUNCTIONS or (is_of_check and name in ("__dict__", "__init__"))
+            may = may or (name in SPECIALS and (is_of_check or type(subject) not in _CODE_KINDS))
+        else:
+            may = name not in _REVEALING and type(subject) is not type(sys)
+        if not may:
+            raise AttributeError(f"{type(subject).__name__!r} object has no attribute {name!r}")
+        return name
+
+    def refuse_subclass(self, name: str) -> "NoReturn":
+        """A class of a check that is derived from one of the completion's would be half here and half there."""
+        raise Unsplittable(f"class {name} of a check is derived from a class of the completion")
+
+    # What an object of the completion may decide
+
+    def decides(self, kind: type) -> bool:
+        """Whether a class is, or is derived from, one that a check names."""
+        return self.is_among(kind, self.named)
+
+    def is_among(self, kind: type, numbers: "set[int]") -> bool:
+        """Whether a class, or one of its bases, is among some."""
+        for base in type.__dict__["__mro__"].__get__(kind):
+            if issubclass(type(base), Mirror) and type.__getattribute__(base, "_mirror_number") in numbers:
+                return True
+        return False
+
+    def compares(self, name: str, *operands: object) -> bool:
+        """Whether objects that the check has made may be compared with a plain value by their own class."""
+        if not (self.is_made(*operands) and self.has_operator(name)):
+            return False
+        return all(self.is_among(type(each), self.comparable) for each in operands if is_mirror(each))
+
+    def attribute(self, mirror: "Any", name: str) -> "Any":
+        """An attribute: a builtin type's own methods work on the plain value, unless the check is about the class."""
+        kind = type(mirror)
+        if name == "__signature__":
+            return Peer.attribute(self, mirror, name)
+        solid = solid_of(kind)
+        if solid is not None and name[:2] != "__" and name not in CHANGING and hasattr(solid, name):
+            if not self.decides(kind):
+                return getattr(solid, name).__get__(self.refreshed(mirror, solid), kind)
+        return self.ask("get", mirror, (name,))
+
+    def special(
+        self, name: str, mirror: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any] | None" = None
+    ) -> "Any":
+        """Calls a special method, as far as the completion may decide what it gives."""
+        kind = type(mirror)
+        solid = solid_of(kind)
+        if name in EQUALITY:
+            return self.equal(name, mirror, arguments[0], solid)
+        if name in ORDER:
+            return self.ordered(name, mirror, arguments[0], solid)
+        if solid is not None and name not in TEXT and name not in CHANGING and hasattr(solid, name):
+            own = getattr(solid, name)
+            if own is not None and not self.decides(kind):
+                return own(self.refreshed(mirror, solid), *arguments)
+        if name in CONVERSIONS:
+            return self.converted(name, mirror, arguments)
+        if name == "__contains__":
+            return self.contains(mirror, arguments[0])
+        if name == "__exit__" or name == "__aexit__":
+            return self.left(name, mirror, arguments)
+        if arguments and name in _OPERATORS:
+            return self.operate(name, mirror, *arguments)
+        if name == "__hash__":
+            result: int = self.ask(name, mirror)
+            return result
+        return Peer.special(self, name, mirror, arguments, keywords)
+
+    def reflected(self, name: str, mirror: "Any", other: object) -> "Any":
+        """Applies an operator whose right operand is an object of the completion."""
+        solid = solid_of(type(mirror))
+        special = f"__r{name[2:]}"
+        if solid is not None and hasattr(solid, special) and not self.decides(type(mirror)):
+            return getattr(solid, special)(self.refreshed(mirror, solid), other)
+        return self.operate(name, other, mirror)
+
+    def equal(self, name: str, mirror: "Any", other: object, solid: "Any") -> "Any":
+        """`==` and `!=`: two objects may be compared by their own methods, a plain value only with a plain value."""
+        if is_mirror(other):
+            result = mirror is other or self.ask("__eq__", mirror, (other,)) is True
+        elif self.compares(name, mirror):
+            return self.ask(name, mirror, (other,))
+        elif solid is not None:
+            result = solid.__eq__(self.refreshed(mirror, solid), other)
+        else:
+            return NotImplemented
+        if result is NotImplemented:
+            return result
+        return result if name == "__eq__" else not result
+
+    def ordered(self, name: str, mirror: "Any", other: object, solid: "Any") -> "Any":
+        """`<` and the like."""
+        decides = self.compares(name, mirror)
+        if solid is not None and not is_mirror(other) and not decides and number_behind(mirror) not in self.derived:
+            return getattr(solid, name, _unordered)(self.refreshed(mirror, solid), other)
+        return self.operate(name, mirror, other)
 
     def has_operator(self, operation: str) -> bool:
-        """Whether the check is about a class that decides what an operator makes of its objects and plain values.
-
-        A problem that does not say how its classes are to be used asks for none that has an order among plain values:
-        `account.balance() > 100` is a question about a number.
-        """
+        """Whether the check is about a class that decides what an operator makes of its objects and plain values."""
         if self.methods is None:
-            return self.has_class and operation not in COMPARISONS
-        name = operation.rstrip("_")
-        special = [f"__{each}__" for each in (COMPARISONS if name in COMPARISONS else (name, "r" + name, "i" + name))]
+            return self.has_class
+        name = operation.strip("_")
+        special: "tuple[str, ...]" = (f"__{name}__", f"__r{name}__", f"__i{name}__")
+        for group in (ORDER, EQUALITY):
+            special = group if operation in group else special
         return self.has_class and not self.methods.isdisjoint(special)
 
-    def operate(self, operation: str, left: object, right: object) -> object:
+    def operate(self, name: str, left: "Any", right: "Any", *rest: object) -> object:
         """Has the completion apply an operator of two operands.
 
-        Between two of its objects that is its own affair. With a plain value it decides nothing, unless the check is
-        about a class of its own that has such an operator; then it may answer with another object, but not with a plain
-        value, and what came of it has no order (`abs(answer - 1.5) < 1e-6` is a comparison with 1.5).
+        Between two of its objects that is its own affair, and likewise with a plain value where the check has made the
+        object itself. Any other object decides nothing, unless the check is about a class of its own that has such an
+        operator; then it may answer with another object, but not with a plain value, and what came of it has no order
+        (`abs(answer - 1.5) < 1e-6` is a comparison with 1.5, `account.balance() > 100` a question about a number).
         """
-        if type(left) is type(right) is StandIn:
-            return self.ask(operation, left, (right,))
-        is_derived = not self.derived.isdisjoint(map(self.number_of, [x for x in (left, right) if type(x) is StandIn]))
-        if not self.has_operator(operation) or (is_derived and operation in COMPARISONS):
-            raise TypeError(f"the completion's object is no plain value ({operation})")
-        result = self.ask(operation, left, (right,))
-        if operation not in COMPARISONS:
-            if type(result) is not StandIn:
-                raise TypeError(f"the completion's object becomes a plain value ({operation})")
-            self.derived.add(self.number_of(result))
+        if is_mirror(left) and is_mirror(right):
+            if number_behind(left) in self.lent and number_behind(right) in self.lent:
+                return self.result_of_lent(self.ask(name, left, (right, *rest)))
+            return self.result_of_made(self.ask(name, left, (right, *rest)), left, right)
+        if self.compares(name, left, right) or (
+            name not in ORDER and self.is_made(left, right) and self.has_operator(name)
+        ):
+            return self.result_of_made(self.ask(name, left, (right, *rest)), left, right)
+        if name not in ORDER and self.is_lent(left, right):
+            return self.result_of_lent(self.ask(name, left, (right, *rest)))
+        if self.methods is None and name in ORDER:
+            raise TypeError(f"the completion's object is no plain value ({name})")
+        is_derived = not self.derived.isdisjoint([number_behind(each) for each in (left, right) if is_mirror(each)])
+        if not self.has_operator(name) or (is_derived and name in ORDER):
+            raise TypeError(f"the completion's object is no plain value ({name})")
+        result = self.ask(name, left, (right, *rest))
+        if name in ORDER or self.is_plain_result(name, left, right, result):
+            return result
+        if not is_mirror(result):
+            raise TypeError(f"the completion's object becomes a plain value ({name})")
+        self.derived.add(number_behind(result))
         return result
 
-    def convert(self, operation: str, stand_in: "StandIn") -> "Any":
-        """Has the completion make something else of an object."""
-        result = self.ask(operation, stand_in)
-        if type(result) is StandIn:
-            self.derived.add(self.number_of(result))
-        elif self.number_of(stand_in) in self.derived:
-            raise TypeError(f"the completion's object becomes a plain value ({operation})")
+    def result_of_made(self, result: "Any", *operands: object) -> "Any":
+        """What an operator gives whose operands the check has made counts as made by the check, too."""
+        for each in result if type(result) is tuple else (result,):
+            if is_mirror(each) and self.is_made(*operands):
+                self.made.add(number_behind(each))
         return result
 
-    def exception(self, facts: "Any", operation: str) -> Exception:
-        """The judge's own exception for one of the completion's."""
+    def is_plain_result(self, name: str, left: "Any", right: "Any", result: object) -> bool:
+        """Whether a result is what the builtin types themselves make of the plain values of both operands."""
+        values = []
+        for operand in (left, right, result):
+            solid = solid_of(type(operand)) if is_mirror(operand) else type(operand)
+            if solid not in UNCHANGEABLE_SOLIDS and solid not in CHANGEABLE:
+                return False
+            values.append(plain_form(self.refreshed(operand, solid), solid) if is_mirror(operand) else operand)
         try:
-            name, arguments, self.failure, status = facts
-            kind = getattr(sys.modules["builtins"], name)
-        except (AttributeError, TypeError, ValueError) as error:
-            raise CompletionGone from error
-        if not (isinstance(kind, type) and issubclass(kind, Exception)):
-            kind = RuntimeError  # SystemExit and the like end nothing here
-        if issubclass(kind, (StopIteration, StopAsyncIteration)) and operation != "next" and name not in self.check:
-            kind = RuntimeError  # nor does it end the loop of a check: `all(map(f, …))` would be true
-        try:
-            raised: Exception = kind(*arguments)
+            made = OPERATIONS[name](values[0], values[1])
         except Exception:
-            raised = RuntimeError(self.failure)
-        self.blamed[id(raised)] = raised, "resource_limit" if status == "resource_limit" else "failed"
-        return raised
+            return False
+        return type(made) is type(values[2]) and bool(made == values[2])
+
+    def result_of_lent(self, result: "Any") -> "Any":
+        """What an operator gives whose operands the check knows by name is used like them."""
+        if is_mirror(result):
+            self.lent.add(number_behind(result))
+        return result
+
+    def is_lent(self, left: "Any", right: "Any") -> bool:
+        """Whether one operand is an object that the check knows by name, and the other one is no number."""
+        mirror, other = (left, right) if is_mirror(left) else (right, left)
+        return number_behind(mirror) in self.lent and not isinstance(other, (int, float, complex))
+
+    def converted(self, name: str, mirror: "Any", arguments: "tuple[Any, ...]") -> "Any":
+        """Has the completion make something else of an object."""
+        is_made = self.is_made(mirror)
+        result = self.ask(name, mirror, arguments)
+        if is_made:
+            return self.result_of_made(result, mirror)
+        if is_mirror(result):
+            self.derived.add(number_behind(result))
+        elif number_behind(mirror) in self.derived:
+            raise TypeError(f"the completion's object becomes a plain value ({name})")
+        return result
+
+    def contains(self, mirror: "Any", item: object) -> bool:
+        """`in`: by looking at the items, unless the check is about a class that has this operator."""
+        if is_mirror(item) or self.has_operator("__contains__"):
+            return self.ask("__contains__", mirror, (item,)) is True
+        return any(item is member or item == member for member in mirror)
+
+    def left(self, name: str, mirror: "Any", arguments: "tuple[Any, ...]") -> object:
+        """Leaves a `with` block: a context may end an exception, but not the failure of a check."""
+        may_end = arguments[1] is not None and self.may_be_ended(arguments[1])
+        told = (*arguments[:2], None)
+        if name == "__exit__":
+            ends = self.ask(name, mirror, told)
+            return may_end and bool(ends)
+        awaited = self.ask(name, mirror, told)
+
+        async def leave() -> bool:
+            ends = await awaited
+            return may_end and bool(ends)
+
+        return leave()
+
+    def may_be_ended(self, error: BaseException) -> bool:
+        """Whether a context of the completion's may end an exception: never where asserts would be left out by that."""
+        if isinstance(error, AssertionError):
+            return False
+        ast = __import__("ast")
+        for node in ast.walk(ast.parse(self.check)):
+            if isinstance(node, (ast.With, ast.AsyncWith)):
+                if any(isinstance(inner, ast.Assert) for statement in node.body for inner in ast.walk(statement)):
+                    return False
+        return True
 
 
-def update_in_place(old: "Any", new: "Any") -> bool:
-    """Gives containers of the judge the content that the completion gave their copies."""
-    kind = type(old)
-    if kind is not type(new) or not (kind in (list, tuple, dict, set, bytearray) or kind.__module__ == "collections"):
-        return False
-    if kind is tuple:
-        return len(old) == len(new) and [unchanged_or_updated(a, b) for a, b in zip(old, new)].count(False) == 0
-    if kind is list:
-        old[:] = [a if unchanged_or_updated(a, b) else b for a, b in zip(old, new)] + new[min(len(old), len(new)) :]
-    elif issubclass(kind, dict):
-        kept = {key: old[key] if key in old and unchanged_or_updated(old[key], new[key]) else new[key] for key in new}
-        old.clear()
-        old.update(kept)
-    elif kind is set:
-        old.clear()
-        old.update(new)
-    elif kind is bytearray:
-        old[:] = new
-    else:
-        old.clear()
-        old.extend(new)
-    return True
+class CompletionError(Exception):
+    """Carries an exception of the completion's past the code that looks for errors of the protocol."""
+
+    def __init__(self, raised: BaseException) -> None:
+        Exception.__init__(self)
+        self.raised = raised
 
 
-def unchanged_or_updated(old: object, new: object) -> bool:
-    """Whether `old` may stay where it is: nothing about it changed, or it was changed in place."""
-    return old is new or update_in_place(old, new)
+_OPERATORS = frozenset(
+    f"__{prefix}{name}__"
+    for prefix in ("", "i")
+    for name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift divmod".split()
+)
+_CODE_KINDS = (*NAMELESS.values(), type)
+_NAMED_KINDS = (type(len), type(str.upper), type(lambda: 0), type(str.__len__))
+
+
+def _unordered(mirror: object, other: object) -> object:
+    return NotImplemented
+
+
+def library_place(value: "Any") -> "tuple[str, str] | None":
+    """Where a class or function of the standard library is found."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if type(module) is not str or type(name) is not str or module.partition(".")[0] not in LIBRARY:
+        return None
+    found: "Any" = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return (module, name) if found is value else None

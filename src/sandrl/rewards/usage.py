@@ -1,0 +1,146 @@
+"""How the checks of a problem use what a completion defines, as far as their source says.
+
+A problem without a reference has no other witness that a completion cannot influence. Two questions are answered here:
+which names the checks use as classes, and whether the checks do something that only means the same in one process.
+"""
+
+# ruff: noqa: SIM905
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from sandrl.problems import Problem
+from sandrl.rewards.reference import read_reference
+
+# What a check may use that acts on its own process, and so misses the completion's: replaced functions, random state,
+# warnings, logs, environment, threads, frames, and what looks into functions and classes instead of calling them.
+_OF_ONE_PROCESS = frozenset(
+    "mock patch monkeypatch capsys capfd seed getstate setstate inspect gc weakref settrace setprofile globals locals"
+    " vars threading Thread ThreadPoolExecutor ProcessPoolExecutor multiprocessing warnings logging caplog assertLogs"
+    " environ putenv chdir getcwd argv setrecursionlimit getrecursionlimit getrefcount signal tracemalloc contextvars"
+    " ContextVar locale traceback linecache atexit ctypes dataclasses asdict astuple fields is_dataclass unittest super"
+    " get_type_hints dis Queue Event Condition Semaphore Future TaskGroup faulthandler resource symtable id"
+    " SimpleNamespace".split()
+)
+# What makes code of a text or of bytes: it must not run in the judge.
+_RUNS_CODE = frozenset(
+    "eval exec __import__ system popen spawn pickle marshal shelve importlib runpy subprocess".split()
+)
+
+
+@lru_cache(maxsize=4096)
+def needs_one_process(problem: Problem) -> bool:
+    """Whether a check does something that may mean another thing when the completion is in another process.
+
+    Such a check is tried apart from the completion all the same; a completion that fails it there is judged once more,
+    in one process with the check.
+    """
+    for text in (problem.setup, *problem.tests):
+        for node in _nodes(text):
+            if isinstance(node, ast.ClassDef | ast.AsyncFunctionDef):
+                return True
+            if not _words(node).isdisjoint(_OF_ONE_PROCESS | _RUNS_CODE):
+                return True
+    return False
+
+
+def _words(node: ast.AST) -> set[str]:
+    """The names that a node of a check mentions."""
+    if isinstance(node, ast.Name):
+        return {node.id}
+    if isinstance(node, ast.Attribute):
+        return {node.attr}
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        return {part for name in (*modules, *(alias.name for alias in node.names)) for part in name.split(".")}
+    return set()
+
+
+@lru_cache(maxsize=4096)
+def class_names(problem: Problem) -> frozenset[str]:
+    """The names that checks use as classes of the completion.
+
+    With a reference, these are its classes. Without one, a name counts that looks like a class; a name of capital
+    letters only, which may be a function's, counts if it is also used like a class.
+    """
+    reference = read_reference(problem.reference) if problem.reference is not None else None
+    if reference is not None:
+        return reference.classes | {name for name in reference.names if _looks_like_class(name)}
+    named = {node.id for node in _all_nodes(problem) if isinstance(node, ast.Name)}
+    return frozenset(
+        name for name in named if _looks_like_class(name) or (name[:1].isupper() and name in comparable_names(problem))
+    )
+
+
+@lru_cache(maxsize=4096)
+def comparable_names(problem: Problem) -> frozenset[str]:
+    """The classes whose own `==` and `<` may compare objects that a check makes with plain values.
+
+    A completion's word does not count: it could define a class in the place of a function, and let its objects equal
+    anything. So the problem must show that it means a class: its prompt declares the name, the checks use the name
+    without calling it, take attributes of what is no module and no literal, or never compare what the call returns with
+    a literal.
+    """
+    if problem.reference is not None:
+        return class_names(problem)
+    nodes = _all_nodes(problem)
+    named = {node.id for node in nodes if isinstance(node, ast.Name) and node.id[:1].isupper()}
+    return frozenset(name for name in named if _is_declared(name, problem) or _is_used_as_class(name, nodes))
+
+
+def _looks_like_class(name: str) -> bool:
+    return name[:1].isupper() and name[1:2].islower()
+
+
+def _is_declared(name: str, problem: Problem) -> bool:
+    """Whether the prompt says that a name is a class."""
+    return re.search(rf"\bclass(?:es)?[\s`*]+{re.escape(name)}\b", problem.prompt) is not None
+
+
+def _is_used_as_class(name: str, nodes: list[ast.AST]) -> bool:
+    modules = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in nodes
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    is_compared = False
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and not (_is_literal(node.value) or _is_name(node.value, modules)):
+            return True
+        if _is_name(node, {name}) and id(node) not in called:
+            return True
+        if isinstance(node, ast.Compare) and not isinstance(node.ops[0], ast.In | ast.NotIn):
+            sides = [node.left, *node.comparators]
+            is_compared |= any(_is_call(side, name) for side in sides) and any(map(_is_literal, sides))
+    return not is_compared
+
+
+def _is_call(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Call) and _is_name(node.func, {name})
+
+
+def _is_name(node: ast.AST, names: set[str]) -> bool:
+    return isinstance(node, ast.Name) and node.id in names
+
+
+def _is_literal(node: ast.AST) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return _is_literal(node.operand)
+    return isinstance(node, ast.Constant | ast.JoinedStr | ast.List | ast.Tuple | ast.Dict | ast.Set)
+
+
+def _all_nodes(problem: Problem) -> list[ast.AST]:
+    return [node for text in (problem.setup, *problem.tests) for node in _nodes(text)]
+
+
+def _nodes(text: str) -> Iterator[ast.AST]:
+    try:
+        return ast.walk(ast.parse(text))
+    except (SyntaxError, ValueError, RecursionError):
+        return iter(())
