@@ -1,0 +1,73 @@
+"""How often the judge pays what plain Python would pay, over the corpus of honest solutions in `tests/honest/corpus`.
+
+`python -m benchmarks.fairness` runs every entry in plain Python, in a sandbox, and scores it as `sandrl reward` does. It
+prints the rate of agreement by style, each disagreement with its detail, and how many verdicts are isolated. Arguments
+choose styles or entries: `python -m benchmarks.fairness exceptions enums/color`.
+
+Exits with 1 if an entry is not what it says (plain Python fails an honest one, or passes a wrong one), if a wrong
+solution is rewarded, or if the rate is below `--at-least`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks.reward_throughput import a_job
+from sandrl.sandboxes import connect
+from sandrl.settings import RuntimeKind, load_settings
+from tests.honest.comparison import Comparison, agreement, compare, rates, trust_counts
+from tests.honest.entries import Entry, load_entries
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("only", nargs="*", metavar="STYLE|STYLE/NAME", help="default: the whole corpus")
+    parser.add_argument("--concurrency", type=int, default=4)
+    parser.add_argument("--at-least", type=float, default=0.0, metavar="RATE", help="exit with 1 below this rate")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write each disagreement with its code, too")
+    arguments = parser.parse_args()
+    entries = [entry for entry in load_entries() if not arguments.only or {entry.id, entry.style} & set(arguments.only)]
+    if not entries:
+        parser.error("no entry is called that")
+    with a_job(connect(load_settings(), runtime=RuntimeKind.LOCAL)) as job:
+        comparisons = compare(entries, job, arguments.concurrency)
+    report(comparisons)
+    if arguments.markdown is not None:
+        text = "\n".join(as_markdown(comparison) for comparison in comparisons if not comparison.agrees)
+        arguments.markdown.write_text(text, encoding="utf-8")
+    is_bad = any(not found.is_sound or (found.entry.is_wrong and found.result.reward) for found in comparisons)
+    return int(is_bad or agreement(comparisons) < arguments.at_least)
+
+
+def report(comparisons: list[Comparison]) -> None:
+    """Print rates, disagreements and trust."""
+    for rate in rates(comparisons):
+        print(f"{rate.style:24} {rate.agreed:4}/{rate.total:<4} {rate.agreed / rate.total:7.1%}")
+    for comparison in comparisons:
+        if not comparison.is_sound:
+            print(f"not as marked: {comparison.entry.id}: plain Python: {comparison.plain_failure or 'passes'}")
+    for comparison in comparisons:
+        if not comparison.agrees:
+            expected = "fails" if comparison.plain_failure else "passes"
+            print(f"disagrees (plain Python {expected}): {comparison}")
+    wrong = sum(comparison.entry.is_wrong for comparison in comparisons)
+    print(f"as in plain Python: {agreement(comparisons):.2%} of {len(comparisons)} entries, {wrong} of them wrong")
+    counts = trust_counts(comparisons)
+    print("trust: " + ", ".join(f"{count} {trust or 'not judged'}" for trust, count in counts.most_common()))
+
+
+def as_markdown(comparison: Comparison) -> str:
+    """A disagreement with all that is needed to look into it."""
+    entry: Entry = comparison.entry
+    parts = [f"## {comparison}", f"plain Python: {comparison.plain_failure or 'passes'}"]
+    texts = [("completion", entry.text), ("code", entry.code), ("setup", entry.problem.setup)]
+    texts += [("reference", entry.problem.reference), *(("test", test) for test in entry.problem.tests)]
+    parts += [f"{name}:\n~~~~~~python\n{text.rstrip()}\n~~~~~~" for name, text in texts if text]
+    return "\n\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""Runs in a sandbox: decides, in plain Python, which solutions pass their checks.
+
+Reads a list of tasks as JSON from standard input and prints a list of reasons: an empty one for a solution that passes.
+Each solution has a fresh interpreter and a directory of its own. Tests run as graders run them: the solution is a module
+that is imported, not `__main__`, and its checks run in its namespace.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+GRADER = """\
+import json, sys, types
+with open("task.json", encoding="utf-8") as file:
+    task = json.load(file)
+module = types.ModuleType("solution")
+module.__file__ = "solution.py"
+sys.modules["solution"] = module
+namespace = module.__dict__
+setup = task["setup"]
+try:
+    exec(compile(setup, "setup", "exec"), namespace)
+except Exception:
+    pass  # it needs the solution
+exec(compile(task["code"], "solution.py", "exec"), namespace)
+exec(compile(setup, "setup", "exec"), namespace)
+for number, test in enumerate(task["tests"], 1):
+    print("in check", number, file=sys.stderr)
+    exec(compile(test, "check", "exec"), namespace)
+with open("passed", "w") as file:
+    file.write("yes")
+"""
+
+
+def run(argv, folder, stdin, seconds):
+    try:
+        return subprocess.run(
+            argv, cwd=folder, input=stdin.encode(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=seconds
+        )
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def last_line(data):
+    lines = data.decode("utf-8", "replace").strip().split("\n")
+    return lines[-1][:300] or "it failed without a word"
+
+
+def write(folder, name, text):
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def judge_tests(task, folder):
+    write(folder, "grader.py", GRADER)
+    write(folder, "task.json", json.dumps(task))
+    ended = run([sys.executable, "grader.py"], folder, "", task["seconds"])
+    if ended is None:
+        return "it took too long"
+    if os.path.exists(os.path.join(folder, "passed")):
+        return ""
+    return "{} (exit status {})".format(last_line(ended.stderr), ended.returncode)
+
+
+def judge_cases(task, folder):
+    write(folder, "solution.py", task["code"])
+    for case in task["cases"]:
+        ended = run([sys.executable, "solution.py"], folder, case["stdin"], task["seconds"])
+        if ended is None:
+            return "it took too long"
+        if ended.returncode:
+            return last_line(ended.stderr)
+        if not same(ended.stdout.decode("utf-8", "replace"), case["stdout"], task["tolerance"]):
+            return "it printed {!r}".format(ended.stdout[:200])
+    return ""
+
+
+def same(actual, expected, tolerance):
+    lines, wanted = ([line.rstrip() for line in text.rstrip().split("\n")] for text in (actual, expected))
+    if tolerance is None:
+        return lines == wanted
+    words, wanted = ([line.split() for line in found] for found in (lines, wanted))
+    return [len(line) for line in words] == [len(line) for line in wanted] and all(
+        close(*pair, tolerance) for line, other in zip(words, wanted) for pair in zip(line, other)
+    )
+
+
+def close(word, wanted, tolerance):
+    try:
+        return word == wanted or abs(float(word) - float(wanted)) <= tolerance
+    except ValueError:
+        # A number inside of punctuation, as lists are printed.
+        inner, other = word.strip("[](){},"), wanted.strip("[](){},")
+        return (
+            (inner, other) != (word, wanted)
+            and word.replace(inner, "") == wanted.replace(other, "")
+            and close(inner, other, tolerance)
+        )
+
+
+def main():
+    reasons = []
+    for task in json.load(sys.stdin):
+        with tempfile.TemporaryDirectory() as folder:
+            reasons.append((judge_cases if task["cases"] else judge_tests)(task, folder))
+    json.dump(reasons, sys.stdout)
+
+
+main()

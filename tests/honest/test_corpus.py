@@ -1,0 +1,58 @@
+"""The judge pays what plain Python would pay: right solutions of every style, and no wrong one."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from sandrl.sandboxes import Job
+from tests.honest.comparison import agreement, compare
+from tests.honest.entries import BadEntry, load_entries, read_entries
+
+KNOWN = frozenset(
+    line for line in (Path(__file__).parent / "known.txt").read_text().splitlines() if not line.startswith("#")
+)
+SAMPLE = 60
+
+
+def test_the_judge_agrees_with_plain_python_on_a_sample(job: Job) -> None:
+    entries = [entry for entry in load_entries() if entry.id not in KNOWN]
+    sample = random.Random(12).sample(entries, min(SAMPLE, len(entries)))
+    comparisons = compare(sample, job)
+    assert [f"{found.entry.id}: {found.plain_failure or 'passes'}" for found in comparisons if not found.is_sound] == []
+    assert [str(found) for found in comparisons if not found.agrees] == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_judge_agrees_with_plain_python_on_the_whole_corpus(job: Job) -> None:
+    comparisons = compare(load_entries(), job)
+    assert [f"{found.entry.id}: {found.plain_failure or 'passes'}" for found in comparisons if not found.is_sound] == []
+    assert [str(found) for found in comparisons if found.entry.is_wrong and found.result.reward] == []
+    assert agreement(comparisons) >= 0.995, [str(found) for found in comparisons if not found.agrees]
+
+
+def test_known_disagreements_are_entries() -> None:
+    assert {entry.id for entry in load_entries()} >= KNOWN
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = 1\n",
+        "# === a\nx = 1\n",
+        "# === a\n# --- code\nx = 1\n",
+        "# === a\n# --- asserts\nassert x\n",
+        "# === a\n# --- codes\nx = 1\n",
+        "# === a wrongly\n# --- code\nx = 1\n# --- test\nassert x\n",
+        "# === a\n# --- code\nx = 1\n# --- code\nx = 2\n# --- test\nassert x\n",
+        "# === a\n# --- code\nx = 1\n# --- test\nassert x\n# --- stdout\n1\n",
+    ],
+)
+def test_a_broken_file_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "style.py"
+    path.write_text(text)
+    with pytest.raises(BadEntry):
+        read_entries(path)
