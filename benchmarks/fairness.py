@@ -1,8 +1,8 @@
 """How often the judge pays what plain Python would pay, over the corpus of honest solutions in `tests/honest/corpus`.
 
-`python -m benchmarks.fairness` runs every entry in plain Python, in a sandbox, and scores it as `sandrl reward` does. It
-prints the rate of agreement by style, each disagreement with its detail, and how many verdicts are isolated. Arguments
-choose styles or entries: `python -m benchmarks.fairness exceptions enums/color`.
+`python -m benchmarks.fairness` runs every entry in plain Python, in a sandbox, and scores it as `sandrl reward` does.
+It prints the rate of agreement by style, each disagreement with its detail, and how many verdicts are isolated.
+Arguments choose styles or entries: `python -m benchmarks.fairness exceptions enums/color`.
 
 Exits with 1 if an entry is not what it says (plain Python fails an honest one, or passes a wrong one), if a wrong
 solution is rewarded, or if the rate is below `--at-least`.
@@ -14,11 +14,12 @@ import argparse
 import sys
 from pathlib import Path
 
+from tests.honest.comparison import Comparison, agreement, compare, rates, trust_counts
+from tests.honest.entries import Entry, load_entries
+
 from benchmarks.reward_throughput import a_job
 from sandrl.sandboxes import connect
 from sandrl.settings import RuntimeKind, load_settings
-from tests.honest.comparison import Comparison, agreement, compare, rates, trust_counts
-from tests.honest.entries import Entry, load_entries
 
 
 def main() -> int:

@@ -1,8 +1,8 @@
 """Runs in a sandbox: decides, in plain Python, which solutions pass their checks.
 
 Reads a list of tasks as JSON from standard input and prints a list of reasons: an empty one for a solution that passes.
-Each solution has a fresh interpreter and a directory of its own. Tests run as graders run them: the solution is a module
-that is imported, not `__main__`, and its checks run in its namespace.
+Each solution has a fresh interpreter and a directory of its own. Tests run as graders run them: the solution is a
+module that is imported, not `__main__`, and its checks run in its namespace.
 """
 
 import json
@@ -36,9 +36,7 @@ with open("passed", "w") as file:
 
 def run(argv, folder, stdin, seconds):
     try:
-        return subprocess.run(
-            argv, cwd=folder, input=stdin.encode(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=seconds
-        )
+        return subprocess.run(argv, cwd=folder, input=stdin.encode(), capture_output=True, timeout=seconds)
     except subprocess.TimeoutExpired:
         return None
 
@@ -61,7 +59,7 @@ def judge_tests(task, folder):
         return "it took too long"
     if os.path.exists(os.path.join(folder, "passed")):
         return ""
-    return "{} (exit status {})".format(last_line(ended.stderr), ended.returncode)
+    return f"{last_line(ended.stderr)} (exit status {ended.returncode})"
 
 
 def judge_cases(task, folder):
@@ -73,7 +71,7 @@ def judge_cases(task, folder):
         if ended.returncode:
             return last_line(ended.stderr)
         if not same(ended.stdout.decode("utf-8", "replace"), case["stdout"], task["tolerance"]):
-            return "it printed {!r}".format(ended.stdout[:200])
+            return f"it printed {ended.stdout[:200]!r}"
     return ""
 
 
