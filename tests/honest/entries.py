@@ -1,7 +1,7 @@
 """The corpus of honest solutions: one readable file per style.
 
 A file of `tests/honest/corpus` is a list of entries. Its name is the style. It looks like Python, so that editors
-colour it, but it is read as text: an entry is a header, then sections, each of which is everything up to the next marker.
+colour it, but it is read as text: an entry is a header, then sections. A section reaches to the next marker.
 
     # === stack-push-returns-self entry_point=Stack
     # --- code
