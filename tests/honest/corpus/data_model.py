@@ -1,0 +1,1184 @@
+# === len-bool-contains
+# --- code
+class Bag:
+    def __init__(self, *items):
+        self.items = list(items)
+
+    def __len__(self):
+        return len(self.items)
+
+    def __contains__(self, item):
+        return item in self.items
+# --- asserts
+assert len(Bag(1, 2)) == 2
+assert not Bag()
+assert bool(Bag(0))
+assert 2 in Bag(1, 2)
+assert 3 not in Bag(1, 2)
+
+# === bool-only
+# --- code
+class Result:
+    def __init__(self, value=None, error=None):
+        self.value, self.error = value, error
+
+    def __bool__(self):
+        return self.error is None
+
+
+def divide(a, b):
+    return Result(a / b) if b else Result(error="division by zero")
+# --- asserts
+assert divide(4, 2)
+assert not divide(1, 0)
+assert divide(4, 2).value == 2.0
+assert divide(1, 0).error == "division by zero"
+assert (divide(1, 0) or divide(9, 3)).value == 3
+
+# === getitem-sequence-protocol
+# --- code
+class Squares:
+    def __init__(self, n):
+        self.n = n
+
+    def __len__(self):
+        return self.n
+
+    def __getitem__(self, i):
+        if isinstance(i, slice):
+            return [self[j] for j in range(*i.indices(self.n))]
+        if i < 0:
+            i += self.n
+        if not 0 <= i < self.n:
+            raise IndexError(i)
+        return i * i
+# --- asserts
+assert list(Squares(4)) == [0, 1, 4, 9]
+assert Squares(5)[-1] == 16
+assert Squares(5)[1:4] == [1, 4, 9]
+assert Squares(5)[::-2] == [16, 4, 0]
+assert 9 in Squares(4)
+assert list(reversed(Squares(3))) == [4, 1, 0]
+assert sum(Squares(4)) == 14
+assert max(Squares(4)) == 9
+# --- test
+try:
+    Squares(2)[2]
+except IndexError as e:
+    assert e.args == (2,)
+else:
+    assert False
+
+# === setitem-delitem-matrix
+# --- code
+class Grid:
+    def __init__(self, w, h, fill=0):
+        self.w, self.h = w, h
+        self._cells = {}
+        self.fill = fill
+
+    def __getitem__(self, pos):
+        x, y = pos
+        if not (0 <= x < self.w and 0 <= y < self.h):
+            raise IndexError("outside")
+        return self._cells.get(pos, self.fill)
+
+    def __setitem__(self, pos, value):
+        self[pos]
+        self._cells[pos] = value
+
+    def __delitem__(self, pos):
+        self._cells.pop(pos, None)
+
+    def __iter__(self):
+        for y in range(self.h):
+            yield [self[x, y] for x in range(self.w)]
+# --- test
+g = Grid(2, 2)
+g[0, 1] = 5
+assert g[0, 1] == 5 and g[1, 1] == 0
+assert list(g) == [[0, 0], [5, 0]]
+del g[0, 1]
+assert list(g) == [[0, 0], [0, 0]]
+g[1, 0] += 3
+assert g[1, 0] == 3
+# --- test
+g = Grid(1, 1)
+for bad in [(1, 0), (0, 1), (-1, 0)]:
+    try:
+        g[bad] = 1
+    except IndexError:
+        pass
+    else:
+        raise AssertionError(bad)
+
+# === iterator-class
+# --- code
+class Countdown:
+    def __init__(self, start):
+        self.current = start
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self.current <= 0:
+            raise StopIteration
+        self.current -= 1
+        return self.current + 1
+# --- asserts
+assert list(Countdown(3)) == [3, 2, 1]
+assert next(Countdown(9)) == 9
+assert sum(Countdown(4)) == 10
+assert [x for x in Countdown(0)] == []
+assert next(Countdown(0), "over") == "over"
+# --- test
+c = Countdown(2)
+assert iter(c) is c
+assert next(c) == 2
+assert next(c) == 1
+try:
+    next(c)
+    assert False
+except StopIteration:
+    pass
+# --- test
+a, b, c = Countdown(3)
+assert (a, b, c) == (3, 2, 1)
+first, *rest = Countdown(4)
+assert rest == [3, 2, 1]
+
+# === reversed-and-length-hint
+# --- code
+class Ring:
+    def __init__(self, items):
+        self._items = tuple(items)
+
+    def __iter__(self):
+        return iter(self._items)
+
+    def __reversed__(self):
+        return iter(self._items[::-1])
+
+    def __length_hint__(self):
+        return len(self._items)
+# --- test
+import operator
+r = Ring("abc")
+assert list(reversed(r)) == ["c", "b", "a"]
+assert operator.length_hint(r) == 3
+assert "".join(r) == "abc"
+assert list(zip(r, reversed(r))) == [("a", "c"), ("b", "b"), ("c", "a")]
+
+# === call-protocol
+# --- code
+class Polynomial:
+    def __init__(self, *coefficients):
+        self.coefficients = coefficients
+
+    def __call__(self, x):
+        result = 0
+        for c in self.coefficients:
+            result = result * x + c
+        return result
+# --- asserts
+assert Polynomial(1, 0, -1)(3) == 8
+assert callable(Polynomial(1))
+assert list(map(Polynomial(2, 1), [0, 1, 2])) == [1, 3, 5]
+assert sorted([3, -4, 1], key=Polynomial(1, 0, 0)) == [1, 3, -4]
+assert not callable(Polynomial(1).coefficients)
+
+# === hash-and-eq
+# --- code
+class Card:
+    def __init__(self, rank, suit):
+        self.rank, self.suit = rank, suit
+
+    def __eq__(self, other):
+        if not isinstance(other, Card):
+            return NotImplemented
+        return (self.rank, self.suit) == (other.rank, other.suit)
+
+    def __hash__(self):
+        return hash((self.rank, self.suit))
+
+    def __repr__(self):
+        return f"{self.rank}{self.suit}"
+# --- asserts
+assert Card("A", "♠") == Card("A", "♠")
+assert Card("A", "♠") != Card("K", "♠")
+assert len({Card("A", "♠"), Card("A", "♠"), Card("2", "♥")}) == 2
+assert {Card("A", "♠"): 1}[Card("A", "♠")] == 1
+assert Card("A", "♠") in [Card("2", "♥"), Card("A", "♠")]
+assert [Card("2", "♥"), Card("A", "♠")].index(Card("A", "♠")) == 1
+assert Card("A", "♠") != "A♠"
+assert [Card("A", "♠")].count(Card("A", "♠")) == 1
+assert str([Card("A", "♠")]) == "[A♠]"
+assert hash(Card(1, 2)) == hash(Card(1, 2))
+
+# === unhashable-because-eq
+# --- code
+class Point:
+    def __init__(self, x):
+        self.x = x
+
+    def __eq__(self, other):
+        return isinstance(other, Point) and self.x == other.x
+# --- test
+assert Point(1) == Point(1)
+try:
+    {Point(1)}
+except TypeError as e:
+    assert "unhashable" in str(e)
+else:
+    raise AssertionError
+# --- test
+assert Point.__hash__ is None
+
+# === total-ordering
+# --- code
+from functools import total_ordering
+
+
+@total_ordering
+class Student:
+    def __init__(self, name, grade):
+        self.name, self.grade = name, grade
+
+    def __eq__(self, other):
+        return self.grade == other.grade
+
+    def __lt__(self, other):
+        return self.grade < other.grade
+# --- asserts
+assert Student("a", 1) < Student("b", 2)
+assert Student("a", 2) >= Student("b", 2)
+assert max(Student("a", 1), Student("b", 3)).name == "b"
+assert [s.name for s in sorted([Student("x", 3), Student("y", 1)])] == ["y", "x"]
+assert min([Student("x", 3), Student("y", 1)]).name == "y"
+# --- test
+import bisect, heapq
+grades = sorted(Student(str(i), i) for i in (5, 1, 3))
+assert bisect.bisect_left(grades, Student("?", 3)) == 1
+heap = []
+for i in (4, 2, 9):
+    heapq.heappush(heap, Student(str(i), i))
+assert heapq.heappop(heap).name == "2"
+assert [s.grade for s in heapq.nlargest(1, heap)] == [9]
+
+# === lt-only-sorting
+# --- code
+class Task:
+    counter = 0
+
+    def __init__(self, priority, name):
+        self.priority, self.name = priority, name
+        Task.counter += 1
+
+    def __lt__(self, other):
+        return self.priority < other.priority
+# --- test
+import heapq
+tasks = [Task(3, "c"), Task(1, "a"), Task(2, "b")]
+heapq.heapify(tasks)
+assert [heapq.heappop(tasks).name for _ in range(3)] == ["a", "b", "c"]
+# --- test
+before = Task.counter
+assert sorted([Task(2, "x"), Task(1, "y")])[0].name == "y"
+assert Task.counter == before + 2
+# --- test
+tasks = [Task(2, "x"), Task(1, "y")]
+tasks.sort(reverse=True)
+assert tasks[0].name == "x"
+
+# === format-protocol
+# --- code
+class Temperature:
+    def __init__(self, celsius):
+        self.celsius = celsius
+
+    def __format__(self, spec):
+        if spec.endswith("F"):
+            return format(self.celsius * 9 / 5 + 32, spec[:-1] or ".1f") + "F"
+        return format(self.celsius, spec or ".1f") + "C"
+
+    def __str__(self):
+        return "temperature"
+# --- asserts
+assert f"{Temperature(100)}" == "100.0C"
+assert f"{Temperature(100):F}" == "212.0F"
+assert f"{Temperature(20):.2f}" == "20.00C"
+assert "{:>8.1f}".format(Temperature(5)) == "     5.0C"
+assert format(Temperature(0), "F") == "32.0F"
+assert f"{Temperature(1)!s}" == "temperature"
+width = 6; assert f"{Temperature(5):{width}.1f}" == "   5.0C"
+
+# === numeric-conversions
+# --- code
+import math
+
+
+class Ratio:
+    def __init__(self, p, q):
+        self.p, self.q = p, q
+
+    def __float__(self):
+        return self.p / self.q
+
+    def __int__(self):
+        return self.p // self.q
+
+    def __complex__(self):
+        return complex(float(self))
+
+    def __round__(self, n=None):
+        return round(float(self), n)
+
+    def __trunc__(self):
+        return int(float(self))
+
+    def __floor__(self):
+        return self.p // self.q
+
+    def __ceil__(self):
+        return -(-self.p // self.q)
+
+    def __abs__(self):
+        return Ratio(abs(self.p), abs(self.q))
+
+    def __neg__(self):
+        return Ratio(-self.p, self.q)
+
+    def __pos__(self):
+        return self
+# --- asserts
+assert float(Ratio(1, 4)) == 0.25
+assert int(Ratio(7, 2)) == 3
+assert complex(Ratio(1, 2)) == 0.5 + 0j
+assert round(Ratio(22, 7), 2) == 3.14
+assert round(Ratio(7, 2)) == 4
+# --- test
+import math
+assert math.trunc(Ratio(-7, 2)) == -3
+assert math.floor(Ratio(-7, 2)) == -4
+assert math.ceil(Ratio(7, 2)) == 4
+assert math.sqrt(Ratio(9, 1)) == 3.0
+r = Ratio(-1, 2)
+assert float(abs(r)) == 0.5 and float(-r) == 0.5
+assert +r is r
+
+# === index-in-many-places
+# --- code
+class Port:
+    def __init__(self, number):
+        self.number = number
+
+    def __index__(self):
+        return self.number
+# --- asserts
+assert "abc"[Port(1)] == "b"
+assert [0] * Port(3) == [0, 0, 0]
+assert bytes(Port(2)) == b"\x00\x00"
+assert (1).__lshift__(4) == 16 and 1 << int(Port(4)) == 16
+assert list(range(Port(2), Port(5))) == [2, 3, 4]
+assert hex(Port(16)) == "0x10"
+assert "x".zfill(Port(3)) == "00x"
+# --- test
+import operator
+assert operator.index(Port(8080)) == 8080
+data = [1, 2, 3, 4]
+del data[Port(0)]
+assert data == [2, 3, 4]
+data.insert(Port(1), 9)
+assert data == [2, 9, 3, 4]
+
+# === fspath
+# --- code
+import os
+
+
+class Asset:
+    root = "/srv/assets"
+
+    def __init__(self, name):
+        self.name = name
+
+    def __fspath__(self):
+        return os.path.join(self.root, self.name)
+# --- test
+import os
+from pathlib import Path, PurePosixPath
+assert os.fspath(Asset("a.png")) == "/srv/assets/a.png"
+assert Path(Asset("a.png")).suffix == ".png"
+assert os.path.basename(Asset("b.txt")) == "b.txt"
+assert PurePosixPath(Asset("x")) == PurePosixPath("/srv/assets/x")
+assert isinstance(Asset("q"), os.PathLike)
+
+# === getattr-dynamic
+# --- code
+class Chain:
+    def __init__(self, path=""):
+        self._path = path
+
+    def __getattr__(self, name):
+        return Chain(f"{self._path}/{name}")
+
+    def __call__(self, *args):
+        return Chain(self._path + "/" + "/".join(map(str, args)))
+
+    def __str__(self):
+        return self._path or "/"
+# --- asserts
+assert str(Chain().users.list) == "/users/list"
+assert str(Chain().users(42).repos) == "/users/42/repos"
+assert str(Chain()) == "/"
+assert str(getattr(Chain(), "a").b) == "/a/b"
+
+# === setattr-validation
+# --- code
+class Frozen:
+    def __init__(self, **values):
+        for k, v in values.items():
+            object.__setattr__(self, k, v)
+
+    def __setattr__(self, name, value):
+        raise AttributeError(f"cannot set {name}")
+
+    def __delattr__(self, name):
+        raise AttributeError(f"cannot delete {name}")
+# --- test
+f = Frozen(a=1)
+assert f.a == 1
+try:
+    f.a = 2
+except AttributeError as e:
+    assert str(e) == "cannot set a"
+else:
+    raise AssertionError
+try:
+    del f.a
+except AttributeError as e:
+    assert "delete" in str(e)
+else:
+    raise AssertionError
+assert f.a == 1
+assert vars(f) == {"a": 1}
+
+# === getattribute-logging
+# --- code
+class Audited:
+    def __init__(self):
+        object.__setattr__(self, "log", [])
+        self.value = 10
+
+    def __getattribute__(self, name):
+        if name not in ("log", "__class__", "__dict__"):
+            object.__getattribute__(self, "log").append(name)
+        return object.__getattribute__(self, name)
+# --- test
+a = Audited()
+assert a.value == 10
+assert a.value == 10
+assert a.log == ["value", "value"]
+
+# === dir-and-vars
+# --- code
+class Thing:
+    kind = "thing"
+
+    def __init__(self):
+        self.b = 2
+        self.a = 1
+
+    def method(self):
+        return self.a
+
+    def __dir__(self):
+        return ["a", "b", "method"]
+# --- asserts
+assert dir(Thing()) == ["a", "b", "method"]
+assert vars(Thing()) == {"a": 1, "b": 2}
+assert Thing().__dict__ == {"b": 2, "a": 1}
+assert hasattr(Thing(), "kind")
+assert not hasattr(Thing(), "c")
+assert getattr(Thing(), "zzz", 3) == 3
+assert getattr(Thing(), "method")() == 1
+assert "method" in vars(Thing)
+assert "kind" in dir(Thing)
+# --- test
+t = Thing()
+setattr(t, "c", 5)
+assert t.c == 5
+delattr(t, "c")
+assert not hasattr(t, "c")
+t.a = 100
+assert t.method() == 100
+
+# === class-identity
+# --- code
+class Animal:
+    """Any animal."""
+
+    def speak(self):
+        return "..."
+
+
+class Dog(Animal):
+    def speak(self):
+        return "Woof"
+
+
+def make(kind):
+    return {"dog": Dog, "animal": Animal}[kind]()
+# --- asserts
+assert type(make("dog")) is Dog
+assert make("dog").__class__.__name__ == "Dog"
+assert make("dog").__class__ is Dog
+assert type(make("dog")).__name__ == "Dog"
+assert isinstance(make("dog"), Animal)
+assert not isinstance(make("animal"), Dog)
+assert issubclass(Dog, Animal)
+assert not issubclass(Animal, Dog)
+assert Dog.__mro__ == (Dog, Animal, object)
+assert Dog.__bases__ == (Animal,)
+assert Animal.__doc__ == "Any animal."
+assert Dog.__name__ == "Dog" and Dog.__qualname__ == "Dog"
+assert make("dog").speak() == "Woof"
+assert Animal.speak(make("dog")) == "..."
+assert super(Dog, make("dog")).speak() == "..."
+assert type(make("dog")) != type(make("animal"))
+assert Animal in type(make("dog")).mro()
+assert Animal.__subclasses__() == [Dog]
+
+# === subclass-in-check entry_point=Shape
+# --- code
+class Shape:
+    def __init__(self, name):
+        self.name = name
+
+    def area(self):
+        raise NotImplementedError
+
+    def describe(self):
+        return f"{self.name} with area {self.area():.1f}"
+# --- test
+class Square(Shape):
+    def __init__(self, side):
+        super().__init__("square")
+        self.side = side
+
+    def area(self):
+        return self.side ** 2
+
+assert Square(2).describe() == "square with area 4.0"
+assert isinstance(Square(1), Shape)
+assert issubclass(Square, Shape)
+# --- test
+try:
+    Shape("x").area()
+except NotImplementedError:
+    pass
+else:
+    raise AssertionError("abstract")
+# --- test
+class Fixed(Shape):
+    area = lambda self: 7
+assert Fixed("f").describe() == "f with area 7.0"
+assert Fixed.__mro__[1] is Shape
+
+# === subclass-in-check-overrides-hook
+# --- code
+class Pipeline:
+    def __init__(self):
+        self.log = []
+
+    def before(self):
+        pass
+
+    def process(self, item):
+        return item
+
+    def run(self, items):
+        self.before()
+        out = [self.process(i) for i in items]
+        self.log.append(len(out))
+        return out
+# --- test
+class Doubler(Pipeline):
+    def before(self):
+        self.log.append("before")
+
+    def process(self, item):
+        return super().process(item) * 2
+
+d = Doubler()
+assert d.run([1, 2, 3]) == [2, 4, 6]
+assert d.log == ["before", 3]
+# --- test
+seen = []
+class Spy(Pipeline):
+    def process(self, item):
+        seen.append(item)
+        return item
+Spy().run("ab")
+assert seen == ["a", "b"]
+
+# === class-getitem-and-init-subclass
+# --- code
+class Plugin:
+    registry = {}
+
+    def __init_subclass__(cls, /, name=None, **kwargs):
+        super().__init_subclass__(**kwargs)
+        Plugin.registry[name or cls.__name__.lower()] = cls
+
+    def __class_getitem__(cls, key):
+        return cls.registry[key]
+
+
+class Csv(Plugin):
+    def load(self):
+        return "csv"
+
+
+class Json(Plugin, name="js"):
+    def load(self):
+        return "json"
+# --- asserts
+assert Plugin["csv"] is Csv
+assert Plugin["js"]().load() == "json"
+assert sorted(Plugin.registry) == ["csv", "js"]
+assert Plugin.registry["csv"]().load() == "csv"
+# --- test
+class Xml(Plugin, name="xml"):
+    def load(self):
+        return "xml"
+assert Plugin["xml"]().load() == "xml"
+assert Plugin.registry["xml"] is Xml
+
+# === new-singleton
+# --- code
+class Registry:
+    _instance = None
+
+    def __new__(cls):
+        if cls._instance is None:
+            cls._instance = super().__new__(cls)
+            cls._instance.items = {}
+        return cls._instance
+
+    def register(self, key, value):
+        self.items[key] = value
+# --- test
+a, b = Registry(), Registry()
+assert a is b
+a.register("k", 1)
+assert b.items == {"k": 1}
+assert Registry().items is a.items
+
+# === new-returns-other-class
+# --- code
+class Number:
+    def __new__(cls, text):
+        try:
+            return int(text)
+        except ValueError:
+            return float(text)
+# --- asserts
+assert Number("3") == 3
+assert Number("2.5") == 2.5
+assert type(Number("3")) is int
+assert not isinstance(Number("3"), Number)
+
+# === mapping-protocol-unpacking
+# --- code
+class Settings:
+    def __init__(self, **values):
+        self._values = values
+
+    def keys(self):
+        return self._values.keys()
+
+    def __getitem__(self, key):
+        return self._values[key]
+# --- test
+s = Settings(a=1, b=2)
+assert dict(s) == {"a": 1, "b": 2}
+assert {**s, "c": 3} == {"a": 1, "b": 2, "c": 3}
+def f(a, b):
+    return a - b
+assert f(**s) == -1
+assert dict(**s) == {"a": 1, "b": 2}
+assert s.keys() == {"a", "b"}
+
+# === star-unpacking-objects
+# --- code
+class Pair:
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+    def __iter__(self):
+        yield self.a
+        yield self.b
+# --- test
+x, y = Pair(1, 2)
+assert (x, y) == (1, 2)
+assert [*Pair(3, 4), 5] == [3, 4, 5]
+assert max(*Pair(3, 9)) == 9
+def add(a, b):
+    return a + b
+assert add(*Pair(1, 2)) == 3
+assert dict([Pair("k", "v")]) == {"k": "v"}
+assert list(map(tuple, [Pair(1, 2)])) == [(1, 2)]
+
+# === repr-str-bytes-sizeof
+# --- code
+class Blob:
+    def __init__(self, data):
+        self.data = data
+
+    def __bytes__(self):
+        return self.data.encode()
+
+    def __repr__(self):
+        return f"Blob({self.data!r})"
+
+    def __str__(self):
+        return self.data
+
+    def __sizeof__(self):
+        return 1000 + len(self.data)
+# --- asserts
+assert bytes(Blob("hé")) == b"h\xc3\xa9"
+assert repr(Blob("x")) == "Blob('x')"
+assert str(Blob("x")) == "x"
+assert "%s|%r" % (Blob("a"), Blob("b")) == "a|Blob('b')"
+assert f"{Blob('q')!r:>10}" == " Blob('q')"
+assert repr([Blob("x")]) == "[Blob('x')]"
+assert Blob("xyz").__sizeof__() == 1003
+assert eval(repr(Blob("x"))).data == "x"
+
+# === repr-eval-free
+# --- code
+class Vec:
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def __repr__(self):
+        return f"{type(self).__name__}(x={self.x}, y={self.y})"
+# --- asserts
+assert repr(Vec(1, 2)) == "Vec(x=1, y=2)"
+assert str(Vec(1, 2)) == "Vec(x=1, y=2)"
+assert f"{Vec(0, 0)}" == "Vec(x=0, y=0)"
+assert "{}".format({"v": Vec(1, 1)}) == "{'v': Vec(x=1, y=1)}"
+assert ascii(Vec("é", 1)) == "Vec(x=\\xe9, y=1)"
+
+# === default-object-repr
+# --- code
+class Plain:
+    pass
+
+
+def make():
+    return Plain()
+# --- test
+import re
+assert re.fullmatch(r"<.*Plain object at 0x[0-9a-f]+>", repr(make()))
+assert make() != make()
+p = make()
+assert p == p and p is p
+assert len({p, p, make()}) == 2
+assert isinstance(hash(p), int)
+p.anything = [1]
+p.anything.append(2)
+assert p.anything == [1, 2]
+
+# === slots
+# --- code
+class Node:
+    __slots__ = ("value", "next")
+
+    def __init__(self, value, next=None):
+        self.value = value
+        self.next = next
+
+    def __iter__(self):
+        node = self
+        while node is not None:
+            yield node.value
+            node = node.next
+
+
+def from_list(values):
+    head = None
+    for v in reversed(values):
+        head = Node(v, head)
+    return head
+# --- test
+n = from_list([1, 2, 3])
+assert list(n) == [1, 2, 3]
+assert n.next.value == 2
+assert n.next.next.next is None
+n.next.value = 20
+assert list(n) == [1, 20, 3]
+assert not hasattr(n, "__dict__")
+try:
+    n.extra = 1
+except AttributeError:
+    pass
+else:
+    raise AssertionError("slots")
+assert from_list([]) is None
+
+# === staticmethod-classmethod
+# --- code
+class Temperature:
+    zero = -273.15
+    count = 0
+
+    def __init__(self, c):
+        if not self.is_valid(c):
+            raise ValueError("below absolute zero")
+        self.c = c
+        type(self).count += 1
+
+    @staticmethod
+    def is_valid(c):
+        return c >= Temperature.zero
+
+    @classmethod
+    def from_fahrenheit(cls, f):
+        return cls((f - 32) * 5 / 9)
+# --- asserts
+assert Temperature.is_valid(-300) is False
+assert Temperature.from_fahrenheit(212).c == 100.0
+assert Temperature.zero == -273.15
+assert Temperature(0).is_valid(5)
+# --- test
+before = Temperature.count
+Temperature(1), Temperature(2)
+assert Temperature.count == before + 2
+try:
+    Temperature(-500)
+except ValueError as e:
+    assert "absolute zero" in str(e)
+else:
+    assert False
+assert Temperature.count == before + 2
+# --- test
+class Warm(Temperature):
+    pass
+assert type(Warm.from_fahrenheit(50)) is Warm
+
+# === properties entry_point=Account
+# --- code
+class Account:
+    def __init__(self, balance=0):
+        self._balance = balance
+        self.history = []
+
+    @property
+    def balance(self):
+        """Current balance."""
+        return self._balance
+
+    @balance.setter
+    def balance(self, value):
+        if value < 0:
+            raise ValueError("negative balance")
+        self.history.append(value - self._balance)
+        self._balance = value
+
+    @balance.deleter
+    def balance(self):
+        self._balance = 0
+# --- test
+a = Account(10)
+a.balance += 5
+assert a.balance == 15
+assert a.history == [5]
+del a.balance
+assert a.balance == 0
+# --- test
+a = Account()
+try:
+    a.balance = -1
+except ValueError as e:
+    assert str(e) == "negative balance"
+else:
+    raise AssertionError()
+assert isinstance(Account.balance, property)
+assert Account.balance.__doc__ == "Current balance."
+assert Account.balance.fget(Account(3)) == 3
+
+# === property-read-only
+# --- code
+class Circle:
+    def __init__(self, r):
+        self.r = r
+
+    @property
+    def area(self):
+        return 3 * self.r ** 2
+# --- test
+c = Circle(2)
+assert c.area == 12
+try:
+    c.area = 5
+except AttributeError:
+    pass
+else:
+    raise AssertionError("read-only")
+c.r = 3
+assert c.area == 27
+
+# === cached-property
+# --- code
+from functools import cached_property
+
+
+class Report:
+    def __init__(self, rows):
+        self.rows = rows
+        self.computed = 0
+
+    @cached_property
+    def total(self):
+        self.computed += 1
+        return sum(self.rows)
+# --- test
+r = Report([1, 2, 3])
+assert r.total == 6 and r.total == 6
+assert r.computed == 1
+r.rows.append(10)
+assert r.total == 6
+del r.total
+assert r.total == 16
+assert r.computed == 2
+
+# === instancecheck-and-subclasscheck
+# --- code
+class EvenMeta(type):
+    def __instancecheck__(cls, obj):
+        return isinstance(obj, int) and obj % 2 == 0
+
+    def __subclasscheck__(cls, sub):
+        return sub is int
+
+
+class Even(metaclass=EvenMeta):
+    pass
+# --- asserts
+assert isinstance(4, Even)
+assert not isinstance(3, Even)
+assert not isinstance("4", Even)
+assert issubclass(int, Even)
+assert not issubclass(str, Even)
+
+# === matmul-and-getitem-ellipsis
+# --- code
+class Tensor:
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __matmul__(self, other):
+        return Tensor([[sum(a * b for a, b in zip(r, c)) for c in zip(*other.rows)] for r in self.rows])
+
+    def __getitem__(self, key):
+        if key is Ellipsis:
+            return self
+        if isinstance(key, tuple):
+            r, c = key
+            return self.rows[r][c] if isinstance(c, int) else [row[c] for row in [self.rows[r]]][0]
+        return self.rows[key]
+
+    def __eq__(self, other):
+        return self.rows == getattr(other, "rows", other)
+# --- asserts
+assert Tensor([[1, 2]]) @ Tensor([[3], [4]]) == [[11]]
+assert Tensor([[1, 2], [3, 4]])[1, 0] == 3
+assert Tensor([[1, 2]])[...] == Tensor([[1, 2]])
+assert Tensor([[1, 2, 3]])[0, 1:] == [2, 3]
+assert (Tensor([[2]]) @ Tensor([[3]]))[0] == [6]
+
+# === weird-eq-returns-non-bool
+# --- code
+class Field:
+    def __init__(self, name):
+        self.name = name
+
+    def __eq__(self, other):
+        return f"{self.name} = {other!r}"
+
+    def __lt__(self, other):
+        return f"{self.name} < {other!r}"
+
+    def __and__(self, other):
+        return "(" + self.name + " AND " + str(other) + ")"
+# --- asserts
+assert (Field("age") == 3) == "age = 3"
+assert (Field("age") < 3) == "age < 3"
+assert Field("a") & "b" == "(a AND b)"
+assert isinstance(Field("x") == 1, str)
+
+# === eq-with-plain-values
+# --- code
+class Version:
+    def __init__(self, text):
+        self.parts = tuple(int(p) for p in str(text).split("."))
+
+    def __eq__(self, other):
+        if isinstance(other, str):
+            other = Version(other)
+        if not isinstance(other, Version):
+            return NotImplemented
+        return self.parts == other.parts
+
+    def __lt__(self, other):
+        if isinstance(other, str):
+            other = Version(other)
+        return self.parts < other.parts
+
+    def __hash__(self):
+        return hash(self.parts)
+# --- asserts
+assert Version("1.2") == "1.2"
+assert "1.2" == Version("1.2")
+assert Version("1.2") != "1.3"
+assert Version("1.2") < "1.10"
+assert Version("1.10") > Version("1.9")
+assert Version("1.2") in ["1.1", "1.2"]
+assert Version("1.2") != 12
+
+# === eq-fraction-like entry_point=Fraction2
+# --- code
+from math import gcd
+
+
+class Fraction2:
+    def __init__(self, n, d=1):
+        if d == 0:
+            raise ZeroDivisionError("zero denominator")
+        g = gcd(n, d) * (1 if d > 0 else -1)
+        self.n, self.d = n // g, d // g
+
+    def _coerce(self, other):
+        return other if isinstance(other, Fraction2) else Fraction2(other)
+
+    def __add__(self, other):
+        other = self._coerce(other)
+        return Fraction2(self.n * other.d + other.n * self.d, self.d * other.d)
+
+    __radd__ = __add__
+
+    def __mul__(self, other):
+        other = self._coerce(other)
+        return Fraction2(self.n * other.n, self.d * other.d)
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other):
+        if isinstance(other, (int, Fraction2)):
+            other = self._coerce(other)
+            return (self.n, self.d) == (other.n, other.d)
+        if isinstance(other, float):
+            return self.n / self.d == other
+        return NotImplemented
+
+    def __hash__(self):
+        return hash((self.n, self.d))
+
+    def __str__(self):
+        return f"{self.n}/{self.d}" if self.d != 1 else str(self.n)
+# --- asserts
+assert Fraction2(1, 2) + Fraction2(1, 2) == 1
+assert 1 == Fraction2(2, 2)
+assert Fraction2(1, 2) == 0.5
+assert 1 + Fraction2(1, 2) == Fraction2(3, 2)
+assert 2 * Fraction2(1, 4) == Fraction2(1, 2)
+assert sum([Fraction2(1, 3)] * 3) == 1
+assert str(Fraction2(2, -4)) == "-1/2"
+assert Fraction2(1, 2) != "1/2"
+assert Fraction2(1, 3) != Fraction2(1, 2)
+# --- test
+try:
+    Fraction2(1, 0)
+except ZeroDivisionError:
+    pass
+else:
+    raise AssertionError
+
+# === wrong-reversed wrong
+# --- code
+class Ring:
+    def __init__(self, items):
+        self._items = tuple(items)
+
+    def __iter__(self):
+        return iter(self._items)
+
+    def __reversed__(self):
+        return iter(self._items)
+# --- asserts
+assert list(reversed(Ring("abc"))) == ["c", "b", "a"]
+
+# === wrong-eq wrong
+# --- code
+class Card:
+    def __init__(self, rank, suit):
+        self.rank, self.suit = rank, suit
+
+    def __hash__(self):
+        return hash((self.rank, self.suit))
+# --- asserts
+assert Card("A", "S") == Card("A", "S")
+assert len({Card("A", "S"), Card("A", "S")}) == 1
+
+# === wrong-property wrong entry_point=Account
+# --- code
+class Account:
+    def __init__(self, balance=0):
+        self.balance = balance
+        self.history = []
+# --- test
+a = Account(10)
+a.balance += 5
+assert a.balance == 15
+assert a.history == [5]
+
+# === wrong-format wrong
+# --- code
+class Temperature:
+    def __init__(self, celsius):
+        self.celsius = celsius
+
+    def __format__(self, spec):
+        return str(self.celsius) + "C"
+# --- asserts
+assert f"{Temperature(100)}" == "100C"
+assert f"{Temperature(100):.1f}" == "100.0C"
+
+# === wrong-call-count wrong
+# --- code
+class Counter:
+    count = 0
+
+    def __init__(self):
+        self.count += 1
+# --- test
+Counter(), Counter()
+assert Counter.count == 2
+
+# === wrong-subclass-hook wrong
+# --- code
+class Pipeline:
+    def process(self, item):
+        return item
+
+    def run(self, items):
+        return [Pipeline.process(self, i) for i in items]
+# --- test
+class Doubler(Pipeline):
+    def process(self, item):
+        return item * 2
+assert Doubler().run([1]) == [2]

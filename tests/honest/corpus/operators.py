@@ -1,0 +1,505 @@
+# === vector-arithmetic entry_point=Vector
+# --- code
+class Vector:
+    def __init__(self, x=0, y=0):
+        self.x = x
+        self.y = y
+
+    def __add__(self, other):
+        return Vector(self.x + other.x, self.y + other.y)
+
+    def __sub__(self, other):
+        return Vector(self.x - other.x, self.y - other.y)
+
+    def __mul__(self, k):
+        if isinstance(k, Vector):
+            return self.x * k.x + self.y * k.y
+        return Vector(self.x * k, self.y * k)
+
+    def __rmul__(self, k):
+        return self * k
+
+    def __truediv__(self, k):
+        return Vector(self.x / k, self.y / k)
+
+    def __neg__(self):
+        return Vector(-self.x, -self.y)
+
+    def __abs__(self):
+        return (self.x ** 2 + self.y ** 2) ** 0.5
+
+    def __eq__(self, other):
+        return isinstance(other, Vector) and (self.x, self.y) == (other.x, other.y)
+
+    def __repr__(self):
+        return f"Vector({self.x}, {self.y})"
+
+    def __bool__(self):
+        return bool(self.x or self.y)
+# --- asserts
+assert Vector(1, 2) + Vector(3, 4) == Vector(4, 6)
+assert Vector(1, 2) - Vector(3, 4) == Vector(-2, -2)
+assert Vector(1, 2) * 3 == Vector(3, 6)
+assert 3 * Vector(1, 2) == Vector(3, 6)
+assert Vector(1, 2) * Vector(3, 4) == 11
+assert Vector(2, 4) / 2 == Vector(1, 2)
+assert -Vector(1, -1) == Vector(-1, 1)
+assert abs(Vector(3, 4)) == 5
+assert repr(Vector(1, 2) + Vector(0, 1)) == "Vector(1, 3)"
+assert not Vector()
+assert sum([Vector(1, 1), Vector(2, 2)], Vector()) == Vector(3, 3)
+
+# === sum-with-default-start
+# --- code
+class Money:
+    def __init__(self, amount, currency="EUR"):
+        self.amount, self.currency = amount, currency
+
+    def __add__(self, other):
+        if other == 0:
+            return self
+        if self.currency != other.currency:
+            raise ValueError("different currencies")
+        return Money(self.amount + other.amount, self.currency)
+
+    def __radd__(self, other):
+        return self if other == 0 else self + other
+
+    def __eq__(self, other):
+        if isinstance(other, Money):
+            return (self.amount, self.currency) == (other.amount, other.currency)
+        return self.amount == other
+# --- asserts
+assert sum([Money(1), Money(2)]) == Money(3)
+assert sum([Money(1), Money(2)]).amount == 3
+assert Money(5) == 5
+assert Money(5) != Money(5, "USD")
+# --- test
+try:
+    Money(1) + Money(1, "USD")
+except ValueError as exc:
+    assert "currencies" in str(exc)
+else:
+    raise AssertionError("expected ValueError")
+
+# === in-place-operators
+# --- code
+class Acc:
+    def __init__(self, items=()):
+        self.items = list(items)
+        self.ops = 0
+
+    def __iadd__(self, other):
+        self.items.append(other)
+        self.ops += 1
+        return self
+
+    def __isub__(self, other):
+        self.items.remove(other)
+        self.ops += 1
+        return self
+
+    def __ior__(self, other):
+        self.items.extend(o for o in other if o not in self.items)
+        return self
+
+    def __imul__(self, n):
+        self.items *= n
+        return self
+# --- test
+a = Acc()
+b = a
+a += 1
+a += 2
+assert a is b
+assert b.items == [1, 2]
+a -= 1
+assert a.items == [2] and a.ops == 3
+a |= [2, 3]
+assert a.items == [2, 3]
+a *= 2
+assert b.items == [2, 3, 2, 3]
+
+# === iadd-falls-back-to-add
+# --- code
+class P:
+    def __init__(self, v):
+        self.v = v
+
+    def __add__(self, o):
+        return P(self.v + (o.v if isinstance(o, P) else o))
+# --- test
+p = q = P(1)
+p += 2
+assert p.v == 3 and q.v == 1
+assert p is not q
+p += P(10)
+assert p.v == 13
+
+# === shift-operators-stream
+# --- code
+class Stream:
+    def __init__(self):
+        self.parts = []
+
+    def __lshift__(self, item):
+        self.parts.append(str(item))
+        return self
+
+    def __rshift__(self, f):
+        return f("".join(self.parts))
+# --- test
+s = Stream()
+s << "a" << 1 << [2]
+assert s.parts == ["a", "1", "[2]"]
+assert s >> len == 5
+assert s >> str.upper == "A1[2]"
+
+# === pipe-operator
+# --- code
+class Pipe:
+    def __init__(self, f):
+        self.f = f
+
+    def __ror__(self, value):
+        return self.f(value)
+
+    def __or__(self, other):
+        return Pipe(lambda v: other.f(self.f(v)))
+
+
+double = Pipe(lambda xs: [2 * x for x in xs])
+total = Pipe(sum)
+# --- asserts
+assert [1, 2] | double == [2, 4]
+assert [1, 2] | double | total == 6
+assert [3] | (double | total) == 6
+
+# === pow-and-divmod
+# --- code
+class Z:
+    def __init__(self, v):
+        self.v = v
+
+    def __pow__(self, e, mod=None):
+        return Z(pow(self.v, e, mod))
+
+    def __rpow__(self, b):
+        return Z(b ** self.v)
+
+    def __divmod__(self, o):
+        q, r = divmod(self.v, o)
+        return Z(q), Z(r)
+
+    def __rdivmod__(self, o):
+        return divmod(Z(o), self.v)
+
+    def __floordiv__(self, o):
+        return Z(self.v // o)
+
+    def __mod__(self, o):
+        return Z(self.v % o)
+
+    def __eq__(self, o):
+        return self.v == getattr(o, "v", o)
+# --- asserts
+assert Z(3) ** 2 == 9
+assert pow(Z(3), 200, 13) == pow(3, 200, 13)
+assert 2 ** Z(5) == Z(32)
+assert divmod(Z(7), 2) == (3, 1)
+assert divmod(7, Z(2)) == (3, 1)
+assert Z(7) // 2 == 3
+assert Z(7) % 4 == 3
+
+# === bitwise
+# --- code
+class Bits:
+    def __init__(self, text):
+        self.n = int(text, 2) if isinstance(text, str) else text
+
+    def __and__(self, o): return Bits(self.n & o.n)
+    def __or__(self, o): return Bits(self.n | o.n)
+    def __xor__(self, o): return Bits(self.n ^ o.n)
+    def __invert__(self): return Bits(~self.n & 0xF)
+    def __lshift__(self, k): return Bits(self.n << k & 0xF)
+    def __rshift__(self, k): return Bits(self.n >> k)
+    def __eq__(self, o): return self.n == o.n
+    def __str__(self): return f"{self.n:04b}"
+    def __int__(self): return self.n
+# --- asserts
+assert str(Bits("1100") & Bits("1010")) == "1000"
+assert str(Bits("1100") | Bits("1010")) == "1110"
+assert str(Bits("1100") ^ Bits("1010")) == "0110"
+assert str(~Bits("1100")) == "0011"
+assert Bits("0001") << 2 == Bits("0100")
+assert Bits("1000") >> 3 == Bits("0001")
+assert int(Bits("1111")) == 15
+
+# === reflected-with-builtins
+# --- code
+class Meters:
+    def __init__(self, v): self.v = v
+    def __radd__(self, o): return Meters(o + self.v)
+    def __rsub__(self, o): return Meters(o - self.v)
+    def __rmul__(self, o): return Meters(o * self.v)
+    def __rtruediv__(self, o): return o / self.v
+    def __rmod__(self, o): return f"{o}:{self.v}"
+# --- asserts
+assert (10 + Meters(5)).v == 15
+assert (10 - Meters(3)).v == 7
+assert (4 * Meters(3)).v == 12
+assert 12 / Meters(4) == 3.0
+assert 17 % Meters(5) == "17:5"
+assert (2.5 + Meters(1)).v == 3.5
+
+# === not-implemented-typeerror
+# --- code
+class Strict:
+    def __init__(self, v):
+        self.v = v
+
+    def __add__(self, other):
+        if not isinstance(other, Strict):
+            return NotImplemented
+        return Strict(self.v + other.v)
+
+    def __lt__(self, other):
+        if not isinstance(other, Strict):
+            return NotImplemented
+        return self.v < other.v
+# --- test
+for attempt in (lambda: Strict(1) + 1, lambda: 1 + Strict(1), lambda: Strict(1) < 1, lambda: Strict(1) > "a"):
+    try:
+        attempt()
+    except TypeError:
+        continue
+    raise AssertionError("TypeError expected")
+assert (Strict(1) + Strict(2)).v == 3
+assert Strict(1) < Strict(2)
+# --- test
+assert Strict(1).__add__(1) is NotImplemented
+
+# === matrix-class entry_point=Matrix
+# --- code
+class Matrix:
+    def __init__(self, rows):
+        self.rows = [list(r) for r in rows]
+
+    @property
+    def shape(self):
+        return len(self.rows), len(self.rows[0])
+
+    @property
+    def T(self):
+        return Matrix(zip(*self.rows))
+
+    @classmethod
+    def identity(cls, n):
+        return cls([[int(i == j) for j in range(n)] for i in range(n)])
+
+    def __matmul__(self, other):
+        if self.shape[1] != other.shape[0]:
+            raise ValueError("shapes do not match")
+        return Matrix([[sum(a * b for a, b in zip(row, col)) for col in zip(*other.rows)] for row in self.rows])
+
+    def __pow__(self, n):
+        result = Matrix.identity(self.shape[0])
+        for _ in range(n):
+            result = result @ self
+        return result
+
+    def __getitem__(self, ij):
+        i, j = ij
+        return self.rows[i][j]
+
+    def __eq__(self, other):
+        return self.rows == other.rows
+
+    def __iter__(self):
+        return iter(self.rows)
+# --- asserts
+assert Matrix([[1, 2], [3, 4]]) @ Matrix.identity(2) == Matrix([[1, 2], [3, 4]])
+assert (Matrix([[1, 1], [1, 0]]) ** 10)[0, 1] == 55
+assert Matrix([[1, 2, 3]]).T.shape == (3, 1)
+assert list(Matrix([[1, 2]]).T) == [[1], [2]]
+assert Matrix([[1, 2]]).rows == [[1, 2]]
+# --- test
+try:
+    Matrix([[1, 2]]) @ Matrix([[1, 2]])
+    raise AssertionError("no error")
+except ValueError as e:
+    assert str(e) == "shapes do not match"
+
+# === interval-comparisons-contains
+# --- code
+class Interval:
+    def __init__(self, lo, hi):
+        self.lo, self.hi = lo, hi
+
+    def __contains__(self, x):
+        if isinstance(x, Interval):
+            return self.lo <= x.lo and x.hi <= self.hi
+        return self.lo <= x <= self.hi
+
+    def __lt__(self, o): return self.hi < o.lo
+    def __gt__(self, o): return self.lo > o.hi
+    def __and__(self, o):
+        lo, hi = max(self.lo, o.lo), min(self.hi, o.hi)
+        return Interval(lo, hi) if lo <= hi else None
+    def __eq__(self, o): return (self.lo, self.hi) == (o.lo, o.hi)
+    def __len__(self): return self.hi - self.lo
+# --- asserts
+assert 3 in Interval(1, 5)
+assert 9 not in Interval(1, 5)
+assert Interval(2, 3) in Interval(1, 5)
+assert Interval(1, 2) < Interval(3, 4)
+assert not Interval(1, 3) < Interval(3, 4)
+assert Interval(1, 5) & Interval(3, 9) == Interval(3, 5)
+assert Interval(1, 2) & Interval(3, 4) is None
+assert len(Interval(2, 9)) == 7
+
+# === le-ge-on-sets-of-objects
+# --- code
+class Poly:
+    def __init__(self, *c):
+        self.c = list(c)
+        while len(self.c) > 1 and self.c[-1] == 0:
+            self.c.pop()
+
+    def __add__(self, o):
+        from itertools import zip_longest
+        if not isinstance(o, Poly):
+            o = Poly(o)
+        return Poly(*[a + b for a, b in zip_longest(self.c, o.c, fillvalue=0)])
+
+    __radd__ = __add__
+
+    def __mul__(self, o):
+        out = [0] * (len(self.c) + len(o.c) - 1)
+        for i, a in enumerate(self.c):
+            for j, b in enumerate(o.c):
+                out[i + j] += a * b
+        return Poly(*out)
+
+    def __call__(self, x):
+        return sum(a * x ** i for i, a in enumerate(self.c))
+
+    def __eq__(self, o):
+        return self.c == (o.c if isinstance(o, Poly) else [o])
+
+    def __str__(self):
+        return " + ".join(f"{a}x^{i}" for i, a in enumerate(self.c) if a) or "0"
+# --- asserts
+assert Poly(1, 1) * Poly(1, 1) == Poly(1, 2, 1)
+assert Poly(1, 2) + 3 == Poly(4, 2)
+assert 3 + Poly(1, 2) == Poly(4, 2)
+assert Poly(5, 0, 0) == 5
+assert Poly(1, 2, 3)(2) == 17
+assert str(Poly(0, 2)) == "2x^1"
+assert (Poly(1) + Poly(-1)).c == [0]
+
+# === comparisons-chained-custom
+# --- code
+class Size:
+    ORDER = ["S", "M", "L", "XL"]
+
+    def __init__(self, name):
+        self.rank = self.ORDER.index(name)
+        self.name = name
+
+    def _rank(self, o):
+        return self.ORDER.index(o) if isinstance(o, str) else o.rank
+
+    def __eq__(self, o): return self.rank == self._rank(o)
+    def __lt__(self, o): return self.rank < self._rank(o)
+    def __le__(self, o): return self.rank <= self._rank(o)
+    def __gt__(self, o): return self.rank > self._rank(o)
+    def __ge__(self, o): return self.rank >= self._rank(o)
+    def __hash__(self): return hash(self.rank)
+# --- asserts
+assert Size("S") < Size("M") < Size("L")
+assert "S" < Size("M")
+assert Size("XL") >= "L"
+assert Size("M") == "M"
+assert max([Size("M"), Size("XL"), Size("S")]).name == "XL"
+assert sorted([Size("L"), Size("S")], reverse=True)[0].name == "L"
+assert not Size("S") >= Size("M")
+
+# === string-multiplication-object
+# --- code
+class Line:
+    def __init__(self, ch="-"):
+        self.ch = ch
+
+    def __mul__(self, n):
+        return self.ch * n
+
+    def __rmul__(self, n):
+        return self.ch * n
+
+    def __add__(self, o):
+        return f"{self.ch}{o}"
+
+    def __radd__(self, o):
+        return f"{o}{self.ch}"
+# --- asserts
+assert Line() * 3 == "---"
+assert 3 * Line("=") == "==="
+assert Line() + "x" == "-x"
+assert "x" + Line() == "x-"
+assert Line("a") + 1 == "a1"
+
+# === wrong-rmul wrong
+# --- code
+class Vector:
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def __mul__(self, k):
+        return Vector(self.x * k, self.y * k)
+
+    def __eq__(self, o):
+        return (self.x, self.y) == (o.x, o.y)
+# --- asserts
+assert Vector(1, 2) * 3 == Vector(3, 6)
+assert 3 * Vector(1, 2) == Vector(3, 6)
+
+# === wrong-iadd wrong
+# --- code
+class Acc:
+    def __init__(self):
+        self.items = []
+
+    def __iadd__(self, x):
+        self.items.append(x)
+# --- test
+a = Acc()
+a += 1
+a += 2
+assert a.items == [1, 2]
+
+# === wrong-eq-always-true wrong
+# --- code
+class Money:
+    def __init__(self, amount):
+        self.amount = amount
+
+    def __add__(self, o):
+        return Money(self.amount - o.amount)
+
+    def __eq__(self, o):
+        return isinstance(o, Money) and self.amount == o.amount
+# --- asserts
+assert Money(1) + Money(2) == Money(3)
+
+# === wrong-pow-mod wrong
+# --- code
+class Z:
+    def __init__(self, v):
+        self.v = v
+
+    def __pow__(self, e):
+        return Z(self.v ** e)
+# --- asserts
+assert (Z(3) ** 2).v == 9
+assert pow(Z(3), 5, 7).v == 5
