@@ -1,0 +1,658 @@
+# === coroutine-function
+# --- code
+import asyncio
+
+
+async def fetch(n):
+    await asyncio.sleep(0)
+    return n * 2
+# --- test
+import asyncio
+assert asyncio.run(fetch(21)) == 42
+# --- test
+import asyncio
+async def main():
+    return await fetch(1) + await fetch(2)
+assert asyncio.run(main()) == 6
+# --- test
+import inspect
+assert inspect.iscoroutinefunction(fetch)
+c = fetch(1)
+assert inspect.iscoroutine(c)
+c.close()
+
+# === gather-results
+# --- code
+import asyncio
+
+
+async def worker(i, delay):
+    await asyncio.sleep(delay)
+    return i
+
+
+async def run_all(n):
+    return await asyncio.gather(*(worker(i, 0.001 * (n - i)) for i in range(n)))
+# --- asserts
+import asyncio; assert asyncio.run(run_all(4)) == [0, 1, 2, 3]
+import asyncio; assert asyncio.run(run_all(0)) == []
+
+# === gather-in-check
+# --- code
+async def double(x):
+    return 2 * x
+# --- test
+import asyncio
+async def go():
+    return await asyncio.gather(double(1), double(2), double(3))
+assert asyncio.run(go()) == [2, 4, 6]
+# --- test
+import asyncio
+loop = asyncio.new_event_loop()
+try:
+    assert loop.run_until_complete(double(5)) == 10
+finally:
+    loop.close()
+
+# === sync-wrapper
+# --- code
+import asyncio
+
+
+def fetch_all(urls):
+    async def one(url):
+        await asyncio.sleep(0)
+        return url.upper()
+
+    async def main():
+        return await asyncio.gather(*map(one, urls))
+
+    return asyncio.run(main())
+# --- asserts
+assert fetch_all(["a", "b"]) == ["A", "B"]
+assert fetch_all([]) == []
+
+# === timeout-wait-for
+# --- code
+import asyncio
+
+
+async def with_timeout(coro, seconds, default=None):
+    try:
+        return await asyncio.wait_for(coro, seconds)
+    except asyncio.TimeoutError:
+        return default
+
+
+async def slow():
+    await asyncio.sleep(30)
+    return "slow"
+
+
+async def fast():
+    return "fast"
+# --- test
+import asyncio
+assert asyncio.run(with_timeout(fast(), 5)) == "fast"
+assert asyncio.run(with_timeout(slow(), 0.01, "late")) == "late"
+# --- test
+import asyncio
+async def mine():
+    await asyncio.sleep(0)
+    return "mine"
+assert asyncio.run(with_timeout(mine(), 5)) == "mine"
+
+# === queue-producer-consumer
+# --- code
+import asyncio
+
+
+async def pipeline(items, workers=2):
+    queue = asyncio.Queue()
+    results = []
+
+    async def consume():
+        while True:
+            item = await queue.get()
+            results.append(item * item)
+            queue.task_done()
+
+    tasks = [asyncio.create_task(consume()) for _ in range(workers)]
+    for item in items:
+        await queue.put(item)
+    await queue.join()
+    for t in tasks:
+        t.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return sorted(results)
+# --- test
+import asyncio
+assert asyncio.run(pipeline([3, 1, 2])) == [1, 4, 9]
+assert asyncio.run(pipeline([], workers=1)) == []
+
+# === semaphore-limits
+# --- code
+import asyncio
+
+
+class Limiter:
+    def __init__(self, n):
+        self.sem = asyncio.Semaphore(n)
+        self.running = 0
+        self.peak = 0
+
+    async def run(self, job):
+        async with self.sem:
+            self.running += 1
+            self.peak = max(self.peak, self.running)
+            try:
+                return await job()
+            finally:
+                self.running -= 1
+# --- test
+import asyncio
+async def main():
+    limiter = Limiter(2)
+    async def job():
+        await asyncio.sleep(0.001)
+        return 1
+    results = await asyncio.gather(*(limiter.run(job) for _ in range(6)))
+    return results, limiter.peak
+results, peak = asyncio.run(main())
+assert results == [1] * 6
+assert peak == 2
+
+# === async-generator
+# --- code
+import asyncio
+
+
+async def ticker(n):
+    for i in range(n):
+        await asyncio.sleep(0)
+        yield i
+# --- test
+import asyncio
+async def collect():
+    return [x async for x in ticker(4)]
+assert asyncio.run(collect()) == [0, 1, 2, 3]
+# --- test
+import asyncio
+async def collect():
+    out = []
+    async for x in ticker(10):
+        if x == 3:
+            break
+        out.append(x)
+    return out
+assert asyncio.run(collect()) == [0, 1, 2]
+# --- test
+import asyncio
+async def first():
+    gen = ticker(5)
+    value = await gen.__anext__()
+    await gen.aclose()
+    return value
+assert asyncio.run(first()) == 0
+
+# === async-iterator-class
+# --- code
+class Pages:
+    def __init__(self, pages):
+        self.pages = list(pages)
+
+    def __aiter__(self):
+        self.i = 0
+        return self
+
+    async def __anext__(self):
+        if self.i >= len(self.pages):
+            raise StopAsyncIteration
+        self.i += 1
+        return self.pages[self.i - 1]
+# --- test
+import asyncio
+async def total():
+    n = 0
+    async for p in Pages([1, 2, 3]):
+        n += p
+    return n
+assert asyncio.run(total()) == 6
+# --- test
+import asyncio
+async def names():
+    return {p: len(p) async for p in Pages(["a", "bb"])}
+assert asyncio.run(names()) == {"a": 1, "bb": 2}
+
+# === async-context-manager-class
+# --- code
+class Session:
+    def __init__(self):
+        self.log = []
+
+    async def __aenter__(self):
+        self.log.append("open")
+        return self
+
+    async def __aexit__(self, kind, exc, tb):
+        self.log.append("close" if kind is None else kind.__name__)
+        return kind is KeyError
+
+    async def get(self, path):
+        return f"GET {path}"
+# --- test
+import asyncio
+async def main():
+    async with Session() as s:
+        body = await s.get("/x")
+    return body, s.log
+assert asyncio.run(main()) == ("GET /x", ["open", "close"])
+# --- test
+import asyncio
+async def main():
+    s = Session()
+    async with s:
+        raise KeyError
+    return s.log
+assert asyncio.run(main()) == ["open", "KeyError"]
+
+# === asynccontextmanager
+# --- code
+from contextlib import asynccontextmanager
+
+
+@asynccontextmanager
+async def connect(name, log):
+    log.append(f"+{name}")
+    try:
+        yield name.upper()
+    finally:
+        log.append(f"-{name}")
+# --- test
+import asyncio
+async def main():
+    log = []
+    async with connect("db", log) as c:
+        log.append(c)
+    return log
+assert asyncio.run(main()) == ["+db", "DB", "-db"]
+
+# === awaitable-object
+# --- code
+import asyncio
+
+
+class Later:
+    def __init__(self, value):
+        self.value = value
+
+    def __await__(self):
+        yield from asyncio.sleep(0).__await__()
+        return self.value
+# --- test
+import asyncio
+async def main():
+    return await Later(5)
+assert asyncio.run(main()) == 5
+# --- test
+import asyncio
+async def main():
+    return await asyncio.gather(Later(1), Later(2))
+assert asyncio.run(main()) == [1, 2]
+
+# === retry-with-callback
+# --- code
+import asyncio
+
+
+async def retry(func, attempts=3, delay=0):
+    last = None
+    for _ in range(attempts):
+        try:
+            return await func()
+        except ValueError as exc:
+            last = exc
+            await asyncio.sleep(delay)
+    raise last
+# --- test
+import asyncio
+calls = []
+async def flaky():
+    calls.append(1)
+    if len(calls) < 3:
+        raise ValueError("not yet")
+    return "ok"
+assert asyncio.run(retry(flaky)) == "ok"
+assert len(calls) == 3
+# --- test
+import asyncio
+async def never():
+    raise ValueError("never")
+try:
+    asyncio.run(retry(never, attempts=2))
+except ValueError as e:
+    assert str(e) == "never"
+else:
+    raise AssertionError
+
+# === exception-in-coroutine
+# --- code
+class NotFound(Exception):
+    def __init__(self, key):
+        super().__init__(f"no {key}")
+        self.key = key
+
+
+async def lookup(table, key):
+    if key not in table:
+        raise NotFound(key)
+    return table[key]
+# --- test
+import asyncio
+assert asyncio.run(lookup({"a": 1}, "a")) == 1
+try:
+    asyncio.run(lookup({}, "zz"))
+except NotFound as e:
+    assert e.key == "zz" and str(e) == "no zz"
+else:
+    assert False
+# --- test
+import asyncio
+async def main():
+    return await asyncio.gather(lookup({"a": 1}, "a"), lookup({}, "q"), return_exceptions=True)
+a, b = asyncio.run(main())
+assert a == 1 and isinstance(b, NotFound)
+
+# === task-cancellation
+# --- code
+import asyncio
+
+
+async def cancellable(log):
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        log.append("cancelled")
+        raise
+
+
+def cancel_demo():
+    async def main():
+        log = []
+        task = asyncio.create_task(cancellable(log))
+        await asyncio.sleep(0)
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            log.append("awaited")
+        return log
+
+    return asyncio.run(main())
+# --- asserts
+assert cancel_demo() == ["cancelled", "awaited"]
+# --- test
+import asyncio
+async def main():
+    log = []
+    task = asyncio.ensure_future(cancellable(log))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError:
+        pass
+    return log
+assert asyncio.run(main()) == ["cancelled"]
+
+# === event-and-condition
+# --- code
+import asyncio
+
+
+class Latch:
+    def __init__(self, n):
+        self.n = n
+        self.event = asyncio.Event()
+
+    def count_down(self):
+        self.n -= 1
+        if self.n == 0:
+            self.event.set()
+
+    async def wait(self):
+        await self.event.wait()
+        return self.n
+# --- test
+import asyncio
+async def main():
+    latch = Latch(2)
+    waiter = asyncio.create_task(latch.wait())
+    await asyncio.sleep(0)
+    assert not waiter.done()
+    latch.count_down()
+    latch.count_down()
+    return await waiter
+assert asyncio.run(main()) == 0
+
+# === async-callbacks-and-map
+# --- code
+import asyncio
+
+
+async def amap(func, items, limit=3):
+    sem = asyncio.Semaphore(limit)
+
+    async def one(item):
+        async with sem:
+            return await func(item)
+
+    return [r for r in await asyncio.gather(*(one(i) for i in items))]
+# --- test
+import asyncio
+seen = []
+async def f(x):
+    seen.append(x)
+    await asyncio.sleep(0)
+    return x + 1
+assert asyncio.run(amap(f, range(5))) == [1, 2, 3, 4, 5]
+assert sorted(seen) == [0, 1, 2, 3, 4]
+
+# === send-to-coroutine-by-hand
+# --- code
+async def add(a, b):
+    return a + b
+
+
+def run(coro):
+    try:
+        while True:
+            coro.send(None)
+    except StopIteration as stop:
+        return stop.value
+# --- asserts
+assert run(add(1, 2)) == 3
+# --- test
+c = add(3, 4)
+try:
+    c.send(None)
+except StopIteration as stop:
+    assert stop.value == 7
+else:
+    raise AssertionError
+
+# === async-method-on-object entry_point=Cache
+# --- code
+import asyncio
+
+
+class Cache:
+    def __init__(self, loader):
+        self.loader = loader
+        self.data = {}
+        self._locks = {}
+
+    async def get(self, key):
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        async with lock:
+            if key not in self.data:
+                self.data[key] = await self.loader(key)
+        return self.data[key]
+# --- test
+import asyncio
+loads = []
+async def loader(key):
+    loads.append(key)
+    await asyncio.sleep(0)
+    return key * 2
+async def main():
+    cache = Cache(loader)
+    return await asyncio.gather(*(cache.get(k) for k in ["a", "b", "a", "a"]))
+assert asyncio.run(main()) == ["aa", "bb", "aa", "aa"]
+assert sorted(loads) == ["a", "b"]
+
+# === run-in-executor
+# --- code
+import asyncio
+
+
+def blocking(n):
+    return sum(range(n))
+
+
+async def offload(values):
+    loop = asyncio.get_running_loop()
+    return await asyncio.gather(*(loop.run_in_executor(None, blocking, v) for v in values))
+# --- test
+import asyncio
+assert asyncio.run(offload([3, 4])) == [3, 6]
+# --- test
+import asyncio
+async def main():
+    return await asyncio.to_thread(blocking, 5)
+assert asyncio.run(main()) == 10
+
+# === subprocess-async
+# --- code
+import asyncio
+import sys
+
+
+async def run_python(code):
+    proc = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, err = await proc.communicate()
+    return proc.returncode, out.decode().strip()
+# --- test
+import asyncio
+assert asyncio.run(run_python("print(6 * 7)")) == (0, "42")
+assert asyncio.run(run_python("raise SystemExit(3)"))[0] == 3
+
+# === as-completed-order
+# --- code
+import asyncio
+
+
+async def fastest_first(delays):
+    async def one(d):
+        await asyncio.sleep(d)
+        return d
+
+    out = []
+    for future in asyncio.as_completed([one(d) for d in delays]):
+        out.append(await future)
+    return out
+# --- test
+import asyncio
+assert asyncio.run(fastest_first([0.2, 0.01, 0.1])) == [0.01, 0.1, 0.2]
+
+# === stream-of-lines-from-check
+# --- code
+async def count_lines(source, predicate):
+    total = 0
+    async for line in source:
+        if predicate(line):
+            total += 1
+    return total
+# --- test
+import asyncio
+async def lines():
+    for text in ["a", "", "b"]:
+        yield text
+assert asyncio.run(count_lines(lines(), bool)) == 2
+assert asyncio.run(count_lines(lines(), lambda s: s == "a")) == 1
+
+# === main-function-async-with-guard
+# --- code
+import asyncio
+
+
+async def solve(n):
+    await asyncio.sleep(0)
+    return n ** 2
+
+
+async def main():
+    print(await solve(3))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
+# --- asserts
+import asyncio; assert asyncio.run(solve(3)) == 9
+import asyncio; assert asyncio.run(main()) is None
+
+# === wrong-missing-await wrong
+# --- code
+async def one():
+    return 1
+
+
+async def total():
+    a = one()
+    b = await one()
+    a.close()
+    return b
+# --- test
+import asyncio
+assert asyncio.run(total()) == 2
+
+# === wrong-not-a-coroutine wrong
+# --- code
+def fetch(n):
+    return n * 2
+# --- test
+import asyncio
+assert asyncio.run(fetch(21)) == 42
+
+# === wrong-async-generator-order wrong
+# --- code
+async def ticker(n):
+    for i in range(n, 0, -1):
+        yield i
+# --- test
+import asyncio
+async def collect():
+    return [x async for x in ticker(3)]
+assert asyncio.run(collect()) == [0, 1, 2]
+
+# === wrong-aexit-swallows wrong
+# --- code
+class Session:
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *a):
+        return True
+# --- test
+import asyncio
+async def main():
+    async with Session():
+        raise KeyError("x")
+try:
+    asyncio.run(main())
+except KeyError:
+    pass
+else:
+    raise AssertionError

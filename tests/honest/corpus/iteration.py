@@ -1,0 +1,580 @@
+# === generator-function
+# --- code
+def chunks(items, n):
+    for i in range(0, len(items), n):
+        yield items[i:i + n]
+# --- asserts
+assert list(chunks([1, 2, 3, 4, 5], 2)) == [[1, 2], [3, 4], [5]]
+assert next(chunks("abc", 2)) == "ab"
+assert [*chunks([], 3)] == []
+assert sum(len(c) for c in chunks(range(10), 3)) == 10
+# --- test
+g = chunks([1, 2, 3], 1)
+assert iter(g) is g
+assert next(g) == [1]
+assert list(g) == [[2], [3]]
+assert list(g) == []
+# --- test
+import types, inspect
+assert isinstance(chunks([], 1), types.GeneratorType)
+assert inspect.isgeneratorfunction(chunks)
+
+# === infinite-generator-islice
+# --- code
+def primes():
+    found = []
+    n = 2
+    while True:
+        if all(n % p for p in found):
+            found.append(n)
+            yield n
+        n += 1
+# --- test
+from itertools import islice, takewhile
+assert list(islice(primes(), 5)) == [2, 3, 5, 7, 11]
+assert list(takewhile(lambda p: p < 20, primes()))[-1] == 19
+# --- test
+p = primes()
+assert [next(p) for _ in range(3)] == [2, 3, 5]
+assert next(p) == 7
+for i, q in zip(range(2), primes()):
+    pass
+assert q == 3
+
+# === send-averager
+# --- code
+def averager():
+    total, count = 0.0, 0
+    average = None
+    while True:
+        value = yield average
+        if value is None:
+            break
+        total += value
+        count += 1
+        average = total / count
+    return count, average
+# --- test
+a = averager()
+assert next(a) is None
+assert a.send(10) == 10.0
+assert a.send(20) == 15.0
+try:
+    a.send(None)
+except StopIteration as stop:
+    assert stop.value == (2, 15.0)
+else:
+    raise AssertionError
+
+# === throw-and-close
+# --- code
+def resilient(log):
+    n = 0
+    try:
+        while True:
+            try:
+                n += 1
+                yield n
+            except ValueError as e:
+                log.append(str(e))
+    finally:
+        log.append("closed")
+# --- test
+log = []
+g = resilient(log)
+assert next(g) == 1
+assert g.throw(ValueError("oops")) == 2
+assert next(g) == 3
+g.close()
+assert log == ["oops", "closed"]
+try:
+    next(g)
+except StopIteration:
+    pass
+else:
+    assert False
+# --- test
+log = []
+g = resilient(log)
+next(g)
+try:
+    g.throw(KeyError("k"))
+except KeyError:
+    pass
+assert log == ["closed"]
+
+# === yield-from-flatten
+# --- code
+def flatten(items):
+    for item in items:
+        if isinstance(item, (list, tuple)):
+            yield from flatten(item)
+        else:
+            yield item
+# --- asserts
+assert list(flatten([1, [2, (3, [4])], 5])) == [1, 2, 3, 4, 5]
+assert list(flatten([])) == []
+assert tuple(flatten(["ab", ["c"]])) == ("ab", "c")
+assert max(flatten([[1, 9], [3]])) == 9
+assert set(flatten([[1], [1, 2]])) == {1, 2}
+
+# === yield-from-return-value
+# --- code
+def inner():
+    yield 1
+    yield 2
+    return "done"
+
+
+def outer():
+    result = yield from inner()
+    yield result
+# --- asserts
+assert list(outer()) == [1, 2, "done"]
+assert list(inner()) == [1, 2]
+
+# === lazy-evaluation-observed
+# --- code
+def lazy_map(f, items):
+    for item in items:
+        yield f(item)
+# --- test
+seen = []
+def f(x):
+    seen.append(x)
+    return x * 10
+g = lazy_map(f, [1, 2, 3])
+assert seen == []
+assert next(g) == 10
+assert seen == [1]
+assert list(g) == [20, 30]
+assert seen == [1, 2, 3]
+
+# === generator-argument-infinite
+# --- code
+def take(n, iterable):
+    result = []
+    for item in iterable:
+        if len(result) == n:
+            break
+        result.append(item)
+    return result
+
+
+def first_where(predicate, iterable):
+    return next(x for x in iterable if predicate(x))
+# --- test
+import itertools
+assert take(3, itertools.count(5)) == [5, 6, 7]
+assert take(2, itertools.cycle("ab")) == ["a", "b"]
+assert take(5, iter([1])) == [1]
+assert first_where(lambda x: x * x > 50, itertools.count()) == 8
+# --- test
+def naturals():
+    n = 0
+    while True:
+        yield n
+        n += 1
+assert take(4, naturals()) == [0, 1, 2, 3]
+g = naturals()
+take(2, g)
+assert next(g) == 3
+
+# === custom-iterable-argument
+# --- code
+def mean(numbers):
+    total = count = 0
+    for n in numbers:
+        total += n
+        count += 1
+    return total / count if count else None
+# --- test
+class Data:
+    def __init__(self, *values):
+        self.values = values
+    def __iter__(self):
+        return iter(self.values)
+assert mean(Data(1, 2, 3)) == 2
+assert mean(Data()) is None
+# --- test
+class OldStyle:
+    def __getitem__(self, i):
+        if i > 3:
+            raise IndexError
+        return i
+assert mean(OldStyle()) == 1.5
+assert mean(x for x in (2, 4)) == 3
+assert mean({1: "a", 3: "b"}) == 2
+assert mean(map(int, "135")) == 3
+assert mean(range(5)) == 2
+assert mean({1, 2}.union({3})) == 2
+
+# === returns-map-filter-zip
+# --- code
+def evens_squared(numbers):
+    return map(lambda n: n * n, filter(lambda n: n % 2 == 0, numbers))
+
+
+def pairs(a, b):
+    return zip(a, b)
+
+
+def numbered(items):
+    return enumerate(items, start=1)
+# --- asserts
+assert list(evens_squared([1, 2, 3, 4])) == [4, 16]
+assert next(evens_squared([6])) == 36
+assert list(pairs("ab", [1, 2])) == [("a", 1), ("b", 2)]
+assert dict(pairs("ab", [1, 2])) == {"a": 1, "b": 2}
+assert list(numbered("xy")) == [(1, "x"), (2, "y")]
+assert sorted(evens_squared([4, 2])) == [4, 16]
+
+# === returns-itertools-objects
+# --- code
+import itertools
+
+
+def windows(seq, n):
+    return zip(*(itertools.islice(seq, i, None) for i in range(n)))
+
+
+def runs(seq):
+    return ((key, len(list(group))) for key, group in itertools.groupby(seq))
+
+
+def all_pairs(seq):
+    return itertools.combinations(seq, 2)
+
+
+def running(seq):
+    return itertools.accumulate(seq)
+# --- asserts
+assert list(windows([1, 2, 3, 4], 2)) == [(1, 2), (2, 3), (3, 4)]
+assert list(runs("aabccc")) == [("a", 2), ("b", 1), ("c", 3)]
+assert list(all_pairs("abc")) == [("a", "b"), ("a", "c"), ("b", "c")]
+assert list(running([1, 2, 3])) == [1, 3, 6]
+assert len(list(all_pairs(range(5)))) == 10
+
+# === returns-range-and-reversed
+# --- code
+def evens(n):
+    return range(0, n, 2)
+
+
+def backwards(seq):
+    return reversed(seq)
+# --- asserts
+assert evens(7) == range(0, 7, 2)
+assert list(evens(5)) == [0, 2, 4]
+assert len(evens(100)) == 50
+assert 98 in evens(100)
+assert evens(10)[2] == 4
+assert evens(10)[1:3] == range(2, 6, 2)
+assert list(backwards("abc")) == ["c", "b", "a"]
+assert next(backwards([1, 2])) == 2
+
+# === iter-with-sentinel
+# --- code
+def read_until(reader, stop):
+    return list(iter(reader, stop))
+# --- test
+data = iter([1, 2, 3, 0, 9])
+assert read_until(lambda: next(data), 0) == [1, 2, 3]
+assert next(data) == 9
+# --- test
+import io
+f = io.StringIO("abcdef")
+assert read_until(lambda: f.read(2), "") == ["ab", "cd", "ef"]
+
+# === peekable-iterator
+# --- code
+class Peekable:
+    _nothing = object()
+
+    def __init__(self, iterable):
+        self._it = iter(iterable)
+        self._next = self._nothing
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self._next is not self._nothing:
+            value, self._next = self._next, self._nothing
+            return value
+        return next(self._it)
+
+    def peek(self, default=None):
+        if self._next is self._nothing:
+            try:
+                self._next = next(self._it)
+            except StopIteration:
+                return default
+        return self._next
+
+    def __bool__(self):
+        return self.peek(self._nothing) is not self._nothing
+# --- test
+p = Peekable("ab")
+assert p.peek() == "a"
+assert next(p) == "a"
+assert p.peek() == "b"
+assert bool(p)
+assert list(p) == ["b"]
+assert not p
+assert p.peek("none") == "none"
+# --- test
+p = Peekable(iter([1, 2, 3]))
+total = 0
+while p:
+    total += next(p)
+assert total == 6
+
+# === tree-iteration
+# --- code
+class Tree:
+    def __init__(self, value, left=None, right=None):
+        self.value, self.left, self.right = value, left, right
+
+    def __iter__(self):
+        if self.left:
+            yield from self.left
+        yield self.value
+        if self.right:
+            yield from self.right
+
+    def depth_first(self):
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack.extend(c for c in (node.right, node.left) if c)
+# --- test
+t = Tree(2, Tree(1), Tree(3, None, Tree(4)))
+assert list(t) == [1, 2, 3, 4]
+assert [n.value for n in t.depth_first()] == [2, 1, 3, 4]
+assert sum(t) == 10
+assert 3 in t
+assert [n for n in t.depth_first()][1] is t.left
+
+# === linked-list-class
+# --- code
+class Node:
+    def __init__(self, data, next=None):
+        self.data = data
+        self.next = next
+
+
+class LinkedList:
+    def __init__(self, items=()):
+        self.head = None
+        self._size = 0
+        for item in items:
+            self.append(item)
+
+    def append(self, data):
+        node = Node(data)
+        if self.head is None:
+            self.head = node
+        else:
+            cur = self.head
+            while cur.next:
+                cur = cur.next
+            cur.next = node
+        self._size += 1
+
+    def reverse(self):
+        prev = None
+        cur = self.head
+        while cur:
+            cur.next, prev, cur = prev, cur, cur.next
+        self.head = prev
+        return self
+
+    def __len__(self):
+        return self._size
+
+    def __iter__(self):
+        cur = self.head
+        while cur:
+            yield cur.data
+            cur = cur.next
+
+    def __repr__(self):
+        return " -> ".join(map(str, self)) + " -> None"
+# --- test
+ll = LinkedList([1, 2, 3])
+assert list(ll) == [1, 2, 3]
+assert ll.reverse() is ll
+assert list(ll) == [3, 2, 1]
+assert len(ll) == 3
+assert repr(ll) == "3 -> 2 -> 1 -> None"
+assert ll.head.next.data == 2
+# --- test
+ll = LinkedList()
+assert list(ll) == [] and ll.head is None and len(ll) == 0
+ll.head = Node(9, Node(8))
+assert list(ll) == [9, 8]
+
+# === linked-list-function-with-setup
+# --- setup
+class ListNode:
+    def __init__(self, val=0, next=None):
+        self.val = val
+        self.next = next
+
+def build(values):
+    head = None
+    for v in reversed(values):
+        head = ListNode(v, head)
+    return head
+
+def values(head):
+    out = []
+    while head:
+        out.append(head.val)
+        head = head.next
+    return out
+# --- code
+def reverse_list(head):
+    prev = None
+    while head:
+        head.next, prev, head = prev, head, head.next
+    return prev
+# --- asserts
+assert values(reverse_list(build([1, 2, 3]))) == [3, 2, 1]
+assert reverse_list(None) is None
+assert values(reverse_list(build([7]))) == [7]
+
+# === leetcode-class-solution entry_point=Solution
+# --- setup
+from typing import List, Optional
+
+class TreeNode:
+    def __init__(self, val=0, left=None, right=None):
+        self.val = val
+        self.left = left
+        self.right = right
+# --- code
+class Solution:
+    def maxDepth(self, root: Optional[TreeNode]) -> int:
+        if not root:
+            return 0
+        return 1 + max(self.maxDepth(root.left), self.maxDepth(root.right))
+
+    def inorder(self, root: Optional[TreeNode]) -> List[int]:
+        return self.inorder(root.left) + [root.val] + self.inorder(root.right) if root else []
+
+    def invert(self, root):
+        if root:
+            root.left, root.right = self.invert(root.right), self.invert(root.left)
+        return root
+# --- asserts
+assert Solution().maxDepth(TreeNode(1, TreeNode(2), TreeNode(3, TreeNode(4)))) == 3
+assert Solution().maxDepth(None) == 0
+assert Solution().inorder(TreeNode(2, TreeNode(1), TreeNode(3))) == [1, 2, 3]
+assert Solution().invert(TreeNode(1, TreeNode(2), None)).right.val == 2
+# --- test
+root = TreeNode(1, TreeNode(2), TreeNode(3))
+left = root.left
+assert Solution().invert(root) is root
+assert root.right is left
+
+# === zip-strict-and-star
+# --- code
+def transpose(rows):
+    return list(zip(*rows))
+
+
+def unzip(pairs):
+    return tuple(map(list, zip(*pairs))) or ([], [])
+# --- asserts
+assert transpose([[1, 2], [3, 4]]) == [(1, 3), (2, 4)]
+assert unzip([(1, "a"), (2, "b")]) == ([1, 2], ["a", "b"])
+assert unzip([]) == ([], [])
+a, b = unzip([(1, 2)]); assert (a, b) == ([1], [2])
+
+# === generator-expression-result
+# --- code
+def words(text):
+    return (w.strip(".,").lower() for w in text.split())
+# --- asserts
+assert list(words("Hi, There.")) == ["hi", "there"]
+assert "there" in words("Hi There")
+assert sorted(words("b a")) == ["a", "b"]
+assert ",".join(words("X Y")) == "x,y"
+assert any(w == "y" for w in words("X Y"))
+w, = words("One"); assert w == "one"
+
+# === iterator-exhaustion-shared
+# --- code
+def split_at(iterator, n):
+    iterator = iter(iterator)
+    head = [x for _, x in zip(range(n), iterator)]
+    return head, iterator
+# --- test
+it = iter([1, 2, 3, 4])
+head, rest = split_at(it, 2)
+assert head == [1, 2]
+assert rest is it
+assert list(rest) == [3, 4]
+# --- test
+head, rest = split_at("abcd", 1)
+assert head == ["a"] and "".join(rest) == "bcd"
+
+# === tee-and-chain
+# --- code
+from itertools import chain, tee
+
+
+def with_neighbours(items):
+    a, b, c = tee(items, 3)
+    prev = chain([None], a)
+    nxt = chain(b, [None])
+    next(nxt, None)
+    return zip(prev, c, nxt)
+# --- asserts
+assert list(with_neighbours("abc")) == [(None, "a", "b"), ("a", "b", "c"), ("b", "c", None)]
+assert list(with_neighbours([])) == []
+assert list(with_neighbours([1])) == [(None, 1, None)]
+
+# === wrong-off-by-one-chunks wrong
+# --- code
+def chunks(items, n):
+    for i in range(0, len(items) - n + 1, n):
+        yield items[i:i + n]
+# --- asserts
+assert list(chunks([1, 2, 3, 4, 5], 2)) == [[1, 2], [3, 4], [5]]
+
+# === wrong-eager wrong
+# --- code
+def lazy_map(f, items):
+    return iter([f(i) for i in items])
+# --- test
+seen = []
+g = lazy_map(seen.append, [1, 2])
+assert seen == []
+
+# === wrong-send wrong
+# --- code
+def averager():
+    total = count = 0
+    average = None
+    while True:
+        total += yield average
+        count += 1
+        average = total // count
+# --- test
+a = averager()
+next(a)
+assert a.send(10) == 10
+assert a.send(15) == 12.5
+
+# === wrong-exhausted wrong
+# --- code
+def evens(ns):
+    return filter(lambda n: n % 2 == 0, ns)
+# --- test
+e = evens([2, 4])
+assert list(e) == [2, 4]
+assert list(e) == [2, 4]
