@@ -1,0 +1,961 @@
+# === own-exception-by-name
+# --- code
+class InsufficientFunds(Exception):
+    """Not enough money."""
+
+
+class Account:
+    def __init__(self, balance=0):
+        self.balance = balance
+
+    def withdraw(self, amount):
+        if amount > self.balance:
+            raise InsufficientFunds(f"need {amount - self.balance} more")
+        self.balance -= amount
+        return self.balance
+# --- test
+a = Account(10)
+assert a.withdraw(4) == 6
+try:
+    a.withdraw(10)
+    assert False, "expected InsufficientFunds"
+except InsufficientFunds as e:
+    assert str(e) == "need 4 more"
+assert a.balance == 6
+# --- test
+assert issubclass(InsufficientFunds, Exception)
+assert InsufficientFunds.__name__ == "InsufficientFunds"
+
+# === own-exception-generic-except
+# --- code
+class ValidationError(Exception):
+    pass
+
+
+def validate(age):
+    if not isinstance(age, int):
+        raise ValidationError("age must be an integer")
+    if age < 0:
+        raise ValidationError("age must be positive")
+    return True
+# --- test
+try:
+    validate(-1)
+except Exception as e:
+    assert type(e).__name__ == "ValidationError"
+    assert "positive" in str(e)
+    assert isinstance(e, ValidationError)
+    assert e.__class__ is ValidationError
+else:
+    raise AssertionError("no exception")
+assert validate(5) is True
+
+# === two-bases
+# --- code
+class MissingKey(KeyError, AttributeError):
+    def __str__(self):
+        return f"missing: {self.args[0]}"
+
+
+class Store:
+    def __init__(self):
+        self._d = {}
+
+    def get(self, key):
+        if key not in self._d:
+            raise MissingKey(key)
+        return self._d[key]
+# --- test
+for kind in (KeyError, AttributeError, LookupError, MissingKey):
+    try:
+        Store().get("x")
+    except kind as e:
+        assert str(e) == "missing: x"
+        assert e.args == ("x",)
+    else:
+        raise AssertionError(kind)
+
+# === hierarchy
+# --- code
+class AppError(Exception):
+    code = 1
+
+
+class NetworkError(AppError):
+    code = 2
+
+
+class Timeout(NetworkError, TimeoutError):
+    code = 3
+
+
+def fail(kind):
+    raise {"app": AppError, "net": NetworkError, "time": Timeout}[kind](kind)
+# --- test
+def caught(kind):
+    try:
+        fail(kind)
+    except NetworkError as e:
+        return "net", e.code
+    except AppError as e:
+        return "app", e.code
+assert caught("app") == ("app", 1)
+assert caught("net") == ("net", 2)
+assert caught("time") == ("net", 3)
+# --- test
+try:
+    fail("time")
+except TimeoutError as e:
+    assert isinstance(e, OSError)
+    assert e.args == ("time",)
+else:
+    assert 0
+
+# === attributes-and-init-args
+# --- code
+class HTTPError(Exception):
+    def __init__(self, status, reason, *, url=None):
+        super().__init__(status, reason)
+        self.status = status
+        self.reason = reason
+        self.url = url
+
+    def __str__(self):
+        return f"{self.status} {self.reason}"
+
+    @property
+    def is_client_error(self):
+        return 400 <= self.status < 500
+
+
+def get(url):
+    if url.endswith("missing"):
+        raise HTTPError(404, "Not Found", url=url)
+    return "ok"
+# --- test
+try:
+    get("/missing")
+except HTTPError as e:
+    assert e.status == 404
+    assert e.url == "/missing"
+    assert str(e) == "404 Not Found"
+    assert e.args == (404, "Not Found")
+    assert e.is_client_error
+    assert repr(e) == "HTTPError(404, 'Not Found')"
+else:
+    raise AssertionError()
+assert get("/x") == "ok"
+# --- test
+e = HTTPError(500, "Oops")
+assert not e.is_client_error and e.url is None
+try:
+    raise e
+except HTTPError as caught:
+    assert caught is e
+
+# === required-init-argument-only-keyword
+# --- code
+class ParseError(ValueError):
+    def __init__(self, *, line, column):
+        self.line, self.column = line, column
+        super().__init__(f"line {line}, column {column}")
+
+
+def parse(text):
+    for n, line in enumerate(text.split("\n"), 1):
+        if "!" in line:
+            raise ParseError(line=n, column=line.index("!") + 1)
+    return text.split()
+# --- test
+try:
+    parse("ok\nno!")
+except ValueError as e:
+    assert e.line == 2 and e.column == 3
+    assert str(e) == "line 2, column 3"
+else:
+    raise AssertionError
+# --- test
+assert parse("a b") == ["a", "b"]
+
+# === raise-from-cause
+# --- code
+class ConfigError(Exception):
+    pass
+
+
+def load(text):
+    try:
+        return int(text)
+    except ValueError as error:
+        raise ConfigError(f"bad number {text!r}") from error
+# --- test
+assert load("7") == 7
+try:
+    load("x")
+except ConfigError as e:
+    assert isinstance(e.__cause__, ValueError)
+    assert "invalid literal" in str(e.__cause__)
+    assert e.__suppress_context__
+else:
+    raise AssertionError
+
+# === context-and-from-none
+# --- code
+def implicit(d, k):
+    try:
+        return d[k]
+    except KeyError:
+        raise ValueError("no " + k)
+
+
+def hidden(d, k):
+    try:
+        return d[k]
+    except KeyError:
+        raise ValueError("no " + k) from None
+# --- test
+try:
+    implicit({}, "a")
+except ValueError as e:
+    assert type(e.__context__) is KeyError
+    assert e.__cause__ is None
+    assert e.__context__.args == ("a",)
+# --- test
+try:
+    hidden({}, "a")
+except ValueError as e:
+    assert e.__suppress_context__ is True
+    assert e.__cause__ is None
+else:
+    assert False
+
+# === notes
+# --- code
+def annotated(n):
+    try:
+        return 10 / n
+    except ZeroDivisionError as e:
+        e.add_note(f"n was {n}")
+        raise
+# --- test
+try:
+    annotated(0)
+except ZeroDivisionError as e:
+    assert e.__notes__ == ["n was 0"]
+else:
+    raise AssertionError
+assert annotated(5) == 2
+
+# === exception-group
+# --- code
+def run_all(*jobs):
+    errors = []
+    results = []
+    for job in jobs:
+        try:
+            results.append(job())
+        except Exception as e:
+            errors.append(e)
+    if errors:
+        raise ExceptionGroup("some jobs failed", errors)
+    return results
+# --- test
+assert run_all(lambda: 1, lambda: 2) == [1, 2]
+def bad():
+    raise ValueError("bad")
+def worse():
+    raise KeyError("worse")
+try:
+    run_all(bad, lambda: 1, worse)
+except ExceptionGroup as group:
+    assert group.message == "some jobs failed"
+    assert [type(e) for e in group.exceptions] == [ValueError, KeyError]
+else:
+    raise AssertionError
+# --- test
+caught = []
+def bad():
+    raise ValueError("bad")
+try:
+    run_all(bad)
+except* ValueError as group:
+    caught.extend(str(e) for e in group.exceptions)
+assert caught == ["bad"]
+
+# === exception-group-made-inside
+# --- code
+def validate_all(record):
+    problems = []
+    if "name" not in record:
+        problems.append(KeyError("name"))
+    if record.get("age", 0) < 0:
+        problems.append(ValueError("age"))
+    if problems:
+        raise ExceptionGroup("invalid", problems)
+    return record
+# --- test
+try:
+    validate_all({"age": -1})
+except ExceptionGroup as g:
+    assert len(g.exceptions) == 2
+    assert g.subgroup(ValueError).exceptions[0].args == ("age",)
+else:
+    raise AssertionError
+assert validate_all({"name": "x"}) == {"name": "x"}
+# --- test
+names = []
+try:
+    validate_all({"age": -1})
+except* KeyError as g:
+    names += ["key"]
+except* ValueError as g:
+    names += ["value"]
+assert names == ["key", "value"]
+
+# === unicode-errors
+# --- code
+def decode(data, encoding="utf-8"):
+    return data.decode(encoding)
+
+
+def to_ascii(text):
+    return text.encode("ascii")
+# --- test
+assert decode(b"h\xc3\xa9") == "hé"
+try:
+    decode(b"ab\xff")
+except UnicodeDecodeError as e:
+    assert e.start == 2 and e.end == 3
+    assert e.encoding == "utf-8"
+    assert e.object == b"ab\xff"
+    assert "invalid start byte" in str(e)
+else:
+    raise AssertionError
+# --- test
+try:
+    to_ascii("naïve")
+except UnicodeEncodeError as e:
+    assert e.start == 2 and e.reason.startswith("ordinal not")
+else:
+    raise AssertionError
+# --- test
+try:
+    decode(b"\xff")
+except ValueError:
+    pass
+else:
+    assert False
+
+# === json-decode-error
+# --- code
+import json
+
+
+def load(text):
+    return json.loads(text)
+
+
+def safe_load(text, default=None):
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return default
+# --- test
+import json
+assert load('{"a": [1, null, true]}') == {"a": [1, None, True]}
+try:
+    load("{bad}")
+except json.JSONDecodeError as e:
+    assert e.lineno == 1 and e.colno == 2
+    assert e.doc == "{bad}" and e.pos == 1
+else:
+    raise AssertionError
+# --- test
+try:
+    load("")
+except ValueError as e:
+    assert "Expecting value" in str(e)
+else:
+    raise AssertionError
+assert safe_load("oops", 5) == 5
+
+# === key-error-str
+# --- code
+def lookup(d, key):
+    return d[key]
+# --- test
+try:
+    lookup({}, "a")
+except KeyError as e:
+    assert str(e) == "'a'"
+    assert e.args[0] == "a"
+    assert repr(e) == "KeyError('a')"
+else:
+    raise AssertionError
+# --- test
+try:
+    lookup([], 0)
+except IndexError as e:
+    assert str(e) == "list index out of range"
+else:
+    raise AssertionError
+try:
+    lookup({}, [])
+except TypeError as e:
+    assert "unhashable" in str(e)
+else:
+    raise AssertionError
+
+# === system-exit
+# --- code
+import sys
+
+
+def main(argv):
+    if not argv:
+        print("usage: tool FILE", file=sys.stderr)
+        sys.exit(2)
+    if argv[0] == "fail":
+        raise SystemExit("failed")
+    return 0
+# --- test
+try:
+    main([])
+except SystemExit as e:
+    assert e.code == 2
+else:
+    raise AssertionError("no exit")
+# --- test
+try:
+    main(["fail"])
+except SystemExit as e:
+    assert e.code == "failed"
+else:
+    raise AssertionError("no exit")
+assert main(["x"]) == 0
+
+# === keyboard-interrupt
+# --- code
+def ask(reader):
+    try:
+        return reader()
+    except EOFError:
+        return None
+
+
+def stop():
+    raise KeyboardInterrupt("stop")
+# --- test
+try:
+    stop()
+except KeyboardInterrupt as e:
+    assert e.args == ("stop",)
+else:
+    raise AssertionError
+# --- test
+def eof():
+    raise EOFError
+assert ask(eof) is None
+def interrupt():
+    raise KeyboardInterrupt
+try:
+    ask(interrupt)
+except KeyboardInterrupt:
+    pass
+else:
+    raise AssertionError
+
+# === stop-iteration
+# --- code
+class Feed:
+    def __init__(self, items):
+        self.items = list(items)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if not self.items:
+            raise StopIteration("empty")
+        return self.items.pop(0)
+# --- test
+f = Feed([1])
+assert next(f) == 1
+try:
+    next(f)
+except StopIteration as e:
+    assert e.value == "empty"
+else:
+    raise AssertionError
+assert next(f, None) is None
+
+# === exception-from-check-passes-through
+# --- code
+def retry(func, attempts, exceptions=(Exception,)):
+    for attempt in range(1, attempts + 1):
+        try:
+            return func(attempt)
+        except exceptions as e:
+            if attempt == attempts:
+                raise
+# --- test
+class Flaky(Exception):
+    pass
+def f(n):
+    if n < 3:
+        raise Flaky(n)
+    return n
+assert retry(f, 3) == 3
+try:
+    retry(f, 2, (Flaky,))
+except Flaky as e:
+    assert e.args == (2,)
+else:
+    raise AssertionError
+# --- test
+class Other(Exception):
+    pass
+original = Other("same object")
+def g(n):
+    raise original
+try:
+    retry(g, 1)
+except Other as e:
+    assert e is original
+else:
+    raise AssertionError
+
+# === exception-returned-as-value
+# --- code
+def attempt(f, *args):
+    try:
+        return f(*args), None
+    except Exception as e:
+        return None, e
+# --- test
+value, error = attempt(int, "12")
+assert value == 12 and error is None
+value, error = attempt(int, "x")
+assert value is None
+assert isinstance(error, ValueError)
+assert type(error) is ValueError
+assert "invalid literal" in str(error)
+# --- test
+value, error = attempt(lambda a, b: a / b, 1, 0)
+assert isinstance(error, ZeroDivisionError)
+assert repr(error) == "ZeroDivisionError('division by zero')"
+
+# === own-exception-returned
+# --- code
+class Oops(Exception):
+    def __init__(self, level):
+        super().__init__(f"level {level}")
+        self.level = level
+
+    def __eq__(self, other):
+        return isinstance(other, Oops) and self.level == other.level
+
+    __hash__ = Exception.__hash__
+
+
+def collect(levels):
+    found = []
+    for level in levels:
+        try:
+            if level > 1:
+                raise Oops(level)
+        except Oops as e:
+            found.append(e)
+    return found
+# --- asserts
+assert [e.level for e in collect([1, 2, 3])] == [2, 3]
+assert str(collect([5])[0]) == "level 5"
+assert collect([2]) == [Oops(2)]
+assert isinstance(collect([2])[0], Exception)
+assert collect([0]) == []
+
+# === reraise-and-finally-order
+# --- code
+def process(items, log):
+    for item in items:
+        try:
+            log.append(f"try {item}")
+            if item == 0:
+                raise ZeroDivisionError("zero")
+            if item < 0:
+                continue
+        except ZeroDivisionError:
+            log.append("except")
+            break
+        else:
+            log.append("else")
+        finally:
+            log.append("finally")
+    else:
+        log.append("complete")
+    return log
+# --- asserts
+assert process([1, -1], []) == ["try 1", "else", "finally", "try -1", "finally", "complete"]
+assert process([0, 5], []) == ["try 0", "except", "finally"]
+
+# === assertion-error-from-solution
+# --- code
+def checked_sqrt(x):
+    assert x >= 0, "x must not be negative"
+    return x ** 0.5
+# --- test
+assert checked_sqrt(9) == 3.0
+try:
+    checked_sqrt(-1)
+except AssertionError as e:
+    assert str(e) == "x must not be negative"
+else:
+    raise RuntimeError("no AssertionError")
+# --- test
+error = None
+try:
+    checked_sqrt(-1)
+except AssertionError as e:
+    error = e
+assert error is not None
+
+# === type-and-value-errors-helper
+# --- code
+def factorial(n):
+    if not isinstance(n, int) or isinstance(n, bool):
+        raise TypeError("n must be an int")
+    if n < 0:
+        raise ValueError("n must be >= 0")
+    return 1 if n < 2 else n * factorial(n - 1)
+# --- test
+def raises(kind, f, *args):
+    try:
+        f(*args)
+    except kind as e:
+        return str(e)
+    raise AssertionError(f"{kind.__name__} expected")
+assert raises(TypeError, factorial, 1.5) == "n must be an int"
+assert raises(ValueError, factorial, -1) == "n must be >= 0"
+assert raises(TypeError, factorial, "3")
+assert raises(TypeError, factorial)
+assert factorial(20) == 2432902008176640000
+# --- test
+class Raises:
+    def __init__(self, kind): self.kind = kind
+    def __enter__(self): return self
+    def __exit__(self, kind, exc, tb):
+        assert kind is not None, "nothing raised"
+        self.value = exc
+        return issubclass(kind, self.kind)
+with Raises(TypeError) as info:
+    factorial(True)
+assert "int" in str(info.value)
+
+# === wrong-number-of-arguments
+# --- code
+def greet(name, greeting="Hello"):
+    return f"{greeting}, {name}"
+# --- test
+for args, kwargs in [((), {}), ((1, 2, 3), {}), (("a",), {"oops": 1}), (("a",), {"name": "b"})]:
+    try:
+        greet(*args, **kwargs)
+    except TypeError as e:
+        assert "greet()" in str(e)
+    else:
+        raise AssertionError((args, kwargs))
+assert greet(greeting="Hi", name="Al") == "Hi, Al"
+
+# === recursion-error
+# --- code
+def depth(n):
+    return 0 if n == 0 else 1 + depth(n - 1)
+# --- test
+assert depth(100) == 100
+try:
+    depth(10 ** 7)
+except RecursionError as e:
+    assert "recursion" in str(e)
+else:
+    raise AssertionError
+assert depth(3) == 3
+
+# === warnings-recorded
+# --- code
+import warnings
+
+
+def old_api(x):
+    warnings.warn("old_api is deprecated", DeprecationWarning, stacklevel=2)
+    return x + 1
+# --- test
+import warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    assert old_api(1) == 2
+assert len(caught) == 1
+assert issubclass(caught[0].category, DeprecationWarning)
+assert "deprecated" in str(caught[0].message)
+# --- test
+import warnings
+with warnings.catch_warnings():
+    warnings.simplefilter("error")
+    try:
+        old_api(1)
+    except DeprecationWarning as e:
+        assert "old_api" in str(e)
+    else:
+        raise AssertionError
+
+# === own-warning-class
+# --- code
+import warnings
+
+
+class SlowWarning(UserWarning):
+    pass
+
+
+def process(items):
+    if len(items) > 3:
+        warnings.warn(f"{len(items)} items are slow", SlowWarning)
+    return sorted(items)
+# --- test
+import warnings
+with warnings.catch_warnings(record=True) as w:
+    warnings.simplefilter("always")
+    assert process([4, 3, 2, 1]) == [1, 2, 3, 4]
+    assert w[-1].category is SlowWarning
+    assert str(w[-1].message) == "4 items are slow"
+    process([1])
+    assert len(w) == 1
+
+# === traceback-format
+# --- code
+import traceback
+
+
+def describe_error(f):
+    try:
+        f()
+    except Exception:
+        return traceback.format_exc().strip().splitlines()[-1]
+    return "fine"
+# --- asserts
+assert describe_error(lambda: 1 / 0) == "ZeroDivisionError: division by zero"
+assert describe_error(lambda: None) == "fine"
+assert describe_error(lambda: {}["k"]) == "KeyError: 'k'"
+
+# === os-errors
+# --- code
+import errno
+
+
+def read(path):
+    with open(path) as f:
+        return f.read()
+# --- test
+import errno
+try:
+    read("/tmp/does-not-exist-anywhere")
+except FileNotFoundError as e:
+    assert e.errno == errno.ENOENT
+    assert e.filename == "/tmp/does-not-exist-anywhere"
+    assert e.strerror == "No such file or directory"
+else:
+    raise AssertionError
+try:
+    read("/tmp")
+except IsADirectoryError:
+    pass
+else:
+    raise AssertionError
+
+# === exception-with-callable-payload
+# --- code
+class Abort(Exception):
+    def __init__(self, undo):
+        self.undo = undo
+
+
+def risky(log):
+    log.append("did")
+    raise Abort(lambda: log.pop())
+# --- test
+log = []
+try:
+    risky(log)
+except Abort as e:
+    assert e.undo() == "did"
+assert log == []
+
+# === base-exception-subclass
+# --- code
+class Stop(BaseException):
+    pass
+
+
+def walk(n):
+    for i in range(10):
+        if i == n:
+            raise Stop(i)
+    return "end"
+# --- test
+try:
+    try:
+        walk(3)
+    except Exception:
+        raise AssertionError("not an Exception")
+except Stop as e:
+    assert e.args == (3,)
+assert walk(99) == "end"
+
+# === exception-dataclass
+# --- code
+from dataclasses import dataclass
+
+
+@dataclass
+class Invalid(Exception):
+    field: str
+    value: object = None
+
+    def __str__(self):
+        return f"{self.field}={self.value!r}"
+
+
+def check(form):
+    for k, v in form.items():
+        if v is None:
+            raise Invalid(k, v)
+    return len(form)
+# --- test
+try:
+    check({"a": None})
+except Invalid as e:
+    assert (e.field, e.value) == ("a", None)
+    assert str(e) == "a=None"
+else:
+    raise AssertionError
+assert check({"b": 1}) == 1
+
+# === error-codes-on-class
+# --- code
+class Errors:
+    class NotFound(Exception):
+        code = 404
+
+    class Denied(Exception):
+        code = 403
+
+
+def act(what):
+    if what == "find":
+        raise Errors.NotFound("nothing")
+    raise Errors.Denied
+# --- test
+try:
+    act("find")
+except Errors.NotFound as e:
+    assert e.code == 404 and str(e) == "nothing"
+try:
+    act("other")
+except (Errors.NotFound, Errors.Denied) as e:
+    assert e.code == 403 and e.args == ()
+else:
+    raise AssertionError
+assert Errors.Denied.code == 403
+
+# === custom-str-and-repr-with-builtin-base
+# --- code
+class NegativeError(ValueError):
+    def __init__(self, value):
+        self.value = value
+
+    def __str__(self):
+        return "negative value: %d" % self.value
+
+
+def root(x):
+    if x < 0:
+        raise NegativeError(x)
+    return x ** 0.5
+# --- test
+try:
+    root(-4)
+except ValueError as e:
+    assert str(e) == "negative value: -4"
+    assert e.value == -4
+    assert f"{e}" == "negative value: -4"
+else:
+    raise AssertionError
+assert root(4) == 2
+
+# === wrong-exception-type wrong
+# --- code
+def factorial(n):
+    if n < 0:
+        raise TypeError("negative")
+    return 1 if n < 2 else n * factorial(n - 1)
+# --- test
+try:
+    factorial(-1)
+except ValueError:
+    pass
+else:
+    raise AssertionError
+
+# === wrong-no-raise wrong
+# --- code
+class InsufficientFunds(Exception):
+    pass
+
+
+def withdraw(balance, amount):
+    return max(0, balance - amount)
+# --- test
+try:
+    withdraw(1, 2)
+    assert False, "expected InsufficientFunds"
+except InsufficientFunds:
+    pass
+
+# === wrong-message wrong
+# --- code
+def check(x):
+    if x < 0:
+        raise ValueError("negative")
+# --- test
+try:
+    check(-1)
+except ValueError as e:
+    assert str(e) == "x must not be negative"
+
+# === wrong-cause wrong
+# --- code
+class ConfigError(Exception):
+    pass
+
+
+def load(text):
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(text) from None
+# --- test
+try:
+    load("x")
+except ConfigError as e:
+    assert isinstance(e.__cause__, ValueError)
+
+# === wrong-system-exit-code wrong
+# --- code
+import sys
+
+
+def main(argv):
+    sys.exit(0)
+# --- test
+try:
+    main([])
+except SystemExit as e:
+    assert e.code == 2

@@ -1,0 +1,877 @@
+# === closure-counter
+# --- code
+def make_counter(start=0):
+    count = start
+
+    def increment(step=1):
+        nonlocal count
+        count += step
+        return count
+
+    return increment
+# --- test
+c = make_counter()
+assert c() == 1 and c() == 2
+assert c(10) == 12
+d = make_counter(5)
+assert d() == 6
+assert c() == 13
+# --- asserts
+assert callable(make_counter())
+assert make_counter().__name__ == "increment"
+
+# === closure-pair-of-functions
+# --- code
+def make_cell(value=None):
+    def get():
+        return value
+
+    def set(new):
+        nonlocal value
+        old, value = value, new
+        return old
+
+    return get, set
+# --- test
+get, set_ = make_cell(1)
+assert get() == 1
+assert set_(2) == 1
+assert get() == 2
+get2, _ = make_cell()
+assert get2() is None
+
+# === currying
+# --- code
+def curry(f, arity=None):
+    arity = arity or f.__code__.co_argcount
+
+    def curried(*args):
+        if len(args) >= arity:
+            return f(*args)
+        return lambda *more: curried(*args, *more)
+
+    return curried
+
+
+@curry
+def add(a, b, c):
+    return a + b + c
+# --- asserts
+assert add(1)(2)(3) == 6
+assert add(1, 2)(3) == 6
+assert add(1)(2, 3) == 6
+assert add(1, 2, 3) == 6
+# --- test
+times = curry(lambda a, b: a * b)
+double = times(2)
+assert [double(x) for x in (1, 2)] == [2, 4]
+def volume(l, w, h):
+    return l * w * h
+assert curry(volume)(2)(3)(4) == 24
+
+# === nested-lambda-curry
+# --- code
+add = lambda a: lambda b: lambda c: a + b + c
+identity = lambda x: x
+const = lambda x: lambda _: x
+# --- asserts
+assert add(1)(2)(3) == 6
+assert identity("a") == "a"
+assert const(5)("ignored") == 5
+assert list(map(add(1)(1), [1, 2])) == [3, 4]
+
+# === compose
+# --- code
+from functools import reduce
+
+
+def compose(*functions):
+    return reduce(lambda f, g: lambda x: f(g(x)), functions, lambda x: x)
+
+
+def pipe(value, *functions):
+    for f in functions:
+        value = f(value)
+    return value
+# --- asserts
+assert compose(str, abs)(-3) == "3"
+assert compose()(7) == 7
+assert compose(len, str.split)("a b c") == 3
+assert pipe(" Hi ", str.strip, str.lower, len) == 2
+assert pipe([3, 1], sorted, tuple) == (1, 3)
+assert compose(lambda x: x + 1, lambda x: x * 2)(5) == 11
+
+# === decorator-call-count
+# --- code
+import functools
+
+
+def count_calls(func):
+    @functools.wraps(func)
+    def wrapper(*args, **kwargs):
+        wrapper.calls += 1
+        return func(*args, **kwargs)
+
+    wrapper.calls = 0
+    return wrapper
+
+
+@count_calls
+def square(x):
+    """Square a number."""
+    return x * x
+# --- test
+assert square(3) == 9
+assert square(4) == 16
+assert square.calls == 2
+assert square.__name__ == "square"
+assert square.__doc__ == "Square a number."
+assert square.__wrapped__(5) == 25
+assert square.calls == 2
+# --- test
+@count_calls
+def mine(a, b=2):
+    return a + b
+assert mine(1) == 3 and mine(1, b=5) == 6
+assert mine.calls == 2
+assert mine.__name__ == "mine"
+
+# === decorator-with-arguments
+# --- code
+from functools import wraps
+
+
+def repeat(times):
+    def decorator(f):
+        @wraps(f)
+        def inner(*a, **k):
+            return [f(*a, **k) for _ in range(times)]
+        return inner
+    return decorator
+# --- test
+@repeat(3)
+def hi(name):
+    return "hi " + name
+assert hi("bo") == ["hi bo"] * 3
+assert hi.__name__ == "hi"
+# --- asserts
+assert repeat(2)(len)("abc") == [3, 3]
+assert repeat(0)(print)("x") == []
+
+# === memoize-decorator
+# --- code
+def memoize(f):
+    cache = {}
+
+    def wrapper(*args):
+        if args not in cache:
+            cache[args] = f(*args)
+        return cache[args]
+
+    wrapper.cache = cache
+    return wrapper
+# --- test
+calls = []
+@memoize
+def slow(x):
+    calls.append(x)
+    return x * 10
+assert slow(1) == 10 and slow(1) == 10
+assert calls == [1]
+assert slow(2) == 20
+assert slow.cache == {(1,): 10, (2,): 20}
+# --- test
+@memoize
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+assert fib(60) == 1548008755920
+assert len(fib.cache) == 61
+
+# === lru-cache-info
+# --- code
+from functools import lru_cache
+
+
+@lru_cache(maxsize=None)
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+# --- test
+fib.cache_clear()
+assert fib(30) == 832040
+info = fib.cache_info()
+assert info.misses == 31
+assert info.hits == 28
+assert info.maxsize is None and info.currsize == 31
+fib.cache_clear()
+assert fib.cache_info().currsize == 0
+
+# === class-decorator
+# --- code
+def add_repr(cls):
+    def __repr__(self):
+        fields = ", ".join(f"{k}={v!r}" for k, v in vars(self).items())
+        return f"{cls.__name__}({fields})"
+    cls.__repr__ = __repr__
+    return cls
+
+
+def singleton(cls):
+    instances = {}
+
+    def get(*args, **kwargs):
+        if cls not in instances:
+            instances[cls] = cls(*args, **kwargs)
+        return instances[cls]
+
+    return get
+
+
+@singleton
+class Database:
+    def __init__(self):
+        self.rows = []
+# --- test
+@add_repr
+class P:
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+assert repr(P(1, "a")) == "P(x=1, y='a')"
+assert P.__name__ == "P"
+# --- test
+a = Database()
+a.rows.append(1)
+assert Database() is a
+assert Database().rows == [1]
+
+# === decorator-class
+# --- code
+class throttle:
+    def __init__(self, limit):
+        self.limit = limit
+
+    def __call__(self, f):
+        self.used = 0
+
+        def wrapper(*args):
+            if self.used >= self.limit:
+                raise RuntimeError("limit reached")
+            self.used += 1
+            return f(*args)
+
+        wrapper.reset = lambda: setattr(self, "used", 0)
+        return wrapper
+# --- test
+@throttle(2)
+def f(x):
+    return x
+assert f(1) == 1 and f(2) == 2
+try:
+    f(3)
+except RuntimeError as e:
+    assert str(e) == "limit reached"
+else:
+    raise AssertionError
+f.reset()
+assert f(4) == 4
+
+# === registry-decorator
+# --- code
+class Router:
+    def __init__(self):
+        self.routes = {}
+
+    def route(self, path):
+        def register(f):
+            self.routes[path] = f
+            return f
+        return register
+
+    def handle(self, path, **params):
+        if path not in self.routes:
+            return 404, "not found"
+        return 200, self.routes[path](**params)
+# --- test
+app = Router()
+
+@app.route("/hello")
+def hello(name="world"):
+    return f"Hello, {name}"
+
+assert app.handle("/hello") == (200, "Hello, world")
+assert app.handle("/hello", name="Ann") == (200, "Hello, Ann")
+assert app.handle("/x") == (404, "not found")
+assert app.routes["/hello"] is hello
+assert hello() == "Hello, world"
+
+# === function-arguments-of-all-kinds
+# --- code
+def apply_all(functions, value):
+    return [f(value) for f in functions]
+
+
+def group_by(items, key):
+    out = {}
+    for item in items:
+        out.setdefault(key(item), []).append(item)
+    return out
+# --- test
+import operator, functools, math
+class Inc:
+    def __call__(self, x):
+        return x + 1
+    def method(self, x):
+        return x - 1
+    @staticmethod
+    def static(x):
+        return -x
+    @classmethod
+    def klass(cls, x):
+        return cls.__name__ + str(x)
+assert apply_all([Inc(), Inc().method, Inc.static, Inc.klass, str, float, abs, (2).__add__], 4) == [5, 3, -4, "Inc4", "4", 4.0, 4, 6]
+assert apply_all([functools.partial(pow, 2), operator.neg, math.sqrt, [0, 1, 4, 9, 16].index, lambda x: [x]], 4) == [16, -4, 2.0, 2, [4]]
+# --- asserts
+assert group_by(["a", "bb", "c"], len) == {1: ["a", "c"], 2: ["bb"]}
+assert group_by([1, 2, 3], lambda n: n % 2 == 0) == {False: [1, 3], True: [2]}
+assert group_by(["Ab", "ab"], str.lower) == {"ab": ["Ab", "ab"]}
+import operator; assert group_by([(1, 2), (1, 3)], operator.itemgetter(0)) == {1: [(1, 2), (1, 3)]}
+
+# === callback-records-into-list
+# --- code
+def traverse(tree, visit):
+    if isinstance(tree, dict):
+        for key, child in tree.items():
+            visit(key)
+            traverse(child, visit)
+    else:
+        visit(tree)
+# --- test
+seen = []
+traverse({"a": {"b": 1}, "c": 2}, seen.append)
+assert seen == ["a", "b", 1, "c", 2]
+# --- test
+count = 0
+def visit(node):
+    global count
+    count += 1
+traverse({"a": 1, "b": {"c": 2}}, visit)
+assert count == 5
+# --- test
+total = {"sum": 0}
+def add(node):
+    if isinstance(node, int):
+        total["sum"] += node
+traverse({"a": 1, "b": {"c": 2}}, add)
+assert total == {"sum": 3}
+
+# === event-emitter entry_point=EventEmitter
+# --- code
+class EventEmitter:
+    def __init__(self):
+        self._handlers = {}
+
+    def on(self, event, handler):
+        self._handlers.setdefault(event, []).append(handler)
+        return lambda: self._handlers[event].remove(handler)
+
+    def once(self, event, handler):
+        def wrapper(*args):
+            remove()
+            return handler(*args)
+        remove = self.on(event, wrapper)
+        return remove
+
+    def emit(self, event, *args):
+        return [h(*args) for h in list(self._handlers.get(event, []))]
+# --- test
+e = EventEmitter()
+got = []
+off = e.on("x", got.append)
+e.once("x", lambda v: got.append(("once", v)))
+e.emit("x", 1)
+e.emit("x", 2)
+assert got == [1, ("once", 1), 2]
+off()
+assert e.emit("x", 3) == []
+assert got == [1, ("once", 1), 2]
+# --- test
+e = EventEmitter()
+e.on("sum", lambda a, b: a + b)
+e.on("sum", max)
+assert e.emit("sum", 2, 5) == [7, 5]
+assert e.emit("nothing") == []
+
+# === observer-pattern
+# --- code
+class Subject:
+    def __init__(self):
+        self.observers = []
+
+    def attach(self, observer):
+        if observer not in self.observers:
+            self.observers.append(observer)
+
+    def detach(self, observer):
+        self.observers.remove(observer)
+
+    def notify(self, message):
+        for o in self.observers:
+            o.update(self, message)
+# --- test
+class Observer:
+    def __init__(self):
+        self.messages = []
+    def update(self, subject, message):
+        self.messages.append((subject, message))
+s, o, p = Subject(), Observer(), Observer()
+s.attach(o)
+s.attach(o)
+s.attach(p)
+s.notify("hi")
+assert len(o.messages) == 1
+assert o.messages[0][0] is s
+assert o.messages[0][1] == "hi"
+s.detach(o)
+s.notify("bye")
+assert len(o.messages) == 1 and len(p.messages) == 2
+# --- test
+class Broken:
+    def __eq__(self, other):
+        return self is other
+    def update(self, subject, message):
+        raise RuntimeError("observer failed")
+s = Subject()
+s.attach(Broken())
+try:
+    s.notify("x")
+except RuntimeError as e:
+    assert str(e) == "observer failed"
+else:
+    assert 0
+
+# === dependency-injection-fake
+# --- code
+class OrderService:
+    def __init__(self, repo, mailer, clock=None):
+        self.repo, self.mailer, self.clock = repo, mailer, clock
+
+    def place(self, user, items):
+        if not items:
+            raise ValueError("empty order")
+        order_id = self.repo.save({"user": user, "items": list(items)})
+        self.mailer.send(to=user, subject=f"Order {order_id}")
+        return order_id
+# --- test
+class FakeRepo:
+    def __init__(self):
+        self.saved = []
+    def save(self, order):
+        self.saved.append(order)
+        return len(self.saved)
+class FakeMailer:
+    def __init__(self):
+        self.sent = []
+    def send(self, to, subject):
+        self.sent.append((to, subject))
+repo, mailer = FakeRepo(), FakeMailer()
+service = OrderService(repo, mailer)
+assert service.place("ann", ["book"]) == 1
+assert service.place("bob", ("pen", "ink")) == 2
+assert repo.saved[1] == {"user": "bob", "items": ["pen", "ink"]}
+assert mailer.sent == [("ann", "Order 1"), ("bob", "Order 2")]
+assert service.repo is repo
+# --- test
+try:
+    OrderService(None, None).place("x", [])
+except ValueError:
+    pass
+else:
+    raise AssertionError
+
+# === visitor-pattern
+# --- code
+class Num:
+    def __init__(self, v): self.v = v
+    def accept(self, visitor): return visitor.visit_num(self)
+
+
+class Add:
+    def __init__(self, l, r): self.l, self.r = l, r
+    def accept(self, visitor): return visitor.visit_add(self)
+
+
+class Evaluator:
+    def visit_num(self, n): return n.v
+    def visit_add(self, a): return a.l.accept(self) + a.r.accept(self)
+# --- test
+tree = Add(Num(1), Add(Num(2), Num(3)))
+assert tree.accept(Evaluator()) == 6
+class Printer:
+    def visit_num(self, n):
+        return str(n.v)
+    def visit_add(self, a):
+        return f"({a.l.accept(self)} + {a.r.accept(self)})"
+assert tree.accept(Printer()) == "(1 + (2 + 3))"
+
+# === key-and-comparator
+# --- code
+from functools import cmp_to_key
+
+
+def sort_by(items, *keys):
+    for key in reversed(keys):
+        items = sorted(items, key=key)
+    return items
+
+
+def sort_cmp(items, cmp):
+    return sorted(items, key=cmp_to_key(cmp))
+# --- asserts
+assert sort_by([(1, "b"), (0, "b"), (5, "a")], lambda t: t[1], lambda t: t[0]) == [(5, "a"), (0, "b"), (1, "b")]
+assert sort_cmp([3, 1, 2], lambda a, b: b - a) == [3, 2, 1]
+assert sort_by(["bb", "a"], len) == ["a", "bb"]
+import operator; assert sort_by([{"n": 2}, {"n": 1}], operator.itemgetter("n")) == [{"n": 1}, {"n": 2}]
+
+# === objects-of-check-returned-identically
+# --- code
+def longest(items, key=len):
+    return max(items, key=key)
+
+
+def first_match(items, predicate, default=None):
+    return next((i for i in items if predicate(i)), default)
+# --- test
+class Item:
+    def __init__(self, n):
+        self.n = n
+items = [Item(1), Item(5), Item(3)]
+assert longest(items, key=lambda i: i.n) is items[1]
+assert first_match(items, lambda i: i.n > 2) is items[1]
+assert first_match(items, lambda i: i.n > 9) is None
+sentinel = object()
+assert first_match([], bool, sentinel) is sentinel
+
+# === partial-and-methods
+# --- code
+from functools import partial, partialmethod
+
+
+def power(base, exponent):
+    return base ** exponent
+
+
+square = partial(power, exponent=2)
+
+
+class Light:
+    def __init__(self):
+        self.state = None
+
+    def set(self, state):
+        self.state = state
+        return self
+
+    on = partialmethod(set, True)
+    off = partialmethod(set, False)
+# --- asserts
+assert square(5) == 25
+assert square.keywords == {"exponent": 2}
+assert square.func is power
+assert square.args == ()
+assert Light().on().state is True
+assert Light().off().state is False
+
+# === singledispatch
+# --- code
+from functools import singledispatch
+
+
+@singledispatch
+def describe(value):
+    return f"object {value!r}"
+
+
+@describe.register
+def _(value: int):
+    return f"int {value}"
+
+
+@describe.register(list)
+def _(value):
+    return f"list of {len(value)}"
+# --- asserts
+assert describe(3) == "int 3"
+assert describe([1, 2]) == "list of 2"
+assert describe("x") == "object 'x'"
+assert describe(True) == "int True"
+# --- test
+@describe.register(dict)
+def for_dict(value):
+    return "dict with " + ", ".join(value)
+assert describe({"a": 1, "b": 2}) == "dict with a, b"
+assert describe.dispatch(list)([1]) == "list of 1"
+
+# === default-argument-state
+# --- code
+def remember(item, seen=[]):
+    seen.append(item)
+    return seen
+
+
+def fresh(item, seen=None):
+    seen = [] if seen is None else seen
+    seen.append(item)
+    return seen
+# --- test
+assert remember(1) == [1]
+assert remember(2) == [1, 2]
+assert remember(3) is remember.__defaults__[0]
+assert fresh(1) == [1] and fresh(2) == [2]
+mine = [0]
+assert fresh(1, mine) is mine and mine == [0, 1]
+
+# === star-args-kwargs-echo
+# --- code
+def echo(*args, **kwargs):
+    return args, kwargs
+
+
+def options(a, /, b, *, c=3):
+    return a, b, c
+# --- asserts
+assert echo(1, 2, x=3) == ((1, 2), {"x": 3})
+assert echo() == ((), {})
+assert echo(*[1, 2], **{"k": "v"}) == ((1, 2), {"k": "v"})
+assert options(1, 2) == (1, 2, 3)
+assert options(1, b=5, c=0) == (1, 5, 0)
+# --- test
+for bad in (lambda: options(a=1, b=2), lambda: options(1, 2, 3)):
+    try:
+        bad()
+    except TypeError:
+        continue
+    raise AssertionError
+
+# === function-attributes-and-metadata
+# --- code
+def area(width: float, height: float = 1.0, *, unit: str = "m") -> str:
+    """Area of a rectangle.
+
+    >>> area(2, 3)
+    '6m2'
+    """
+    return f"{width * height:g}{unit}2"
+
+
+area.version = (1, 2)
+# --- test
+import inspect, typing
+assert area(2, 3) == "6m2"
+assert area.__name__ == "area" and area.__qualname__ == "area"
+assert area.__doc__.startswith("Area of a rectangle.")
+assert area.__annotations__ == {"width": float, "height": float, "unit": str, "return": str}
+assert area.__defaults__ == (1.0,)
+assert area.__kwdefaults__ == {"unit": "m"}
+assert area.version == (1, 2)
+assert list(inspect.signature(area).parameters) == ["width", "height", "unit"]
+assert inspect.signature(area).parameters["unit"].default == "m"
+assert str(inspect.signature(area)) == "(width: float, height: float = 1.0, *, unit: str = 'm') -> str"
+assert typing.get_type_hints(area)["return"] is str
+assert area.__code__.co_argcount == 2
+assert inspect.isfunction(area)
+
+# === lambda-entry-point entry_point=double
+# --- code
+double = lambda x: x * 2
+# --- asserts
+assert double(2) == 4
+assert double("a") == "aa"
+assert double([1]) == [1, 1]
+assert double.__name__ == "<lambda>"
+
+# === alias-of-import entry_point=root
+# --- code
+from math import sqrt as root
+# --- asserts
+assert root(16) == 4
+assert abs(root(2) - 1.41421356) < 1e-6
+assert callable(root)
+
+# === builtin-named-functions
+# --- code
+def sum(items):
+    total = 0
+    for i in items:
+        total = total + i
+    return total
+
+
+def max(a, b):
+    return a if a > b else b
+# --- asserts
+assert sum([1, 2, 3]) == 6
+assert max(3, 9) == 9
+
+# === mutual-recursion-and-trampolines
+# --- code
+def is_even(n):
+    return lambda: True if n == 0 else is_odd(n - 1)
+
+
+def is_odd(n):
+    return lambda: False if n == 0 else is_even(n - 1)
+
+
+def trampoline(f, *args):
+    result = f(*args)
+    while callable(result):
+        result = result()
+    return result
+# --- asserts
+assert trampoline(is_even, 10) is True
+assert trampoline(is_odd, 5000) is False
+assert trampoline(lambda: 7) == 7
+
+# === y-combinator
+# --- code
+Y = lambda f: (lambda x: x(x))(lambda x: f(lambda *a: x(x)(*a)))
+# --- asserts
+assert Y(lambda rec: lambda n: 1 if n == 0 else n * rec(n - 1))(5) == 120
+assert Y(lambda rec: lambda n: n if n < 2 else rec(n - 1) + rec(n - 2))(10) == 55
+
+# === church-numerals
+# --- code
+zero = lambda f: lambda x: x
+succ = lambda n: lambda f: lambda x: f(n(f)(x))
+plus = lambda a: lambda b: lambda f: lambda x: a(f)(b(f)(x))
+
+
+def to_int(n):
+    return n(lambda k: k + 1)(0)
+# --- asserts
+assert to_int(zero) == 0
+assert to_int(succ(succ(zero))) == 2
+assert to_int(plus(succ(zero))(succ(succ(zero)))) == 3
+assert succ(zero)(lambda s: s + "!")("hi") == "hi!"
+
+# === debounce-injected-clock
+# --- code
+class Debounce:
+    def __init__(self, seconds, clock):
+        self.seconds, self.clock = seconds, clock
+        self.last = None
+
+    def __call__(self, f):
+        def wrapper(*args):
+            now = self.clock()
+            if self.last is not None and now - self.last < self.seconds:
+                return None
+            self.last = now
+            return f(*args)
+        return wrapper
+# --- test
+class Clock:
+    now = 0
+    def __call__(self):
+        return self.now
+clock = Clock()
+calls = []
+f = Debounce(10, clock)(lambda x: calls.append(x) or len(calls))
+assert f("a") == 1
+clock.now = 5
+assert f("b") is None
+clock.now = 10
+assert f("c") == 2
+assert calls == ["a", "c"]
+
+# === state-machine-with-callables
+# --- code
+class Machine:
+    def __init__(self, start, table):
+        self.state, self.table = start, table
+        self.history = [start]
+
+    def feed(self, event):
+        action = self.table[self.state, event]
+        self.state = action(self) if callable(action) else action
+        self.history.append(self.state)
+        return self
+# --- test
+table = {("idle", "go"): "running", ("running", "go"): lambda m: "done" if len(m.history) > 1 else "idle"}
+m = Machine("idle", table).feed("go").feed("go")
+assert m.state == "done"
+assert m.history == ["idle", "running", "done"]
+try:
+    m.feed("go")
+except KeyError as e:
+    assert e.args == (("done", "go"),)
+
+# === wrong-closure-late-binding wrong
+# --- code
+def make_adders(n):
+    return [lambda x: x + i for i in range(n)]
+# --- asserts
+assert [f(10) for f in make_adders(3)] == [10, 11, 12]
+
+# === wrong-no-wraps wrong
+# --- code
+def count_calls(func):
+    def wrapper(*args):
+        wrapper.calls += 1
+        return func(*args)
+    wrapper.calls = 0
+    return wrapper
+# --- test
+@count_calls
+def f():
+    return 1
+f()
+assert f.calls == 1
+assert f.__name__ == "f"
+
+# === wrong-shared-state wrong
+# --- code
+count = 0
+
+
+def make_counter():
+    def inc():
+        global count
+        count += 1
+        return count
+    return inc
+# --- test
+a, b = make_counter(), make_counter()
+assert a() == 1
+assert b() == 1
+
+# === wrong-callback-order wrong
+# --- code
+def traverse(tree, visit):
+    for key, child in tree.items():
+        if isinstance(child, dict):
+            traverse(child, visit)
+        visit(key)
+# --- test
+seen = []
+traverse({"a": {"b": 1}}, seen.append)
+assert seen == ["a", "b"]
+
+# === wrong-observer-duplicates wrong
+# --- code
+class Subject:
+    def __init__(self):
+        self.observers = []
+
+    def attach(self, o):
+        self.observers.append(o)
+
+    def notify(self, m):
+        for o in self.observers:
+            o(m)
+# --- test
+got = []
+s = Subject()
+s.attach(got.append)
+s.attach(got.append)
+s.notify(1)
+assert got == [1]
