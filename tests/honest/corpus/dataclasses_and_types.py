@@ -1,0 +1,817 @@
+# === dataclass-basic entry_point=Point
+# --- code
+from dataclasses import dataclass
+
+
+@dataclass
+class Point:
+    x: float
+    y: float = 0.0
+
+    def distance(self, other: "Point") -> float:
+        return ((self.x - other.x) ** 2 + (self.y - other.y) ** 2) ** 0.5
+# --- asserts
+assert Point(1, 2) == Point(1, 2)
+assert Point(1) == Point(1, 0.0)
+assert Point(1, 2) != Point(2, 1)
+assert repr(Point(1, 2)) == "Point(x=1, y=2)"
+assert Point(0, 0).distance(Point(3, 4)) == 5.0
+assert Point(1, 2) != (1, 2)
+assert Point.__match_args__ == ("x", "y")
+# --- test
+p = Point(1)
+p.y = 7
+assert p == Point(1, 7)
+p.x += 1
+assert p.x == 2
+
+# === dataclass-order-frozen
+# --- code
+from dataclasses import dataclass, field
+
+
+@dataclass(order=True, frozen=True)
+class Task:
+    priority: int
+    name: str = field(compare=False)
+    tags: tuple = ()
+# --- test
+import heapq
+tasks = [Task(2, "b"), Task(1, "a"), Task(3, "c")]
+assert min(tasks).name == "a"
+assert [t.name for t in sorted(tasks, reverse=True)] == ["c", "b", "a"]
+heapq.heapify(tasks)
+assert heapq.heappop(tasks).name == "a"
+assert Task(1, "x") == Task(1, "y")
+assert len({Task(1, "x"), Task(1, "y")}) == 1
+assert Task(1, "a") < Task(1, "a", ("z",))
+# --- test
+from dataclasses import FrozenInstanceError
+try:
+    Task(1, "a").priority = 5
+except FrozenInstanceError:
+    pass
+else:
+    raise AssertionError("frozen")
+# --- test
+try:
+    Task(1, "a").priority = 5
+except AttributeError as e:
+    assert "priority" in str(e)
+else:
+    raise AssertionError("frozen")
+
+# === dataclass-default-factory
+# --- code
+from dataclasses import dataclass, field
+from typing import Dict, List
+
+
+@dataclass
+class Cart:
+    owner: str
+    items: List[str] = field(default_factory=list)
+    prices: Dict[str, int] = field(default_factory=dict, repr=False)
+
+    def add(self, item, price):
+        self.items.append(item)
+        self.prices[item] = price
+        return self
+
+    @property
+    def total(self):
+        return sum(self.prices.values())
+# --- test
+a, b = Cart("a"), Cart("b")
+a.add("x", 3).add("y", 4)
+assert a.total == 7
+assert b.items == []
+assert a.items == ["x", "y"]
+assert repr(a) == "Cart(owner='a', items=['x', 'y'])"
+a.items.append("z")
+assert len(a.items) == 3
+assert a.items is a.items
+
+# === dataclass-post-init-and-initvar
+# --- code
+from dataclasses import InitVar, dataclass, field
+
+
+@dataclass
+class Rect:
+    w: int
+    h: int
+    scale: InitVar[int] = 1
+    area: int = field(init=False)
+
+    def __post_init__(self, scale):
+        if self.w <= 0 or self.h <= 0:
+            raise ValueError("sides must be positive")
+        self.w *= scale
+        self.h *= scale
+        self.area = self.w * self.h
+# --- asserts
+assert Rect(2, 3).area == 6
+assert Rect(2, 3, scale=2).area == 24
+assert Rect(1, 1, 5) == Rect(5, 5)
+# --- test
+try:
+    Rect(0, 1)
+except ValueError as e:
+    assert str(e) == "sides must be positive"
+else:
+    assert False
+
+# === dataclass-helpers
+# --- code
+from dataclasses import dataclass, field, asdict, astuple, replace
+
+
+@dataclass
+class Address:
+    city: str
+    zip: str = "0"
+
+
+@dataclass
+class Person:
+    name: str
+    address: Address
+    friends: list = field(default_factory=list)
+# --- test
+from dataclasses import asdict, astuple, fields, is_dataclass, replace
+p = Person("Al", Address("Ulm"))
+assert asdict(p) == {"name": "Al", "address": {"city": "Ulm", "zip": "0"}, "friends": []}
+assert astuple(p) == ("Al", ("Ulm", "0"), [])
+assert is_dataclass(p) and is_dataclass(Person)
+assert [f.name for f in fields(Person)] == ["name", "address", "friends"]
+q = replace(p, name="Bo")
+assert q.name == "Bo" and q.address is p.address
+assert p.name == "Al"
+
+# === dataclass-inheritance
+# --- code
+from dataclasses import dataclass
+
+
+@dataclass
+class Base:
+    id: int
+
+    def label(self):
+        return f"{type(self).__name__}#{self.id}"
+
+
+@dataclass
+class User(Base):
+    name: str = "anon"
+
+
+@dataclass
+class Admin(User):
+    level: int = 1
+# --- asserts
+assert Admin(1).label() == "Admin#1"
+assert Admin(1, "x", 3) == Admin(id=1, name="x", level=3)
+assert User(1) != Admin(1)
+assert isinstance(Admin(2), Base)
+assert repr(User(5)) == "User(id=5, name='anon')"
+assert [type(o).__name__ for o in (Base(1), User(1))] == ["Base", "User"]
+
+# === dataclass-slots-kw-only
+# --- code
+from dataclasses import dataclass, KW_ONLY
+
+
+@dataclass(slots=True)
+class Conn:
+    host: str
+    _: KW_ONLY
+    port: int = 80
+    tls: bool = False
+
+    @property
+    def url(self):
+        return f"http{'s' if self.tls else ''}://{self.host}:{self.port}"
+# --- test
+assert Conn("h", port=8080, tls=True).url == "https://h:8080"
+assert Conn("h") == Conn("h", port=80)
+try:
+    Conn("h", 80)
+except TypeError:
+    pass
+else:
+    raise AssertionError("keyword only")
+try:
+    Conn("h").other = 1
+except AttributeError:
+    pass
+else:
+    raise AssertionError("slots")
+
+# === dataclass-subclassed-in-check
+# --- code
+from dataclasses import dataclass
+
+
+@dataclass
+class Node:
+    value: int
+
+    def doubled(self):
+        return self.value * 2
+# --- test
+from dataclasses import dataclass
+@dataclass
+class Named(Node):
+    name: str = ""
+n = Named(4, "four")
+assert n.doubled() == 8
+assert n == Named(4, "four")
+assert isinstance(n, Node)
+
+# === pattern-matching-on-completion-class
+# --- code
+from dataclasses import dataclass
+
+
+@dataclass
+class Circle:
+    r: float
+
+
+@dataclass
+class Rect:
+    w: float
+    h: float
+
+
+def area(shape):
+    match shape:
+        case Circle(r):
+            return 3 * r * r
+        case Rect(w=w, h=h):
+            return w * h
+        case [*shapes]:
+            return sum(map(area, shapes))
+        case _:
+            raise TypeError(f"unknown shape: {shape!r}")
+# --- asserts
+assert area(Circle(2)) == 12
+assert area(Rect(2, 3)) == 6
+assert area([Circle(1), Rect(1, 1)]) == 4
+# --- test
+match Rect(4, 5):
+    case Circle(r=r):
+        raise AssertionError
+    case Rect(w, h):
+        assert (w, h) == (4, 5)
+try:
+    area("x")
+except TypeError as e:
+    assert str(e) == "unknown shape: 'x'"
+else:
+    raise AssertionError
+
+# === match-statement-commands
+# --- code
+def run(command):
+    match command.split():
+        case ["go", ("north" | "south") as way]:
+            return f"going {way}"
+        case ["take", *things] if things:
+            return things
+        case []:
+            return None
+        case [other, *_]:
+            return f"what is {other}?"
+
+
+def http(response):
+    match response:
+        case {"status": 200, "body": body}:
+            return body
+        case {"status": int(code)} if code >= 500:
+            return "server error"
+        case {"error": str() as e, **rest}:
+            return e, rest
+# --- asserts
+assert run("go north") == "going north"
+assert run("take a b") == ["a", "b"]
+assert run("") is None
+assert run("fly now") == "what is fly?"
+assert http({"status": 200, "body": "x"}) == "x"
+assert http({"status": 503}) == "server error"
+assert http({"error": "e", "a": 1}) == ("e", {"a": 1})
+assert http({"status": 404}) is None
+
+# === abc-abstract
+# --- code
+from abc import ABC, abstractmethod
+
+
+class Shape(ABC):
+    @abstractmethod
+    def area(self) -> float: ...
+
+    @property
+    @abstractmethod
+    def name(self) -> str: ...
+
+    def __str__(self):
+        return f"{self.name}: {self.area()}"
+
+
+class Square(Shape):
+    name = "square"
+
+    def __init__(self, side):
+        self.side = side
+
+    def area(self):
+        return self.side ** 2
+# --- test
+assert str(Square(3)) == "square: 9"
+try:
+    Shape()
+except TypeError as e:
+    assert "abstract" in str(e)
+else:
+    raise AssertionError("Shape is abstract")
+assert issubclass(Square, Shape)
+# --- test
+import inspect
+assert inspect.isabstract(Shape) and not inspect.isabstract(Square)
+assert Shape.__abstractmethods__ == {"area", "name"}
+# --- test
+class Dot(Shape):
+    name = "dot"
+    def area(self):
+        return 0
+assert str(Dot()) == "dot: 0"
+class Half(Shape):
+    def area(self):
+        return 1
+try:
+    Half()
+except TypeError:
+    pass
+else:
+    raise AssertionError
+
+# === abc-collections-mixins
+# --- code
+from collections.abc import MutableMapping, MutableSequence, Set
+
+
+class CaseDict(MutableMapping):
+    def __init__(self, *args, **kw):
+        self._d = {}
+        self.update(*args, **kw)
+
+    def __getitem__(self, k): return self._d[k.lower()]
+    def __setitem__(self, k, v): self._d[k.lower()] = v
+    def __delitem__(self, k): del self._d[k.lower()]
+    def __iter__(self): return iter(self._d)
+    def __len__(self): return len(self._d)
+
+
+class Typed(MutableSequence):
+    def __init__(self, kind, items=()):
+        self.kind, self._items = kind, []
+        self.extend(items)
+
+    def __getitem__(self, i): return self._items[i]
+    def __setitem__(self, i, v): self._items[i] = self._check(v)
+    def __delitem__(self, i): del self._items[i]
+    def __len__(self): return len(self._items)
+    def insert(self, i, v): self._items.insert(i, self._check(v))
+
+    def _check(self, v):
+        if not isinstance(v, self.kind):
+            raise TypeError(f"{self.kind.__name__} expected")
+        return v
+# --- test
+d = CaseDict(A=1)
+d["B"] = 2
+assert d["b"] == 2 and "a" in d
+assert dict(d) == {"a": 1, "b": 2}
+assert d == {"a": 1, "b": 2}
+assert d.pop("A") == 1
+assert d.get("zz", 0) == 0
+assert d.setdefault("C", 3) == 3
+assert sorted(d.items()) == [("b", 2), ("c", 3)]
+assert list(d.keys()) == ["b", "c"]
+# --- test
+t = Typed(int, [1, 2])
+t.append(3)
+t += [4]
+assert list(t) == [1, 2, 3, 4]
+assert t.pop() == 4
+assert t.index(2) == 1 and t.count(9) == 0
+t.reverse()
+assert t[0] == 3 and t[1:] == [2, 1]
+try:
+    t.append("x")
+except TypeError as e:
+    assert str(e) == "int expected"
+else:
+    raise AssertionError
+
+# === abc-set-algebra
+# --- code
+from collections.abc import Set
+
+
+class ListSet(Set):
+    def __init__(self, items=()):
+        self.items = []
+        for i in items:
+            if i not in self.items:
+                self.items.append(i)
+
+    def __contains__(self, x): return x in self.items
+    def __iter__(self): return iter(self.items)
+    def __len__(self): return len(self.items)
+# --- asserts
+assert list(ListSet([3, 1, 3]) & ListSet([1, 2])) == [1]
+assert ListSet([1, 2]) == {2, 1}
+assert ListSet([1]) < ListSet([1, 2])
+assert list(ListSet([2, 1]) | {5}) == [2, 1, 5]
+assert ListSet([1]).isdisjoint([2])
+assert isinstance(ListSet([1]) - {1}, ListSet)
+assert {1, 2} >= ListSet([1])
+
+# === protocol-runtime-checkable
+# --- code
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Quacks(Protocol):
+    def quack(self) -> str: ...
+
+
+class Duck:
+    def quack(self):
+        return "Quack"
+
+
+def make_noise(thing: Quacks) -> str:
+    if not isinstance(thing, Quacks):
+        raise TypeError("does not quack")
+    return thing.quack()
+# --- test
+assert make_noise(Duck()) == "Quack"
+class Robot:
+    def quack(self):
+        return "beep"
+assert make_noise(Robot()) == "beep"
+assert isinstance(Robot(), Quacks)
+assert not isinstance(3, Quacks)
+try:
+    make_noise("x")
+except TypeError:
+    pass
+else:
+    raise AssertionError
+
+# === generic-class
+# --- code
+from typing import Generic, Iterator, List, Optional, TypeVar
+
+T = TypeVar("T")
+
+
+class Stack(Generic[T]):
+    def __init__(self) -> None:
+        self._items: List[T] = []
+
+    def push(self, item: T) -> None:
+        self._items.append(item)
+
+    def pop(self) -> T:
+        if not self._items:
+            raise IndexError("pop from empty stack")
+        return self._items.pop()
+
+    def peek(self) -> Optional[T]:
+        return self._items[-1] if self._items else None
+
+    def __iter__(self) -> Iterator[T]:
+        return reversed(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+# --- test
+s = Stack[int]()
+s.push(1); s.push(2)
+assert list(s) == [2, 1] and len(s) == 2
+assert s.pop() == 2 and s.peek() == 1
+# --- test
+s: Stack[str] = Stack()
+try:
+    s.pop()
+except IndexError as e:
+    assert str(e) == "pop from empty stack"
+else:
+    assert False
+assert s.peek() is None
+assert Stack[int].__origin__ is Stack
+
+# === typeddict-and-literal
+# --- code
+from typing import Literal, TypedDict, get_args
+
+Mode = Literal["r", "w"]
+
+
+class Movie(TypedDict, total=False):
+    title: str
+    year: int
+
+
+def movie(title: str, year: int = 0) -> Movie:
+    m: Movie = {"title": title}
+    if year:
+        m["year"] = year
+    return m
+
+
+def is_mode(x) -> bool:
+    return x in get_args(Mode)
+# --- asserts
+assert movie("A") == {"title": "A"}
+assert movie("A", 1999)["year"] == 1999
+assert is_mode("r") and not is_mode("x")
+assert type(movie("x")) is dict
+assert Movie.__annotations__.keys() == {"title", "year"}
+
+# === attrs-like-by-hand
+# --- code
+class Attr:
+    def __init__(self, default=...):
+        self.default = default
+
+
+def define(cls):
+    fields = {k: v for k, v in vars(cls).items() if isinstance(v, Attr)}
+
+    def __init__(self, *args, **kwargs):
+        values = dict(zip(fields, args), **kwargs)
+        for name, attr in fields.items():
+            if name in values:
+                setattr(self, name, values[name])
+            elif attr.default is ...:
+                raise TypeError(f"missing {name}")
+            else:
+                setattr(self, name, attr.default)
+
+    cls.__init__ = __init__
+    cls.__eq__ = lambda self, o: type(self) is type(o) and vars(self) == vars(o)
+    cls.__repr__ = lambda self: f"{cls.__name__}({', '.join(f'{k}={getattr(self, k)!r}' for k in fields)})"
+    return cls
+
+
+@define
+class Point:
+    x = Attr()
+    y = Attr(0)
+# --- test
+assert Point(1) == Point(1, 0)
+assert repr(Point(1, y=2)) == "Point(x=1, y=2)"
+try:
+    Point()
+except TypeError as e:
+    assert str(e) == "missing x"
+else:
+    raise AssertionError
+
+# === newtype-and-annotations
+# --- code
+from __future__ import annotations
+
+from typing import NewType, Union, get_type_hints
+
+UserId = NewType("UserId", int)
+
+
+class Repo:
+    limit: int = 10
+
+    def find(self, id: UserId | None) -> dict[str, int]:
+        return {"id": id or 0}
+# --- test
+import typing
+assert UserId(5) == 5
+assert Repo().find(UserId(3)) == {"id": 3}
+assert Repo.__annotations__ == {"limit": "int"}
+assert typing.get_type_hints(Repo) == {"limit": int}
+assert Repo.find.__annotations__["return"] == "dict[str, int]"
+
+# === overload-and-final
+# --- code
+from typing import Final, Union, overload
+
+LIMIT: Final = 3
+
+
+@overload
+def twice(x: int) -> int: ...
+@overload
+def twice(x: str) -> str: ...
+def twice(x):
+    return x * 2 if not isinstance(x, list) else [i for i in x for _ in (0, 1)]
+# --- asserts
+assert twice(2) == 4 and twice("a") == "aa"
+assert twice([1, 2]) == [1, 1, 2, 2]
+assert LIMIT == 3
+
+# === simplenamespace-result
+# --- code
+from types import SimpleNamespace
+
+
+def stats(values):
+    values = sorted(values)
+    return SimpleNamespace(low=values[0], high=values[-1], mean=sum(values) / len(values))
+# --- asserts
+assert stats([3, 1, 2]).low == 1
+assert stats([1, 2]) == stats([2, 1])
+assert stats([2]).mean == 2
+assert vars(stats([4])) == {"low": 4, "high": 4, "mean": 4.0}
+from types import SimpleNamespace; assert stats([1]) == SimpleNamespace(low=1, high=1, mean=1.0)
+assert repr(stats([1])) == "namespace(low=1, high=1, mean=1.0)"
+
+# === builder-fluent
+# --- code
+class Query:
+    def __init__(self, table=None):
+        self._table = table
+        self._where = []
+        self._limit = None
+
+    def from_(self, table):
+        self._table = table
+        return self
+
+    def where(self, condition):
+        self._where.append(condition)
+        return self
+
+    def limit(self, n):
+        self._limit = n
+        return self
+
+    def build(self):
+        sql = f"SELECT * FROM {self._table}"
+        if self._where:
+            sql += " WHERE " + " AND ".join(self._where)
+        if self._limit is not None:
+            sql += f" LIMIT {self._limit}"
+        return sql
+# --- asserts
+assert Query().from_("t").where("a > 1").where("b = 2").limit(5).build() == "SELECT * FROM t WHERE a > 1 AND b = 2 LIMIT 5"
+assert Query("t").build() == "SELECT * FROM t"
+q = Query("x"); assert q.where("1") is q
+
+# === multiple-inheritance-mro
+# --- code
+class Base:
+    def __init__(self):
+        self.calls = ["Base"]
+
+
+class Left(Base):
+    def __init__(self):
+        super().__init__()
+        self.calls.append("Left")
+
+
+class Right(Base):
+    def __init__(self):
+        super().__init__()
+        self.calls.append("Right")
+
+
+class Bottom(Left, Right):
+    def __init__(self):
+        super().__init__()
+        self.calls.append("Bottom")
+# --- asserts
+assert Bottom().calls == ["Base", "Right", "Left", "Bottom"]
+assert [c.__name__ for c in Bottom.__mro__] == ["Bottom", "Left", "Right", "Base", "object"]
+assert Bottom.mro()[1] is Left
+assert isinstance(Bottom(), Right)
+
+# === mixins
+# --- code
+import json
+
+
+class JsonMixin:
+    def to_json(self):
+        return json.dumps(vars(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text):
+        obj = cls.__new__(cls)
+        obj.__dict__.update(json.loads(text))
+        return obj
+
+
+class EqMixin:
+    def __eq__(self, other):
+        return vars(self) == vars(other)
+
+
+class User(JsonMixin, EqMixin):
+    def __init__(self, name, age):
+        self.name, self.age = name, age
+# --- asserts
+assert User("a", 1).to_json() == '{"age": 1, "name": "a"}'
+assert User.from_json('{"name": "b", "age": 2}').name == "b"
+assert User.from_json(User("q", 9).to_json()) == User("q", 9)
+import json; assert json.loads(User("a", 1).to_json()) == {"name": "a", "age": 1}
+
+# === nested-classes-and-class-attributes
+# --- code
+class Outer:
+    registry = []
+    LIMIT = 5
+
+    class Inner:
+        kind = "inner"
+
+        def __init__(self, v):
+            self.v = v
+
+    def make(self, v):
+        item = self.Inner(v)
+        Outer.registry.append(item)
+        return item
+# --- test
+o = Outer()
+i = o.make(3)
+assert isinstance(i, Outer.Inner)
+assert Outer.registry == [i] and Outer.registry[0] is i
+assert Outer.Inner.kind == "inner" and i.kind == "inner"
+assert Outer.Inner.__qualname__ == "Outer.Inner"
+o.LIMIT = 7
+assert Outer.LIMIT == 5 and o.LIMIT == 7
+Outer.LIMIT = 9
+assert Outer().LIMIT == 9 and o.LIMIT == 7
+
+# === wrong-dataclass-mutable-default-shared wrong
+# --- code
+class Cart:
+    def __init__(self, items=[]):
+        self.items = items
+
+    def add(self, x):
+        self.items.append(x)
+# --- test
+a, b = Cart(), Cart()
+a.add(1)
+assert b.items == []
+
+# === wrong-dataclass-order wrong
+# --- code
+from dataclasses import dataclass
+
+
+@dataclass(order=True)
+class Task:
+    name: str
+    priority: int
+# --- asserts
+assert min(Task(name="a", priority=2), Task(name="b", priority=1)).name == "b"
+
+# === wrong-frozen wrong
+# --- code
+from dataclasses import dataclass
+
+
+@dataclass
+class P:
+    x: int
+# --- test
+try:
+    P(1).x = 2
+except AttributeError:
+    pass
+else:
+    raise AssertionError("frozen expected")
+
+# === wrong-abstract wrong
+# --- code
+class Shape:
+    def area(self):
+        raise NotImplementedError
+# --- test
+try:
+    Shape()
+except TypeError:
+    pass
+else:
+    raise AssertionError("abstract expected")

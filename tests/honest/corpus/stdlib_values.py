@@ -1,0 +1,837 @@
+# === dict-views
+# --- code
+def keys_of(d):
+    return d.keys()
+
+
+def items_of(d):
+    return d.items()
+
+
+def values_of(d):
+    return d.values()
+# --- asserts
+assert keys_of({"a": 1, "b": 2}) == {"a", "b"}
+assert items_of({"a": 1}) == {("a", 1)}
+assert list(values_of({"a": 1, "b": 2})) == [1, 2]
+assert keys_of({"a": 1, "b": 2}) & {"a"} == {"a"}
+assert keys_of({"a": 1}) == {"a": 5}.keys()
+assert "a" in keys_of({"a": 1})
+assert len(items_of({})) == 0
+assert keys_of({1: 2}) | {3} == {1, 3}
+assert sorted(values_of({1: 9, 2: 3})) == [3, 9]
+assert {"b", "a"} == keys_of({"a": 1, "b": 2})
+assert list(reversed(keys_of({"a": 1, "b": 2}))) == ["b", "a"]
+
+# === dict-view-live
+# --- code
+class Registry:
+    def __init__(self):
+        self._d = {}
+
+    def set(self, k, v):
+        self._d[k] = v
+
+    def names(self):
+        return self._d.keys()
+# --- test
+r = Registry()
+names = r.names()
+r.set("a", 1)
+r.set("b", 2)
+assert list(names) == ["a", "b"]
+assert r.names() == {"a", "b"}
+
+# === mapping-proxy
+# --- code
+from types import MappingProxyType
+
+
+def readonly(d):
+    return MappingProxyType(dict(d))
+
+
+DEFAULTS = MappingProxyType({"debug": False})
+# --- test
+m = readonly({"a": 1})
+assert m == {"a": 1}
+assert m["a"] == 1 and "b" not in m
+assert dict(m) == {"a": 1}
+assert DEFAULTS["debug"] is False
+try:
+    m["b"] = 2
+except TypeError:
+    pass
+else:
+    raise AssertionError("read-only")
+assert {**m} == {"a": 1}
+assert m.get("zz") is None
+
+# === chain-map
+# --- code
+from collections import ChainMap
+
+
+def settings(user, defaults):
+    return ChainMap(user, defaults)
+# --- asserts
+assert settings({"a": 1}, {"a": 0, "b": 2}) == {"a": 1, "b": 2}
+assert settings({}, {"a": 0})["a"] == 0
+assert dict(settings({"x": 1}, {"y": 2})) == {"x": 1, "y": 2}
+assert settings({"a": 1}, {}).maps == [{"a": 1}, {}]
+assert len(settings({"a": 1}, {"a": 2, "b": 3})) == 2
+assert settings({"a": 1}, {"b": 1}).new_child({"a": 9})["a"] == 9
+# --- test
+user = {}
+c = settings(user, {"a": 1})
+c["a"] = 5
+assert c["a"] == 5
+assert c.parents["a"] == 1
+
+# === user-containers-returned
+# --- code
+from collections import UserDict, UserList
+
+
+def as_user_dict(d):
+    return UserDict(d)
+
+
+def as_user_list(items):
+    return UserList(items)
+# --- asserts
+assert as_user_dict({"a": 1}) == {"a": 1}
+assert as_user_list([1, 2]) == [1, 2]
+assert as_user_list([1, 2])[0] == 1
+assert [1, 2] == as_user_list([1, 2])
+assert as_user_list([2, 1]) + [3] == [2, 1, 3]
+assert sorted(as_user_list([2, 1])) == [1, 2]
+assert as_user_dict({"a": 1}).data == {"a": 1}
+assert len(as_user_dict({})) == 0
+
+# === memoryview-and-array
+# --- code
+from array import array
+
+
+def window(data, start, stop):
+    return memoryview(data)[start:stop]
+
+
+def numbers(items, kind="i"):
+    return array(kind, items)
+# --- asserts
+assert window(b"abcdef", 1, 4) == b"bcd"
+assert bytes(window(b"abcdef", 0, 2)) == b"ab"
+assert window(bytearray(b"xyz"), 1, 3).tobytes() == b"yz"
+assert len(window(b"abc", 0, 3)) == 3
+assert window(b"abc", 0, 3)[0] == 97
+assert list(window(b"ab", 0, 2)) == [97, 98]
+from array import array; assert numbers([1, 2]) == array("i", [1, 2])
+assert numbers([1, 2]).tolist() == [1, 2]
+assert numbers([1.5], "d")[0] == 1.5
+assert numbers([1, 2, 3]).typecode == "i"
+assert sum(numbers([1, 2, 3])) == 6
+
+# === bytearray-mutation
+# --- code
+def xor_in_place(data, key):
+    for i in range(len(data)):
+        data[i] ^= key
+    return data
+# --- test
+b = bytearray(b"abc")
+assert xor_in_place(b, 1) is b
+assert b == b"`cb"
+xor_in_place(b, 1)
+assert b == bytearray(b"abc")
+# --- test
+view = memoryview(bytearray(b"\x00\x01"))
+xor_in_place(view, 255)
+assert view.tolist() == [255, 254]
+
+# === zoned-datetimes
+# --- code
+from datetime import datetime, timedelta, timezone
+
+
+def to_utc(text, hours):
+    local = datetime.fromisoformat(text).replace(tzinfo=timezone(timedelta(hours=hours)))
+    return local.astimezone(timezone.utc)
+
+
+def parse(text):
+    return datetime.strptime(text, "%Y-%m-%d %H:%M")
+# --- test
+from datetime import datetime, timedelta, timezone
+t = to_utc("2024-03-01T12:00:00", 2)
+assert t == datetime(2024, 3, 1, 10, tzinfo=timezone.utc)
+assert t.isoformat() == "2024-03-01T10:00:00+00:00"
+assert t.tzinfo is timezone.utc
+assert t.utcoffset() == timedelta(0)
+assert t - timedelta(hours=10) == datetime(2024, 3, 1, tzinfo=timezone.utc)
+assert t.hour == 10 and t.weekday() == 4
+# --- test
+from datetime import datetime
+assert parse("2024-02-29 08:15") == datetime(2024, 2, 29, 8, 15)
+assert parse("2024-02-29 08:15").tzinfo is None
+assert (parse("2024-03-01 00:00") - parse("2024-02-28 00:00")).days == 2
+assert f"{parse('2024-01-02 03:04'):%d.%m.%Y}" == "02.01.2024"
+
+# === dates-and-timedeltas
+# --- code
+from datetime import date, time, timedelta
+
+
+def next_weekday(d, weekday):
+    return d + timedelta((weekday - d.weekday() - 1) % 7 + 1)
+
+
+def business_days(start, end):
+    while start <= end:
+        if start.weekday() < 5:
+            yield start
+        start += timedelta(days=1)
+
+
+def duration(seconds):
+    return timedelta(seconds=seconds)
+# --- asserts
+from datetime import date; assert next_weekday(date(2024, 1, 1), 0) == date(2024, 1, 8)
+from datetime import date; assert [d.day for d in business_days(date(2024, 1, 5), date(2024, 1, 9))] == [5, 8, 9]
+from datetime import date; assert list(business_days(date(2024, 1, 6), date(2024, 1, 7))) == []
+from datetime import timedelta; assert duration(90) == timedelta(minutes=1, seconds=30)
+assert duration(3600).total_seconds() == 3600
+assert str(duration(3661)) == "1:01:01"
+assert duration(90) > duration(60)
+assert sum([duration(1), duration(2)], duration(0)).seconds == 3
+
+# === zoneinfo
+# --- code
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+
+def at_utc(text):
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo("UTC"))
+# --- test
+from datetime import datetime, timezone
+assert at_utc("2024-07-01T12:00") == datetime(2024, 7, 1, 12, tzinfo=timezone.utc)
+assert at_utc("2024-07-01T12:00").tzinfo.key == "UTC"
+assert str(at_utc("2024-07-01T12:00").tzinfo) == "UTC"
+
+# === pathlib
+# --- code
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+
+def config_path(home, name):
+    return Path(home) / ".config" / f"{name}.toml"
+
+
+def swap(path, suffix):
+    return PurePosixPath(path).with_suffix(suffix)
+# --- asserts
+from pathlib import Path; assert config_path("/home/a", "x") == Path("/home/a/.config/x.toml")
+assert str(config_path("/h", "x")) == "/h/.config/x.toml"
+assert config_path("/h", "x").name == "x.toml"
+assert config_path("/h", "x").suffix == ".toml"
+assert config_path("/h", "x").parent.parent.as_posix() == "/h"
+assert swap("a/b.txt", ".md").as_posix() == "a/b.md"
+assert swap("a/b.txt", ".md").parts == ("a", "b.md")
+assert isinstance(config_path("/h", "x"), Path)
+import os; assert os.fspath(config_path("/h", "q")) == "/h/.config/q.toml"
+assert config_path("/h", "x") / "more" == Path("/h/.config/x.toml/more")
+
+# === decimal-context
+# --- code
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, getcontext, localcontext
+
+
+def money(x):
+    return Decimal(str(x)).quantize(Decimal("0.01"), rounding=ROUND_HALF_UP)
+
+
+def precise_div(a, b, digits):
+    with localcontext() as ctx:
+        ctx.prec = digits
+        return Decimal(a) / Decimal(b)
+# --- asserts
+from decimal import Decimal; assert money(2.675) == Decimal("2.68")
+assert str(money(1)) == "1.00"
+assert str(precise_div(1, 3, 5)) == "0.33333"
+assert precise_div(1, 4, 10) == 0.25
+assert money("0.1") + money("0.2") == Decimal("0.3")
+assert money(5).as_tuple().exponent == -2
+assert f"{money(1234.5):,}" == "1,234.50"
+# --- test
+from decimal import Decimal
+assert sum([money(1), money(2)]) == 3
+assert isinstance(money(1), Decimal)
+assert money(3) > 2 and money(3) != "3.00"
+assert {Decimal("1.00"): "x"}[money(1)] == "x"
+
+# === fractions-and-numeric-tower
+# --- code
+from fractions import Fraction
+import numbers
+
+
+def harmonic(n):
+    return sum(Fraction(1, i) for i in range(1, n + 1))
+
+
+def kind(x):
+    for name in ("Integral", "Rational", "Real", "Complex"):
+        if isinstance(x, getattr(numbers, name)):
+            return name
+    return None
+# --- asserts
+from fractions import Fraction; assert harmonic(3) == Fraction(11, 6)
+assert harmonic(4).numerator == 25 and harmonic(4).denominator == 12
+assert harmonic(1) == 1
+assert harmonic(0) == 0
+assert float(harmonic(2)) == 1.5
+assert str(harmonic(3)) == "11/6"
+assert [kind(x) for x in (1, harmonic(2), 1.5, 1j, "x")] == ["Integral", "Rational", "Real", "Complex", None]
+assert harmonic(2) == 1.5
+assert round(harmonic(10), 2) == Fraction(293, 100)
+
+# === complex-and-special-floats
+# --- code
+import cmath
+import math
+
+
+def roots(a, b, c):
+    d = cmath.sqrt(b * b - 4 * a * c)
+    return (-b + d) / (2 * a), (-b - d) / (2 * a)
+
+
+def safe_div(a, b):
+    if b == 0:
+        return math.nan if a == 0 else math.copysign(math.inf, a)
+    return a / b
+# --- asserts
+assert roots(1, 0, 1) == (1j, -1j)
+assert roots(1, -3, 2) == (2, 1)
+import math; assert math.isnan(safe_div(0, 0))
+assert safe_div(1, 0) == float("inf")
+assert safe_div(-1, 0) == -math.inf
+assert safe_div(0, 0) != safe_div(0, 0)
+assert str(safe_div(-0.0, 5)) == "-0.0"
+assert math.copysign(1, safe_div(-0.0, 5)) == -1
+assert roots(1, 2, 5)[0].imag == 2.0
+
+# === big-integers
+# --- code
+def fact(n):
+    r = 1
+    for i in range(2, n + 1):
+        r *= i
+    return r
+
+
+def modpow(b, e, m):
+    return pow(b, e, m)
+# --- asserts
+import math; assert fact(500) == math.factorial(500)
+assert fact(25) == 15511210043330985984000000
+assert modpow(7, -1, 26) == 15
+assert modpow(3, 10 ** 30, 10 ** 9 + 7) == pow(3, 10 ** 30, 10 ** 9 + 7)
+assert (fact(1000) % (2 ** 61 - 1)) == math.factorial(1000) % (2 ** 61 - 1)
+assert fact(1000).bit_length() == 8530
+assert fact(0) == 1
+
+# === defaultdict-missing-lookup
+# --- code
+from collections import defaultdict
+
+
+def group_by_length(words):
+    out = defaultdict(list)
+    for w in words:
+        out[len(w)].append(w)
+    return out
+
+
+def count(words):
+    out = defaultdict(int)
+    for w in words:
+        out[w] += 1
+    return out
+# --- asserts
+assert group_by_length(["a", "bb", "c"]) == {1: ["a", "c"], 2: ["bb"]}
+assert group_by_length(["a"])[99] == []
+assert count("hello")["l"] == 2
+assert count("hello")["z"] == 0
+assert dict(count("aab")) == {"a": 2, "b": 1}
+# --- test
+g = group_by_length(["a"])
+g[5].append("hello")
+assert g[5] == ["hello"]
+assert len(g) == 2
+assert g.default_factory is list
+
+# === counter-arithmetic
+# --- code
+from collections import Counter
+
+
+def letters(text):
+    return Counter(c for c in text.lower() if c.isalpha())
+# --- asserts
+from collections import Counter; assert letters("Hello") == Counter("hello")
+assert letters("Hello")["l"] == 2 and letters("x")["q"] == 0
+assert letters("aab") - letters("ab") == {"a": 1}
+assert (letters("aab") & letters("ab")) == Counter("ab")
+assert letters("abcc").most_common(1) == [("c", 2)]
+assert sum(letters("aab").values()) == 3
+assert letters("ab") + letters("b") == {"a": 1, "b": 2}
+assert letters("aab").total() == 3
+assert sorted(letters("ba").elements()) == ["a", "b"]
+assert letters("ab") <= letters("aab")
+
+# === ordereddict-equality
+# --- code
+from collections import OrderedDict
+
+
+def dedupe(pairs):
+    out = OrderedDict()
+    for k, v in pairs:
+        out[k] = v
+        out.move_to_end(k)
+    return out
+# --- asserts
+from collections import OrderedDict; assert dedupe([("a", 1), ("b", 2), ("a", 3)]) == OrderedDict([("b", 2), ("a", 3)])
+assert dedupe([("a", 1), ("b", 2)]) == {"b": 2, "a": 1}
+from collections import OrderedDict; assert dedupe([("a", 1), ("b", 2)]) != OrderedDict([("b", 2), ("a", 1)])
+assert list(dedupe([("a", 1), ("b", 2), ("a", 3)])) == ["b", "a"]
+assert dedupe([("a", 1)]).popitem() == ("a", 1)
+
+# === deque-rotation
+# --- code
+from collections import deque
+
+
+def rotate(items, n):
+    d = deque(items)
+    d.rotate(n)
+    return d
+
+
+def last(n, items):
+    return deque(items, maxlen=n)
+# --- asserts
+from collections import deque; assert rotate([1, 2, 3], 1) == deque([3, 1, 2])
+assert list(rotate("abc", -1)) == ["b", "c", "a"]
+assert last(2, range(5)) == deque([3, 4])
+assert last(2, range(5)).maxlen == 2
+assert last(3, "ab")[0] == "a"
+assert rotate([1, 2], 0).popleft() == 1
+# --- test
+d = last(2, [1, 2])
+d.append(3)
+assert list(d) == [2, 3]
+
+# === regex-matches
+# --- code
+import re
+
+
+def find_date(text):
+    return re.search(r"(?P<year>\d{4})-(?P<month>\d\d)", text)
+
+
+WORD = re.compile(r"\w+", re.I)
+
+
+def tokens(text):
+    return WORD.finditer(text)
+# --- asserts
+assert find_date("on 2024-05 ok").group() == "2024-05"
+assert find_date("on 2024-05 ok").group("year") == "2024"
+assert find_date("on 2024-05 ok").groups() == ("2024", "05")
+assert find_date("2024-05").groupdict() == {"year": "2024", "month": "05"}
+assert find_date("none") is None
+assert find_date("on 2024-05").span() == (3, 10)
+assert find_date("2024-05")["month"] == "05"
+assert [m.group() for m in tokens("a bc")] == ["a", "bc"]
+assert [m.start() for m in tokens("a bc")] == [0, 2]
+assert WORD.pattern == r"\w+"
+assert WORD.findall("x y") == ["x", "y"]
+assert bool(find_date("2024-05"))
+import re; assert isinstance(WORD, re.Pattern) and isinstance(find_date("2024-05"), re.Match)
+
+# === uuid-and-ipaddress
+# --- code
+import ipaddress
+import uuid
+
+
+def stable_id(name):
+    return uuid.uuid5(uuid.NAMESPACE_DNS, name)
+
+
+def network(text):
+    return ipaddress.ip_network(text)
+# --- asserts
+import uuid; assert stable_id("python.org") == uuid.UUID("886313e1-3b8a-5372-9b90-0c9aee199e5d")
+assert str(stable_id("python.org")) == "886313e1-3b8a-5372-9b90-0c9aee199e5d"
+assert stable_id("a").version == 5
+assert stable_id("a") == stable_id("a") != stable_id("b")
+assert network("10.0.0.0/30").num_addresses == 4
+assert [str(h) for h in network("10.0.0.0/30").hosts()] == ["10.0.0.1", "10.0.0.2"]
+import ipaddress; assert ipaddress.ip_address("10.0.0.1") in network("10.0.0.0/8")
+
+# === io-objects
+# --- code
+import csv
+import io
+
+
+def number_lines(source, target):
+    for n, line in enumerate(source, 1):
+        target.write(f"{n}: {line}")
+
+
+def to_csv(rows):
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(rows)
+    out.seek(0)
+    return out
+
+
+def read_header(stream):
+    return int.from_bytes(stream.read(2), "big"), stream.tell()
+# --- test
+import io
+target = io.StringIO()
+number_lines(io.StringIO("a\nb\n"), target)
+assert target.getvalue() == "1: a\n2: b\n"
+number_lines(["x\n"], target)
+assert target.getvalue().endswith("1: x\n")
+# --- asserts
+assert to_csv([[1, 2], ["a", "b c"]]).read() == "1,2\na,b c\n"
+assert to_csv([["x"]]).readline() == "x\n"
+assert list(to_csv([[1], [2]])) == ["1\n", "2\n"]
+import io; assert read_header(io.BytesIO(b"\x01\x02rest")) == (258, 2)
+
+# === random-argument
+# --- code
+import random
+
+
+def shuffled(items, rng=random):
+    items = list(items)
+    rng.shuffle(items)
+    return items
+
+
+def roll(rng, n):
+    return [rng.randint(1, 6) for _ in range(n)]
+# --- test
+import random
+assert roll(random.Random(0), 5) == roll(random.Random(0), 5)
+expected = list(range(10))
+random.Random(3).shuffle(expected)
+assert shuffled(range(10), random.Random(3)) == expected
+assert sorted(shuffled("cab")) == ["a", "b", "c"]
+# --- test
+class Loaded:
+    def randint(self, a, b):
+        return b
+assert roll(Loaded(), 3) == [6, 6, 6]
+
+# === seeded-global-random
+# --- code
+import random
+
+
+def pick(items, seed):
+    random.seed(seed)
+    return random.choice(items)
+
+
+def sample(n, k, seed=None):
+    return random.Random(seed).sample(range(n), k)
+# --- test
+import random
+assert pick("abcdef", 1) == random.Random(1).choice("abcdef")
+assert sample(100, 5, seed=42) == random.Random(42).sample(range(100), 5)
+assert len(set(sample(10, 10))) == 10
+
+# === slices-and-ellipsis
+# --- code
+def page(n, size):
+    return slice(n * size, (n + 1) * size)
+
+
+def marker():
+    return ...
+
+
+def nothing():
+    return NotImplemented
+# --- asserts
+assert list(range(10))[page(1, 3)] == [3, 4, 5]
+assert page(0, 2) == slice(0, 2)
+assert page(1, 2).start == 2 and page(1, 2).step is None
+assert page(2, 5).indices(12) == (10, 12, 1)
+assert marker() is ...
+assert marker() is Ellipsis
+assert nothing() is NotImplemented
+
+# === sets-of-frozensets
+# --- code
+from itertools import combinations
+
+
+def powerset(items):
+    items = list(items)
+    return {frozenset(c) for n in range(len(items) + 1) for c in combinations(items, n)}
+# --- asserts
+assert len(powerset("abc")) == 8
+assert frozenset({"a", "c"}) in powerset("abc")
+assert powerset([]) == {frozenset()}
+assert powerset([1]) == {frozenset(), frozenset({1})}
+assert powerset("ab") > powerset("a")
+
+# === struct-and-bytes
+# --- code
+import struct
+import base64
+import hashlib
+
+
+def pack(a, b):
+    return struct.pack(">HI", a, b)
+
+
+def b64(data):
+    return base64.b64encode(data).decode()
+
+
+def digest(text):
+    return hashlib.sha256(text.encode()).hexdigest()
+# --- asserts
+assert pack(1, 2) == b"\x00\x01\x00\x00\x00\x02"
+import struct; assert struct.unpack(">HI", pack(5, 6)) == (5, 6)
+assert b64(b"hi") == "aGk="
+assert digest("a").startswith("ca978112")
+import hashlib; assert digest("x") == hashlib.sha256(b"x").hexdigest()
+
+# === hash-object-returned
+# --- code
+import hashlib
+
+
+def hasher(*parts):
+    h = hashlib.md5()
+    for p in parts:
+        h.update(p)
+    return h
+# --- asserts
+assert hasher(b"a", b"b").hexdigest() == hasher(b"ab").hexdigest()
+assert hasher().digest_size == 16
+assert hasher(b"x").name == "md5"
+import hashlib; assert hasher(b"q").digest() == hashlib.md5(b"q").digest()
+
+# === string-template-and-formatter
+# --- code
+from string import Template, Formatter
+
+
+def render(text, **values):
+    return Template(text).safe_substitute(values)
+
+
+def fields(text):
+    return {name for _, name, _, _ in Formatter().parse(text) if name}
+# --- asserts
+assert render("$a and $b", a=1) == "1 and $b"
+assert render("cost: $$${n}", n=5) == "cost: $5"
+assert fields("{x} {y} {x}") == {"x", "y"}
+
+# === heap-and-bisect
+# --- code
+import bisect
+import heapq
+
+
+class PriorityQueue:
+    def __init__(self):
+        self._heap = []
+        self._n = 0
+
+    def push(self, item, priority):
+        heapq.heappush(self._heap, (priority, self._n, item))
+        self._n += 1
+
+    def pop(self):
+        return heapq.heappop(self._heap)[-1]
+
+    def __len__(self):
+        return len(self._heap)
+
+
+def grade(score, breakpoints=(60, 70, 80, 90), grades="FDCBA"):
+    return grades[bisect.bisect(breakpoints, score)]
+# --- test
+q = PriorityQueue()
+q.push("low", 5)
+q.push("high", 1)
+q.push("high2", 1)
+assert len(q) == 3
+assert [q.pop() for _ in range(3)] == ["high", "high2", "low"]
+class Job:
+    pass
+a, b = Job(), Job()
+q.push(a, 1)
+q.push(b, 1)
+assert q.pop() is a and q.pop() is b
+# --- asserts
+assert [grade(s) for s in (33, 99, 77, 70)] == ["F", "A", "C", "C"]
+
+# === queue-module
+# --- code
+import queue
+
+
+def drain(q):
+    out = []
+    while True:
+        try:
+            out.append(q.get_nowait())
+        except queue.Empty:
+            return out
+
+
+def filled(items, kind=queue.Queue):
+    q = kind()
+    for i in items:
+        q.put(i)
+    return q
+# --- test
+import queue
+q = queue.Queue()
+for i in range(3):
+    q.put(i)
+assert drain(q) == [0, 1, 2]
+assert q.empty()
+# --- asserts
+assert drain(filled([3, 1, 2])) == [3, 1, 2]
+import queue; assert drain(filled([3, 1, 2], queue.PriorityQueue)) == [1, 2, 3]
+import queue; assert filled([1, 2], queue.LifoQueue).get() == 2
+assert filled([1, 2]).qsize() == 2
+
+# === graphlib-and-statistics
+# --- code
+from graphlib import CycleError, TopologicalSorter
+import statistics
+
+
+def order(graph):
+    return list(TopologicalSorter(graph).static_order())
+
+
+def summary(xs):
+    return {"mean": statistics.mean(xs), "median": statistics.median(xs), "stdev": statistics.pstdev(xs)}
+# --- test
+assert order({"c": {"b"}, "b": {"a"}}) == ["a", "b", "c"]
+from graphlib import CycleError
+try:
+    order({"a": {"b"}, "b": {"a"}})
+except CycleError as e:
+    assert "cycle" in e.args[0]
+    assert e.args[1][0] == e.args[1][-1]
+else:
+    raise AssertionError
+# --- asserts
+assert summary([1, 2, 3])["mean"] == 2
+assert summary([1, 2, 3, 4])["median"] == 2.5
+assert abs(summary([2, 4])["stdev"] - 1) < 1e-12
+
+# === enum-of-operator-functions
+# --- code
+import operator
+
+OPS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "max": max}
+
+
+def rpn(text):
+    stack = []
+    for token in text.split():
+        if token in OPS:
+            b, a = stack.pop(), stack.pop()
+            stack.append(OPS[token](a, b))
+        else:
+            stack.append(float(token) if "." in token else int(token))
+    return stack.pop()
+# --- asserts
+assert rpn("3 4 + 2 *") == 14
+assert rpn("1.5 2 *") == 3.0
+assert OPS["+"](2, 3) == 5
+import operator; assert OPS["-"] is operator.sub
+assert set(OPS) == {"+", "-", "*", "max"}
+assert rpn("3 9 max") == 9
+
+# === wrong-timezone wrong
+# --- code
+from datetime import datetime, timedelta, timezone
+
+
+def to_utc(text, hours):
+    return datetime.fromisoformat(text).replace(tzinfo=timezone.utc)
+# --- test
+from datetime import datetime, timezone
+assert to_utc("2024-03-01T12:00:00", 2) == datetime(2024, 3, 1, 10, tzinfo=timezone.utc)
+
+# === wrong-views wrong
+# --- code
+def keys_of(d):
+    return list(d.keys())
+# --- asserts
+assert keys_of({"a": 1}) == {"a"}
+
+# === wrong-plain-dict wrong
+# --- code
+def count(words):
+    return {w: words.count(w) for w in words}
+# --- asserts
+assert count("hello")["l"] == 2
+assert count("hello")["z"] == 0
+
+# === wrong-readonly wrong
+# --- code
+def readonly(d):
+    return dict(d)
+# --- test
+m = readonly({"a": 1})
+try:
+    m["b"] = 2
+except TypeError:
+    pass
+else:
+    raise AssertionError("read-only")
+
+# === wrong-decimal wrong
+# --- code
+from decimal import Decimal
+
+
+def money(x):
+    return Decimal(x).quantize(Decimal("0.01"))
+# --- asserts
+from decimal import Decimal; assert money(2.675) == Decimal("2.68")
+
+# === wrong-ordereddict wrong
+# --- code
+from collections import OrderedDict
+
+
+def dedupe(pairs):
+    return OrderedDict(pairs)
+# --- asserts
+from collections import OrderedDict; assert dedupe([("a", 1), ("b", 2), ("a", 3)]) == OrderedDict([("b", 2), ("a", 3)])
