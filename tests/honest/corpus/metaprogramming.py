@@ -1,0 +1,621 @@
+# === metaclass-registry
+# --- code
+class RegistryMeta(type):
+    registry = {}
+
+    def __new__(mcls, name, bases, namespace, **kwargs):
+        cls = super().__new__(mcls, name, bases, namespace)
+        if bases:
+            mcls.registry[name.lower()] = cls
+        return cls
+
+
+class Handler(metaclass=RegistryMeta):
+    def handle(self, x):
+        raise NotImplementedError
+
+
+class Upper(Handler):
+    def handle(self, x):
+        return x.upper()
+
+
+class Reverse(Handler):
+    def handle(self, x):
+        return x[::-1]
+
+
+def dispatch(name, x):
+    return RegistryMeta.registry[name]().handle(x)
+# --- asserts
+assert dispatch("upper", "ab") == "AB"
+assert dispatch("reverse", "ab") == "ba"
+assert sorted(RegistryMeta.registry) == ["reverse", "upper"]
+assert type(Upper) is RegistryMeta
+assert RegistryMeta.registry["upper"] is Upper
+# --- test
+class Twice(Handler):
+    def handle(self, x):
+        return x * 2
+assert dispatch("twice", "ab") == "abab"
+
+# === metaclass-singleton
+# --- code
+class Singleton(type):
+    _instances = {}
+
+    def __call__(cls, *args, **kwargs):
+        if cls not in cls._instances:
+            cls._instances[cls] = super().__call__(*args, **kwargs)
+        return cls._instances[cls]
+
+
+class Config(metaclass=Singleton):
+    def __init__(self, value=0):
+        self.value = value
+# --- test
+a = Config(5)
+b = Config(9)
+assert a is b
+assert b.value == 5
+a.value = 1
+assert Config().value == 1
+
+# === metaclass-iter-and-contains
+# --- code
+class Meta(type):
+    def __iter__(cls):
+        return iter(cls._names)
+
+    def __len__(cls):
+        return len(cls._names)
+
+    def __contains__(cls, name):
+        return name in cls._names
+
+    def __getitem__(cls, name):
+        return getattr(cls, name.upper())
+
+    def __new__(m, name, bases, ns):
+        ns["_names"] = [k for k in ns if k.isupper()]
+        return super().__new__(m, name, bases, ns)
+
+    def __repr__(cls):
+        return f"<{cls.__name__} of {len(cls._names)}>"
+
+
+class Settings(metaclass=Meta):
+    HOST = "localhost"
+    PORT = 80
+# --- asserts
+assert list(Settings) == ["HOST", "PORT"]
+assert len(Settings) == 2
+assert "HOST" in Settings and "x" not in Settings
+assert Settings["port"] == 80
+assert repr(Settings) == "<Settings of 2>"
+assert Settings.HOST == "localhost"
+
+# === metaclass-prepare
+# --- code
+class Ordered(type):
+    @classmethod
+    def __prepare__(mcls, name, bases):
+        return {"_order": []}
+
+    def __new__(mcls, name, bases, ns):
+        ns["_order"] = [k for k, v in ns.items() if callable(v)]
+        return type.__new__(mcls, name, bases, dict(ns))
+
+
+class Steps(metaclass=Ordered):
+    def first(self): return 1
+    def second(self): return 2
+    def third(self): return 3
+
+    def run(self):
+        return [getattr(self, n)() for n in self._order if n != "run"]
+# --- asserts
+assert Steps._order == ["first", "second", "third", "run"]
+assert Steps().run() == [1, 2, 3]
+
+# === type-call-creates-class
+# --- code
+def make_class(name, **attributes):
+    return type(name, (), attributes)
+
+
+Animal = make_class("Animal", sound="...", speak=lambda self: self.sound)
+Dog = type("Dog", (Animal,), {"sound": "woof"})
+# --- asserts
+assert make_class("A", x=1)().x == 1
+assert make_class("A").__name__ == "A"
+assert Dog().speak() == "woof"
+assert Animal().speak() == "..."
+assert issubclass(Dog, Animal)
+assert isinstance(make_class("B"), type)
+assert Dog.__name__ == "Dog"
+
+# === class-factory-closure
+# --- code
+def bounded(low, high):
+    class Bounded:
+        LOW, HIGH = low, high
+
+        def __init__(self, value):
+            if not low <= value <= high:
+                raise ValueError(f"{value} not in [{low}, {high}]")
+            self.value = value
+
+        def __repr__(self):
+            return f"Bounded[{low}..{high}]({self.value})"
+
+    return Bounded
+# --- test
+Percent = bounded(0, 100)
+assert Percent(5).value == 5
+assert repr(Percent(5)) == "Bounded[0..100](5)"
+assert Percent.HIGH == 100
+try:
+    Percent(101)
+except ValueError as e:
+    assert str(e) == "101 not in [0, 100]"
+else:
+    assert False
+assert bounded(0, 1) is not bounded(0, 1)
+assert isinstance(Percent(1), Percent)
+
+# === descriptor-validation
+# --- code
+class Positive:
+    def __set_name__(self, owner, name):
+        self.name = name
+        self.slot = "_" + name
+
+    def __get__(self, obj, owner=None):
+        if obj is None:
+            return self
+        return getattr(obj, self.slot, None)
+
+    def __set__(self, obj, value):
+        if value <= 0:
+            raise ValueError(f"{self.name} must be positive")
+        setattr(obj, self.slot, value)
+
+    def __delete__(self, obj):
+        delattr(obj, self.slot)
+
+
+class Product:
+    price = Positive()
+    weight = Positive()
+
+    def __init__(self, price, weight):
+        self.price = price
+        self.weight = weight
+# --- test
+p = Product(2, 3)
+assert p.price == 2 and p.weight == 3
+p.price = 10
+assert p.price == 10
+try:
+    p.weight = 0
+except ValueError as e:
+    assert str(e) == "weight must be positive"
+else:
+    assert False
+del p.price
+assert p.price is None
+assert Product.price.name == "price"
+assert isinstance(Product.price, Positive)
+assert vars(p) == {"_weight": 3}
+
+# === descriptor-lazy-non-data
+# --- code
+class lazy:
+    def __init__(self, func):
+        self.func = func
+        self.__doc__ = func.__doc__
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, obj, owner):
+        if obj is None:
+            return self
+        value = self.func(obj)
+        obj.__dict__[self.name] = value
+        return value
+
+
+class Page:
+    loads = 0
+
+    def __init__(self, url):
+        self.url = url
+
+    @lazy
+    def body(self):
+        """The body."""
+        Page.loads += 1
+        return f"<{self.url}>"
+# --- test
+p = Page("x")
+assert "body" not in vars(p)
+assert p.body == "<x>" and p.body == "<x>"
+assert Page.loads == 1
+assert vars(p)["body"] == "<x>"
+assert Page.body.__doc__ == "The body."
+
+# === descriptor-used-in-check-class
+# --- code
+class Typed:
+    def __init__(self, kind):
+        self.kind = kind
+
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, obj, owner):
+        return self if obj is None else obj.__dict__[self.name]
+
+    def __set__(self, obj, value):
+        if not isinstance(value, self.kind):
+            raise TypeError(f"{self.name} must be {self.kind.__name__}")
+        obj.__dict__[self.name] = value
+# --- test
+class Person:
+    name = Typed(str)
+    age = Typed(int)
+    def __init__(self, name, age):
+        self.name, self.age = name, age
+p = Person("Al", 3)
+assert p.name == "Al" and p.age == 3
+try:
+    p.age = "old"
+except TypeError as e:
+    assert str(e) == "age must be int"
+else:
+    raise AssertionError
+
+# === mini-orm
+# --- code
+class Field:
+    def __init__(self, kind, default=None):
+        self.kind, self.default = kind, default
+
+
+class ModelMeta(type):
+    def __new__(mcls, name, bases, ns):
+        fields = {}
+        for base in bases:
+            fields.update(getattr(base, "_fields", {}))
+        fields.update({k: v for k, v in ns.items() if isinstance(v, Field)})
+        ns = {k: v for k, v in ns.items() if not isinstance(v, Field)}
+        ns["_fields"] = fields
+        return super().__new__(mcls, name, bases, ns)
+
+
+class Model(metaclass=ModelMeta):
+    def __init__(self, **values):
+        for name, field in self._fields.items():
+            value = values.pop(name, field.default)
+            setattr(self, name, field.kind(value) if value is not None else None)
+        if values:
+            raise TypeError(f"unknown: {', '.join(sorted(values))}")
+
+    def to_dict(self):
+        return {name: getattr(self, name) for name in self._fields}
+
+
+class User(Model):
+    name = Field(str)
+    age = Field(int, 0)
+# --- test
+u = User(name="Al", age="7")
+assert u.age == 7
+assert u.to_dict() == {"name": "Al", "age": 7}
+assert User(name="x").age == 0
+try:
+    User(nam="x", q=1)
+except TypeError as e:
+    assert str(e) == "unknown: nam, q"
+else:
+    raise AssertionError
+# --- test
+class Admin(User):
+    level = Field(int, 1)
+assert Admin(name="r", level="9").to_dict() == {"name": "r", "age": 0, "level": 9}
+class Book(Model):
+    title = Field(str, "untitled")
+assert Book().title == "untitled"
+
+# === monkeypatched-method-from-check
+# --- code
+class Robot:
+    def greet(self):
+        return f"I am {self.name()}"
+
+    def name(self):
+        return "robot"
+# --- test
+r = Robot()
+r.name = lambda: "patched"
+assert r.greet() == "I am patched"
+assert Robot().greet() == "I am robot"
+# --- test
+original = Robot.name
+Robot.name = lambda self: "class patched"
+try:
+    assert Robot().greet() == "I am class patched"
+finally:
+    Robot.name = original
+assert Robot().greet() == "I am robot"
+
+# === getattr-proxy
+# --- code
+class Recorder:
+    def __init__(self, target):
+        self._target = target
+        self.calls = []
+
+    def __getattr__(self, name):
+        attribute = getattr(self._target, name)
+        if not callable(attribute):
+            return attribute
+
+        def wrapper(*args, **kwargs):
+            self.calls.append((name, args, kwargs))
+            return attribute(*args, **kwargs)
+
+        return wrapper
+# --- test
+class Service:
+    version = 3
+    def add(self, a, b=0):
+        return a + b
+s = Recorder(Service())
+assert s.add(1, b=2) == 3
+assert s.version == 3
+assert s.calls == [("add", (1,), {"b": 2})]
+try:
+    s.missing
+except AttributeError:
+    pass
+else:
+    raise AssertionError
+# --- test
+r = Recorder([3, 1, 2])
+r.sort()
+r.append(9)
+assert r._target == [1, 2, 3, 9]
+assert [c[0] for c in r.calls] == ["sort", "append"]
+
+# === weakrefs
+# --- code
+import gc
+import weakref
+
+
+class Node:
+    def __init__(self, name, parent=None):
+        self.name = name
+        self._parent = weakref.ref(parent) if parent is not None else None
+        self.children = []
+        if parent is not None:
+            parent.children.append(self)
+
+    @property
+    def parent(self):
+        return self._parent() if self._parent else None
+
+
+class Cache:
+    def __init__(self):
+        self._data = weakref.WeakValueDictionary()
+
+    def get(self, key):
+        if key not in self._data:
+            node = Node(key)
+            self._data[key] = node
+            return node
+        return self._data[key]
+
+    def __len__(self):
+        gc.collect()
+        return len(self._data)
+# --- test
+root = Node("root")
+child = Node("child", root)
+assert child.parent is root
+assert root.parent is None
+assert root.children[0] is child
+# --- test
+c = Cache()
+a = c.get("a")
+assert c.get("a") is a
+assert len(c) == 1
+
+# === contextvars
+# --- code
+import contextvars
+
+current = contextvars.ContextVar("current", default="nobody")
+
+
+def whoami():
+    return current.get()
+
+
+def run_as(name, f, *args):
+    context = contextvars.copy_context()
+
+    def inner():
+        current.set(name)
+        return f(*args)
+
+    return context.run(inner)
+# --- test
+assert whoami() == "nobody"
+assert run_as("ann", whoami) == "ann"
+assert whoami() == "nobody"
+token = current.set("bob")
+assert whoami() == "bob"
+current.reset(token)
+assert whoami() == "nobody"
+
+# === inspect-functions-of-the-check
+# --- code
+import inspect
+
+
+def required(func):
+    return [p.name for p in inspect.signature(func).parameters.values() if p.default is p.empty]
+
+
+def inject(func, **available):
+    return func(**{name: available[name] for name in inspect.signature(func).parameters if name in available})
+# --- test
+def f(a, b, c=1, *, d):
+    return a, b, c, d
+assert required(f) == ["a", "b", "d"]
+assert inject(f, a=1, b=2, d=4, zzz=9) == (1, 2, 1, 4)
+assert required(lambda x: x) == ["x"]
+class K:
+    def m(self, p):
+        return p
+assert required(K().m) == ["p"]
+assert inject(K().m, p=5) == 5
+
+# === dynamic-code-in-solution
+# --- code
+def compile_expression(text, *names):
+    source = f"def generated({', '.join(names)}):\n    return {text}\n"
+    namespace = {}
+    exec(source, namespace)
+    return namespace["generated"]
+
+
+def calculate(text):
+    return eval(text, {"__builtins__": {}}, {"pi": 3})
+# --- asserts
+assert compile_expression("a + b * 2", "a", "b")(1, 2) == 5
+assert compile_expression("42")() == 42
+assert compile_expression("x", "x").__name__ == "generated"
+assert calculate("pi * 2 ** 2") == 12
+
+# === module-attributes-and-all
+# --- code
+"""Shapes of all kinds."""
+
+__all__ = ["area", "Shape"]
+__version__ = "1.2.0"
+__author__ = "someone"
+
+_cache = {}
+
+
+class Shape:
+    pass
+
+
+def area(w, h):
+    return _cache.setdefault((w, h), w * h)
+# --- asserts
+assert __version__ == "1.2.0"
+assert __all__ == ["area", "Shape"]
+assert area(2, 3) == 6
+assert tuple(int(p) for p in __version__.split(".")) >= (1, 0)
+assert __doc__ == "Shapes of all kinds."
+
+# === ast-and-tokenize
+# --- code
+import ast
+
+
+def names_used(source):
+    return sorted({n.id for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Name)})
+
+
+def parse(source):
+    return ast.parse(source, mode="eval")
+# --- asserts
+assert names_used("a + b * a") == ["a", "b"]
+import ast; assert isinstance(parse("1 + 2").body, ast.BinOp)
+assert parse("x").body.id == "x"
+import ast; assert ast.unparse(parse("1+2")) == "1 + 2"
+
+# === import-tricks-in-solution
+# --- code
+import importlib
+import sys
+from types import ModuleType
+
+
+def make_module(name, **attributes):
+    module = ModuleType(name, "made up")
+    module.__dict__.update(attributes)
+    sys.modules[name] = module
+    return module
+
+
+def load(name):
+    return importlib.import_module(name)
+
+
+def math_tau():
+    return load("math").tau
+# --- asserts
+assert make_module("made_up_mod", x=5).x == 5
+assert load("made_up_mod").__doc__ == "made up"
+assert 6.28 < math_tau() < 6.29
+assert make_module("m2").__name__ == "m2"
+
+# === wrong-singleton wrong
+# --- code
+class Config:
+    _instance = None
+
+    def __new__(cls, value=0):
+        if cls._instance is None:
+            cls._instance = super().__new__(cls)
+        return cls._instance
+
+    def __init__(self, value=0):
+        self.value = value
+# --- test
+a = Config(5)
+b = Config(9)
+assert a is b
+assert b.value == 5
+
+# === wrong-descriptor-shared wrong
+# --- code
+class Positive:
+    def __get__(self, obj, owner=None):
+        return self.value
+
+    def __set__(self, obj, value):
+        self.value = value
+
+
+class Product:
+    price = Positive()
+# --- test
+a, b = Product(), Product()
+a.price = 1
+b.price = 2
+assert a.price == 1
+
+# === wrong-lazy-recomputes wrong
+# --- code
+class Page:
+    loads = 0
+
+    @property
+    def body(self):
+        Page.loads += 1
+        return "x"
+# --- test
+p = Page()
+p.body, p.body
+assert Page.loads == 1
