@@ -1,0 +1,586 @@
+# === threads-with-lock
+# --- code
+import threading
+
+
+class Counter:
+    def __init__(self):
+        self.value = 0
+        self._lock = threading.Lock()
+
+    def increment(self):
+        with self._lock:
+            self.value += 1
+
+
+def hammer(n_threads, n):
+    c = Counter()
+    threads = [threading.Thread(target=lambda: [c.increment() for _ in range(n)]) for _ in range(n_threads)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return c.value
+# --- asserts
+assert hammer(4, 100) == 400
+assert hammer(0, 5) == 0
+# --- test
+import threading
+c = Counter()
+threads = [threading.Thread(target=c.increment) for _ in range(5)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+assert c.value == 5
+
+# === thread-subclass
+# --- code
+import threading
+
+
+class Worker(threading.Thread):
+    def __init__(self, job):
+        super().__init__()
+        self.job = job
+        self.result = None
+        self.error = None
+
+    def run(self):
+        try:
+            self.result = self.job()
+        except Exception as e:
+            self.error = e
+# --- test
+w = Worker(lambda: 6 * 7)
+w.start()
+w.join()
+assert w.result == 42 and w.error is None
+assert not w.is_alive()
+w = Worker(lambda: 1 / 0)
+w.start(); w.join()
+assert isinstance(w.error, ZeroDivisionError)
+
+# === thread-pool
+# --- code
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+
+def parallel_map(f, items, workers=4):
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(f, items))
+
+
+def squares(n):
+    with ThreadPoolExecutor() as pool:
+        futures = {pool.submit(pow, i, 2): i for i in range(n)}
+        return {futures[f]: f.result() for f in as_completed(futures)}
+# --- asserts
+assert parallel_map(str, [1, 2]) == ["1", "2"]
+assert squares(4) == {0: 0, 1: 1, 2: 4, 3: 9}
+# --- test
+import threading
+names = set()
+def f(x):
+    names.add(threading.current_thread().name)
+    return x + 1
+assert parallel_map(f, range(5)) == [1, 2, 3, 4, 5]
+assert threading.main_thread().name not in names
+
+# === future-returned
+# --- code
+from concurrent.futures import Future, ThreadPoolExecutor
+
+_pool = ThreadPoolExecutor(2)
+
+
+def later(f, *args):
+    return _pool.submit(f, *args)
+
+
+def resolved(value):
+    f = Future()
+    f.set_result(value)
+    return f
+# --- test
+assert later(pow, 2, 10).result(timeout=20) == 1024
+assert resolved(5).done() and resolved(5).result() == 5
+f = later(int, "x")
+try:
+    f.result(20)
+except ValueError:
+    pass
+else:
+    raise AssertionError
+assert isinstance(f.exception(), ValueError)
+got = []
+resolved(3).add_done_callback(lambda f: got.append(f.result()))
+assert got == [3]
+
+# === producer-consumer-queue
+# --- code
+import queue
+import threading
+
+
+def process(items, handler, workers=2):
+    q = queue.Queue()
+    results = []
+    lock = threading.Lock()
+
+    def work():
+        while True:
+            item = q.get()
+            if item is None:
+                return
+            r = handler(item)
+            with lock:
+                results.append(r)
+
+    threads = [threading.Thread(target=work) for _ in range(workers)]
+    for t in threads:
+        t.start()
+    for item in items:
+        q.put(item)
+    for _ in threads:
+        q.put(None)
+    for t in threads:
+        t.join()
+    return sorted(results)
+# --- asserts
+assert process([3, 1, 2], lambda x: x * 10) == [10, 20, 30]
+assert process([], str) == []
+assert process("cab", str.upper, workers=1) == ["A", "B", "C"]
+
+# === semaphore-event-barrier
+# --- code
+import threading
+
+
+def rendezvous(n):
+    barrier = threading.Barrier(n)
+    order = []
+
+    def work(i):
+        barrier.wait(timeout=20)
+        order.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(n)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    return sorted(order)
+
+
+class Gate:
+    def __init__(self):
+        self._event = threading.Event()
+
+    def open(self):
+        self._event.set()
+
+    def passed(self, timeout=0):
+        return self._event.wait(timeout)
+# --- asserts
+assert rendezvous(3) == [0, 1, 2]
+g = Gate(); assert g.passed() is False; g.open(); assert g.passed() is True
+
+# === thread-local
+# --- code
+import threading
+
+_local = threading.local()
+
+
+def remember(value):
+    _local.value = value
+
+
+def recall():
+    return getattr(_local, "value", None)
+
+
+def recall_elsewhere():
+    out = []
+    t = threading.Thread(target=lambda: out.append(recall()))
+    t.start()
+    t.join()
+    return out[0]
+# --- test
+remember(5)
+assert recall() == 5
+assert recall_elsewhere() is None
+
+# === background-timer
+# --- code
+import threading
+
+
+class Scheduler:
+    def __init__(self):
+        self.fired = []
+        self.timers = []
+
+    def after(self, seconds, name):
+        t = threading.Timer(seconds, self.fired.append, [name])
+        self.timers.append(t)
+        t.start()
+
+    def wait(self):
+        for t in self.timers:
+            t.join()
+        return self.fired
+
+    def cancel_all(self):
+        for t in self.timers:
+            t.cancel()
+# --- test
+s = Scheduler()
+s.after(0.3, "late")
+s.after(0.01, "early")
+assert s.wait() == ["early", "late"]
+s = Scheduler()
+s.after(60, "never")
+s.cancel_all()
+assert s.wait() == []
+
+# === daemon-thread-left-running
+# --- code
+import threading
+import time
+
+ticks = []
+
+
+def _tick():
+    while True:
+        ticks.append(1)
+        time.sleep(0.005)
+
+
+threading.Thread(target=_tick, daemon=True).start()
+
+
+def has_ticked():
+    deadline = time.time() + 20
+    while not ticks and time.time() < deadline:
+        time.sleep(0.001)
+    return bool(ticks)
+# --- asserts
+assert has_ticked()
+
+# === multiprocessing-pool
+# --- code
+import multiprocessing as mp
+
+
+def square(x):
+    return x * x
+
+
+def parallel(xs):
+    with mp.get_context("fork").Pool(2) as pool:
+        return pool.map(square, xs)
+# --- asserts
+assert parallel([1, 2, 3]) == [1, 4, 9]
+assert parallel([]) == []
+
+# === multiprocessing-process-pipe
+# --- code
+import multiprocessing as mp
+
+
+def _child(conn, n):
+    conn.send(sum(range(n)))
+    conn.close()
+
+
+def sum_elsewhere(n):
+    ctx = mp.get_context("fork")
+    ours, theirs = ctx.Pipe()
+    p = ctx.Process(target=_child, args=(theirs, n))
+    p.start()
+    result = ours.recv()
+    p.join()
+    return result, p.exitcode
+# --- asserts
+assert sum_elsewhere(10) == (45, 0)
+
+# === fork-and-wait
+# --- code
+import os
+
+
+def in_child(f):
+    r, w = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(r)
+        os.write(w, str(f()).encode())
+        os._exit(3)
+    os.close(w)
+    with os.fdopen(r) as stream:
+        text = stream.read()
+    _, status = os.waitpid(pid, 0)
+    return text, os.waitstatus_to_exitcode(status)
+# --- asserts
+assert in_child(lambda: 7 * 6) == ("42", 3)
+
+# === subprocess-run
+# --- code
+import subprocess
+import sys
+
+
+def run(code, stdin=""):
+    p = subprocess.run([sys.executable, "-c", code], input=stdin, capture_output=True, text=True)
+    return p.returncode, p.stdout, p.stderr
+
+
+def shell(command):
+    return subprocess.check_output(command, shell=True, text=True).strip()
+# --- asserts
+assert run("print(1 + 1)") == (0, "2\n", "")
+assert run("import sys; sys.exit(4)")[0] == 4
+assert run("print(input()[::-1])", "abc") == (0, "cba\n", "")
+assert shell("echo hello") == "hello"
+assert "ZeroDivisionError" in run("1/0")[2]
+
+# === subprocess-popen-interaction
+# --- code
+import subprocess
+import sys
+
+
+class Repl:
+    def __init__(self):
+        code = "import sys\nfor line in sys.stdin: print(eval(line), flush=True)"
+        self.p = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, text):
+        self.p.stdin.write(text + "\n")
+        self.p.stdin.flush()
+        return self.p.stdout.readline().strip()
+
+    def close(self):
+        self.p.stdin.close()
+        self.p.stdout.close()
+        return self.p.wait()
+# --- test
+r = Repl()
+assert r.ask("2 ** 10") == "1024"
+assert r.ask("'a' * 3") == "aaa"
+assert r.close() == 0
+
+# === signals
+# --- code
+import os
+import signal
+
+
+def catch_usr1():
+    got = []
+    old = signal.signal(signal.SIGUSR1, lambda number, frame: got.append(number))
+    os.kill(os.getpid(), signal.SIGUSR1)
+    signal.signal(signal.SIGUSR1, old)
+    return [signal.Signals(n).name for n in got]
+
+
+def alarm_after(seconds):
+    class Alarm(Exception):
+        pass
+
+    def ring(*_):
+        raise Alarm
+
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        while True:
+            pass
+    except Alarm:
+        return "rang"
+# --- asserts
+assert catch_usr1() == ["SIGUSR1"]
+assert alarm_after(0.02) == "rang"
+
+# === signal-installed-globally
+# --- code
+import signal
+
+received = []
+
+
+def handler(number, frame):
+    received.append(number)
+
+
+signal.signal(signal.SIGTERM, handler)
+signal.signal(signal.SIGINT, handler)
+
+
+def count():
+    return len(received)
+# --- asserts
+assert count() == 0
+assert received == []
+
+# === socketpair
+# --- code
+import socket
+
+
+def echo_pair(messages):
+    a, b = socket.socketpair()
+    out = []
+    with a, b:
+        for m in messages:
+            a.sendall(m.encode() + b"\n")
+            out.append(b.recv(100).decode().strip()[::-1])
+    return out
+# --- asserts
+assert echo_pair(["abc", "xyz"]) == ["cba", "zyx"]
+
+# === local-http-server
+# --- code
+import http.server
+import threading
+import urllib.request
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = f"you asked for {self.path}".encode()
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args):
+        pass
+
+
+def fetch(path):
+    server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}{path}") as r:
+            return r.status, r.read().decode()
+    finally:
+        server.shutdown()
+        server.server_close()
+# --- asserts
+assert fetch("/x") == (200, "you asked for /x")
+
+# === atexit-registered
+# --- code
+import atexit
+
+log = []
+atexit.register(log.append, "bye")
+
+
+def registered():
+    return list(log)
+# --- asserts
+assert registered() == []
+
+# === environment-and-cwd
+# --- code
+import os
+
+
+def where():
+    return os.path.isdir(os.getcwd())
+
+
+def with_env(name, value, f):
+    old = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        return f()
+    finally:
+        if old is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = old
+
+
+def read(name):
+    return os.getenv(name)
+# --- asserts
+assert where()
+assert with_env("HONEST_X", "1", lambda: 5) == 5
+assert with_env("HONEST_X", "7", __import__("functools").partial(read, "HONEST_X")) == "7"
+assert read("HONEST_X") is None
+
+# === rlimit-and-stack-size
+# --- code
+import sys
+import threading
+
+sys.setrecursionlimit(10 ** 6)
+threading.stack_size(256 * 1024 * 1024)
+
+
+def depth(n):
+    return 0 if n == 0 else 1 + depth(n - 1)
+
+
+def deep(n):
+    out = []
+    t = threading.Thread(target=lambda: out.append(depth(n)))
+    t.start()
+    t.join()
+    return out[0]
+# --- asserts
+assert deep(50000) == 50000
+import sys; assert depth(10) == 10
+
+# === wrong-race wrong
+# --- code
+import threading
+import time
+
+
+def hammer(n):
+    state = {"v": 0}
+
+    def work():
+        v = state["v"]
+        time.sleep(0.05)
+        state["v"] = v + 1
+
+    ts = [threading.Thread(target=work) for _ in range(n)]
+    [t.start() for t in ts]
+    [t.join() for t in ts]
+    return state["v"]
+# --- asserts
+assert hammer(4) == 4
+
+# === wrong-exit-code wrong
+# --- code
+import subprocess
+import sys
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code]).returncode
+# --- asserts
+assert run("import sys; sys.exit(4)") == 0
+
+# === wrong-thread-result wrong
+# --- code
+import threading
+
+
+class Worker(threading.Thread):
+    def __init__(self, job):
+        super().__init__()
+        self.job = job
+
+    def run(self):
+        self.result = self.job
+# --- test
+w = Worker(lambda: 42)
+w.start()
+w.join()
+assert w.result == 42

@@ -1,0 +1,593 @@
+# === printed-output-redirected
+# --- code
+def triangle(n):
+    for i in range(1, n + 1):
+        print("*" * i)
+# --- test
+import io
+from contextlib import redirect_stdout
+buf = io.StringIO()
+with redirect_stdout(buf):
+    assert triangle(3) is None
+assert buf.getvalue() == "*\n**\n***\n"
+# --- test
+import io, contextlib
+f = io.StringIO()
+with contextlib.redirect_stdout(f):
+    triangle(0)
+assert f.getvalue() == ""
+
+# === printed-output-sys-stdout-swapped
+# --- code
+def hello(name="World"):
+    print(f"Hello, {name}!")
+    return len(name)
+# --- test
+import io, sys
+old, sys.stdout = sys.stdout, io.StringIO()
+try:
+    assert hello() == 5
+    text = sys.stdout.getvalue()
+finally:
+    sys.stdout = old
+assert text == "Hello, World!\n"
+
+# === stderr-and-file-argument
+# --- code
+import sys
+
+
+def report(message, stream=None):
+    print(message, file=stream or sys.stderr)
+
+
+def write_table(rows, out):
+    for row in rows:
+        print(*row, sep="|", file=out)
+# --- test
+import io
+from contextlib import redirect_stderr
+buf = io.StringIO()
+with redirect_stderr(buf):
+    report("oops")
+assert buf.getvalue() == "oops\n"
+out = io.StringIO()
+write_table([[1, 2], ["a", "b"]], out)
+report("end", out)
+assert out.getvalue() == "1|2\na|b\nend\n"
+
+# === prints-and-returns
+# --- code
+def fizzbuzz(n):
+    out = []
+    for i in range(1, n + 1):
+        word = "Fizz" * (i % 3 == 0) + "Buzz" * (i % 5 == 0) or str(i)
+        print(word)
+        out.append(word)
+    return out
+# --- asserts
+assert fizzbuzz(5) == ["1", "2", "Fizz", "4", "Buzz"]
+assert fizzbuzz(15)[-1] == "FizzBuzz"
+
+# === prints-at-import
+# --- code
+print("loading ...")
+
+
+def add(a, b):
+    print("adding", a, b)
+    return a + b
+
+
+print(add(1, 2))
+# --- asserts
+assert add(2, 3) == 5
+
+# === mock-input
+# --- code
+def ask_age():
+    while True:
+        text = input("Age: ")
+        if text.isdigit():
+            return int(text)
+        print("please give a number")
+# --- test
+from unittest.mock import patch
+with patch("builtins.input", side_effect=["x", "42"]) as fake:
+    assert ask_age() == 42
+assert fake.call_count == 2
+# --- test
+from unittest import mock
+with mock.patch("builtins.input", return_value="7"), mock.patch("builtins.print") as p:
+    assert ask_age() == 7
+    p.assert_not_called()
+
+# === mock-print
+# --- code
+def shout(words):
+    for w in words:
+        print(w.upper(), end="!\n")
+# --- test
+from unittest.mock import call, patch
+with patch("builtins.print") as fake:
+    shout(["a", "b"])
+fake.assert_has_calls([call("A", end="!\n"), call("B", end="!\n")])
+assert fake.call_count == 2
+
+# === input-replaced-by-hand
+# --- code
+def dialogue():
+    name = input()
+    times = int(input())
+    return " ".join([name] * times)
+# --- test
+import builtins
+answers = iter(["ho", "3"])
+original = builtins.input
+builtins.input = lambda prompt="": next(answers)
+try:
+    assert dialogue() == "ho ho ho"
+finally:
+    builtins.input = original
+
+# === stdin-replaced
+# --- code
+import sys
+
+
+def total():
+    return sum(int(line) for line in sys.stdin if line.strip())
+# --- test
+import io, sys
+old, sys.stdin = sys.stdin, io.StringIO("1\n2\n\n3\n")
+try:
+    assert total() == 6
+finally:
+    sys.stdin = old
+
+# === mock-time
+# --- code
+import time
+
+
+class Stopwatch:
+    def __init__(self):
+        self._start = None
+        self.laps = []
+
+    def start(self):
+        self._start = time.time()
+
+    def lap(self):
+        self.laps.append(time.time() - self._start)
+        return self.laps[-1]
+
+
+def backoff(attempts):
+    for i in range(attempts):
+        time.sleep(2 ** i)
+    return attempts
+# --- test
+from unittest.mock import patch
+with patch("time.time", side_effect=[100, 105, 112]):
+    s = Stopwatch()
+    s.start()
+    assert s.lap() == 5
+    assert s.lap() == 12
+assert s.laps == [5, 12]
+# --- test
+from unittest.mock import patch, call
+with patch("time.sleep") as sleep:
+    assert backoff(3) == 3
+assert sleep.call_args_list == [call(1), call(2), call(4)]
+
+# === mock-random-and-environ
+# --- code
+import os
+import random
+
+
+def dice():
+    return random.randint(1, 6)
+
+
+def home():
+    return os.environ.get("MY_HOME", "/nowhere")
+# --- test
+from unittest.mock import patch
+with patch("random.randint", return_value=4) as r:
+    assert dice() == 4
+r.assert_called_once_with(1, 6)
+with patch.dict("os.environ", {"MY_HOME": "/h"}):
+    assert home() == "/h"
+assert home() == "/nowhere"
+
+# === mock-as-dependency
+# --- code
+def notify_all(users, mailer):
+    sent = 0
+    for u in users:
+        if mailer.send(u, subject="hi"):
+            sent += 1
+    mailer.close()
+    return sent
+# --- test
+from unittest.mock import MagicMock, Mock, call
+m = Mock()
+m.send.side_effect = [True, False, True]
+assert notify_all(["a", "b", "c"], m) == 2
+assert m.send.call_args_list == [call("a", subject="hi"), call("b", subject="hi"), call("c", subject="hi")]
+m.close.assert_called_once()
+m = MagicMock()
+m.send.return_value = True
+assert notify_all(["x"], m) == 1
+
+# === logging-captured-by-handler
+# --- code
+import logging
+
+logger = logging.getLogger("shop")
+
+
+def sell(item, stock):
+    if stock.get(item, 0) <= 0:
+        logger.warning("no %s left", item)
+        return False
+    stock[item] -= 1
+    logger.info("sold %s", item)
+    return True
+# --- test
+import logging
+class ListHandler(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.records = []
+    def emit(self, record):
+        self.records.append((record.levelname, record.getMessage()))
+h = ListHandler()
+log = logging.getLogger("shop")
+log.addHandler(h)
+log.setLevel(logging.DEBUG)
+stock = {"pen": 1}
+assert sell("pen", stock) is True
+assert sell("pen", stock) is False
+log.removeHandler(h)
+assert h.records == [("INFO", "sold pen"), ("WARNING", "no pen left")]
+assert stock == {"pen": 0}
+
+# === logging-assert-logs
+# --- code
+import logging
+
+
+def parse(text):
+    try:
+        return int(text)
+    except ValueError:
+        logging.getLogger(__name__).error("bad number: %s", text)
+        return None
+# --- test
+import unittest
+case = unittest.TestCase()
+with case.assertLogs(level="ERROR") as captured:
+    assert parse("x") is None
+assert captured.output[0].endswith("bad number: x")
+assert parse("3") == 3
+
+# === logging-to-stream-argument
+# --- code
+import logging
+
+
+def make_logger(name, stream):
+    logger = logging.getLogger(name)
+    logger.handlers.clear()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter("%(levelname)s:%(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    return logger
+# --- test
+import io
+out = io.StringIO()
+log = make_logger("x1", out)
+log.info("hello %d", 5)
+log.debug("hidden")
+assert out.getvalue() == "INFO:hello 5\n"
+assert log.name == "x1"
+
+# === files-in-tmp
+# --- code
+import os
+import tempfile
+
+
+def save_lines(path, lines):
+    with open(path, "w", encoding="utf-8") as f:
+        f.writelines(line + "\n" for line in lines)
+    return os.path.getsize(path)
+
+
+def count_words(path):
+    with open(path, encoding="utf-8") as f:
+        return sum(len(line.split()) for line in f)
+
+
+def scratch():
+    with tempfile.TemporaryDirectory() as d:
+        p = os.path.join(d, "a.txt")
+        save_lines(p, ["x"])
+        return os.listdir(d)
+# --- test
+import os
+path = "/tmp/honest-lines.txt"
+try:
+    assert save_lines(path, ["one two", "drei"]) == 13
+    assert count_words(path) == 3
+    with open(path) as f:
+        assert f.read() == "one two\ndrei\n"
+finally:
+    os.remove(path)
+# --- test
+import os, tempfile
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "t.txt")
+    with open(path, "w") as f:
+        f.write("a b c")
+    assert count_words(path) == 3
+assert scratch() == ["a.txt"]
+
+# === files-open-objects
+# --- code
+def tail(f, n):
+    return [line.rstrip("\n") for line in f.readlines()[-n:]]
+
+
+def copy(src, dst, chunk=4):
+    total = 0
+    while data := src.read(chunk):
+        total += dst.write(data)
+    return total
+# --- test
+import io, tempfile
+with tempfile.TemporaryFile("w+") as f:
+    f.write("a\nb\nc\n")
+    f.seek(0)
+    assert tail(f, 2) == ["b", "c"]
+out = io.BytesIO()
+assert copy(io.BytesIO(b"hello world"), out) == 11
+assert out.getvalue() == b"hello world"
+
+# === json-and-csv-files
+# --- code
+import csv
+import json
+from pathlib import Path
+
+
+def dump(path, data):
+    Path(path).write_text(json.dumps(data, indent=2, sort_keys=True))
+
+
+def load_rows(path):
+    with open(path, newline="") as f:
+        return list(csv.DictReader(f))
+# --- test
+from pathlib import Path
+import json
+dump("/tmp/honest.json", {"b": 1, "a": [None]})
+assert json.loads(Path("/tmp/honest.json").read_text()) == {"a": [None], "b": 1}
+Path("/tmp/honest.csv").write_text("x,y\n1,2\n")
+assert load_rows("/tmp/honest.csv") == [{"x": "1", "y": "2"}]
+Path("/tmp/honest.csv").unlink()
+Path("/tmp/honest.json").unlink()
+
+# === sqlite-in-memory
+# --- code
+import sqlite3
+
+
+class Store:
+    def __init__(self, path=":memory:"):
+        self.db = sqlite3.connect(path)
+        self.db.execute("CREATE TABLE kv (k TEXT PRIMARY KEY, v TEXT)")
+
+    def __setitem__(self, k, v):
+        with self.db:
+            self.db.execute("INSERT OR REPLACE INTO kv VALUES (?, ?)", (k, v))
+
+    def __getitem__(self, k):
+        row = self.db.execute("SELECT v FROM kv WHERE k = ?", (k,)).fetchone()
+        if row is None:
+            raise KeyError(k)
+        return row[0]
+
+    def items(self):
+        return self.db.execute("SELECT k, v FROM kv ORDER BY k").fetchall()
+# --- test
+s = Store()
+s["a"] = "1"
+s["a"] = "2"
+s["b"] = "x"
+assert s["a"] == "2"
+assert s.items() == [("a", "2"), ("b", "x")]
+try:
+    s["zz"]
+except KeyError as e:
+    assert e.args == ("zz",)
+else:
+    raise AssertionError
+
+# === argparse-and-argv
+# --- code
+import argparse
+
+
+def parse(argv):
+    p = argparse.ArgumentParser(prog="tool")
+    p.add_argument("name")
+    p.add_argument("-n", "--times", type=int, default=1)
+    p.add_argument("--loud", action="store_true")
+    return p.parse_args(argv)
+
+
+def main(argv=None):
+    args = parse(argv)
+    text = " ".join([args.name] * args.times)
+    return text.upper() if args.loud else text
+# --- test
+assert main(["hi", "-n", "2", "--loud"]) == "HI HI"
+assert parse(["x"]).times == 1
+assert vars(parse(["x", "--loud"])) == {"name": "x", "times": 1, "loud": True}
+# --- test
+import contextlib, io
+err = io.StringIO()
+try:
+    with contextlib.redirect_stderr(err):
+        main(["--times"])
+except SystemExit as e:
+    assert e.code == 2
+else:
+    raise AssertionError
+assert "tool" in err.getvalue()
+
+# === unittest-in-check
+# --- code
+class Calculator:
+    def __init__(self):
+        self.memory = 0
+
+    def add(self, a, b):
+        self.memory = a + b
+        return self.memory
+
+    def divide(self, a, b):
+        if b == 0:
+            raise ValueError("Cannot divide by zero")
+        return a / b
+# --- test
+import unittest
+
+class TestCalculator(unittest.TestCase):
+    def setUp(self):
+        self.calc = Calculator()
+
+    def test_add(self):
+        self.assertEqual(self.calc.add(2, 3), 5)
+        self.assertEqual(self.calc.memory, 5)
+
+    def test_divide(self):
+        self.assertAlmostEqual(self.calc.divide(1, 3), 0.3333333)
+        with self.assertRaises(ValueError) as cm:
+            self.calc.divide(1, 0)
+        self.assertEqual(str(cm.exception), "Cannot divide by zero")
+        self.assertIsInstance(self.calc, Calculator)
+
+suite = unittest.defaultTestLoader.loadTestsFromTestCase(TestCalculator)
+result = unittest.TextTestRunner(verbosity=0).run(suite)
+assert result.wasSuccessful() and result.testsRun == 2
+
+# === unittest-assertions-directly
+# --- code
+def stats(xs):
+    return {"n": len(xs), "mean": sum(xs) / len(xs)}
+# --- test
+import unittest
+t = unittest.TestCase()
+t.assertEqual(stats([1, 2]), {"n": 2, "mean": 1.5})
+t.assertDictEqual(stats([4]), {"n": 1, "mean": 4.0})
+t.assertIn("n", stats([1]))
+t.assertRaises(ZeroDivisionError, stats, [])
+t.assertCountEqual(stats([1]), ["mean", "n"])
+
+# === doctest-in-check
+# --- code
+def gcd(a, b):
+    """Greatest common divisor.
+
+    >>> gcd(12, 18)
+    6
+    >>> gcd(0, 5)
+    5
+    """
+    while b:
+        a, b = b, a % b
+    return a
+# --- test
+assert ">>> gcd(12, 18)" in gcd.__doc__
+assert gcd(12, 18) == 6 and gcd(7, 3) == 1
+
+# === doctest-run
+# --- code
+def double(x):
+    """
+    >>> double(2)
+    4
+    """
+    return 2 * x
+# --- test
+import doctest
+runner = doctest.DocTestRunner(verbose=False)
+for test in doctest.DocTestFinder().find(double, "double", globs={"double": double}):
+    runner.run(test)
+assert runner.failures == 0 and runner.tries == 1
+
+# === pprint-and-textwrap
+# --- code
+import pprint
+import textwrap
+
+
+def show(data, width=20):
+    return pprint.pformat(data, width=width)
+
+
+def wrap(text, width):
+    return textwrap.fill(text, width)
+# --- asserts
+assert show({"a": [1, 2]}) == "{'a': [1, 2]}"
+assert wrap("aaa bbb ccc", 7) == "aaa bbb\nccc"
+assert show([1] * 3, 80) == "[1, 1, 1]"
+
+# === wrong-prints-instead-of-returns wrong
+# --- code
+def add(a, b):
+    print(a + b)
+# --- asserts
+assert add(1, 2) == 3
+
+# === wrong-output wrong
+# --- code
+def triangle(n):
+    for i in range(n):
+        print("*" * i)
+# --- test
+import io
+from contextlib import redirect_stdout
+buf = io.StringIO()
+with redirect_stdout(buf):
+    triangle(2)
+assert buf.getvalue() == "*\n**\n"
+
+# === wrong-input-count wrong
+# --- code
+def ask_age():
+    return int(input("Age: "))
+# --- test
+from unittest.mock import patch
+with patch("builtins.input", side_effect=["x", "42"]):
+    assert ask_age() == 42
+
+# === wrong-log-level wrong
+# --- code
+import logging
+
+
+def parse(text):
+    logging.getLogger(__name__).info("bad number: %s", text)
+# --- test
+import unittest
+case = unittest.TestCase()
+with case.assertLogs(level="ERROR"):
+    parse("x")
