@@ -2,7 +2,8 @@
 
 `python -m benchmarks.fairness` runs every entry in plain Python, in a sandbox, and scores it as `sandrl reward` does.
 It prints the rate of agreement by style, each disagreement with its detail, and how many verdicts are isolated.
-Arguments choose styles or entries: `python -m benchmarks.fairness exceptions enums/color`.
+Arguments choose styles or entries: `python -m benchmarks.fairness exceptions enums/color`. `--generated N` judges
+checks on N random classes with special methods instead, right and wrong ones.
 
 Exits with 1 if an entry is not what it says (plain Python fails an honest one, or passes a wrong one), if a wrong
 solution is rewarded, or if the rate is below `--at-least`.
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from tests.honest.comparison import Comparison, agreement, compare, rates, trust_counts
 from tests.honest.entries import Entry, load_entries
+from tests.honest.generated import compare_generated
 
 from benchmarks.reward_throughput import a_job
 from sandrl.sandboxes import connect
@@ -28,8 +30,12 @@ def main() -> int:
     parser.add_argument("only", nargs="*", metavar="STYLE|STYLE/NAME", help="default: the whole corpus")
     parser.add_argument("--concurrency", type=int, default=4)
     parser.add_argument("--at-least", type=float, default=0.0, metavar="RATE", help="exit with 1 below this rate")
+    parser.add_argument("--generated", type=int, metavar="N", help="judge N generated classes instead of the corpus")
+    parser.add_argument("--seed", type=int, default=0, help="of the first generated class")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write each disagreement with its code, too")
     arguments = parser.parse_args()
+    if arguments.generated is not None:
+        return report_generated(range(arguments.seed, arguments.seed + arguments.generated), arguments)
     entries = [entry for entry in load_entries() if not arguments.only or {entry.id, entry.style} & set(arguments.only)]
     if not entries:
         parser.error("no entry is called that")
@@ -58,6 +64,17 @@ def report(comparisons: list[Comparison]) -> None:
     print(f"as in plain Python: {agreement(comparisons):.2%} of {len(comparisons)} entries, {wrong} of them wrong")
     counts = trust_counts(comparisons)
     print("trust: " + ", ".join(f"{count} {trust or 'not judged'}" for trust, count in counts.most_common()))
+
+
+def report_generated(seeds: range, arguments: argparse.Namespace) -> int:
+    """Judge generated classes and print each check on which the judge and plain Python disagree."""
+    with a_job(connect(load_settings(), runtime=RuntimeKind.LOCAL)) as job:
+        found = compare_generated(seeds, job, arguments.concurrency)
+    for disagreement in found.disagreements:
+        print(disagreement)
+    rate = 1 - len(found.disagreements) / found.checks
+    print(f"as in plain Python: {rate:.2%} of {found.checks} checks on {len(seeds)} generated classes")
+    return int(rate < arguments.at_least)
 
 
 def as_markdown(comparison: Comparison) -> str:

@@ -20,7 +20,7 @@ Words after the name:
 - `wrong`: a wrong solution, which plain Python fails and the judge must fail;
 - `tolerance=NUMBER`: the absolute tolerance of the cases;
 - `extract=WORD`: how the code is found in the completion (`auto`);
-- `prelude`: the problem set promises the star-import prelude.
+- `prelude`: the problem has the standard prelude.
 
 Sections:
 
@@ -40,6 +40,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandrl.problems import Case, Completion, Problem, Tolerance
+from sandrl.problems.preludes import STANDARD
 from sandrl.rewards.extraction import Extraction
 
 FOLDER = Path(__file__).parent / "corpus"
@@ -67,7 +68,6 @@ class Entry:
         text: The model's text; None where the judge is given the code itself.
         extraction: Where in the text the code is.
         is_wrong: Whether plain Python must fail it.
-        prelude: Whether the problem set promises the star-import prelude.
     """
 
     id: str
@@ -77,7 +77,6 @@ class Entry:
     text: str | None
     extraction: Extraction
     is_wrong: bool
-    prelude: bool
 
     @property
     def completion(self) -> Completion:
@@ -175,6 +174,7 @@ def _finish(draft: _Draft, path: Path) -> Entry:
         cases=tuple(cases),
         tolerance=None if tolerance is None else Tolerance(absolute=float(tolerance)),
         setup=texts.get("setup", ""),
+        prelude=STANDARD if "prelude" in draft.flags else "",
         entry_point=draft.words.get("entry_point"),
         reference=texts.get("reference"),
     )
@@ -186,5 +186,4 @@ def _finish(draft: _Draft, path: Path) -> Entry:
         text=texts.get("completion"),
         extraction=Extraction(draft.words.get("extract", "auto")),
         is_wrong="wrong" in draft.flags,
-        prelude="prelude" in draft.flags,
     )

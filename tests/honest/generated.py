@@ -1,8 +1,8 @@
 """Random classes with special methods, and checks that use them: the judge must decide each check as plain Python does.
 
-The design decision: nobody writes expectations. Plain Python evaluates every expression in a sandbox; of its value a right
-check is made and a wrong one, and both are then judged in plain Python and by the judge. So a method that the judge does
-not carry shows as a right check that fails, and an object that gets away with too much as a wrong check that passes.
+The design decision: nobody writes expectations. Plain Python evaluates every expression in a sandbox. The value gives a
+right check and a wrong one, and both are judged in plain Python and by the judge. A method that the judge does not
+carry shows as a right check that fails, an object that is believed too much as a wrong check that passes.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _SECONDS = 60.0
 _LIMITS = Limits(timeout_seconds=_SECONDS, check_timeout_seconds=10.0)
 _PROGRAM = (Path(__file__).parent / "plain_checks.py").read_text(encoding="utf-8")
 
-# A special method: its head, bodies to choose from, expressions that use it. `V` is the object's own number, `o` another
-# object or number, `N` a random number; in expressions `X` and `Y` are fresh objects.
+# A special method: its head, bodies to choose from, expressions that use it. In bodies `V` is the object's own number,
+# `o` another object or number, `N` a random number; in expressions `X` and `Y` are fresh objects.
 _BINARY = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "and": "&", "or": "|", "xor": "^"}
 _COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _OTHER = "getattr(o, 'n', o)"
@@ -45,7 +45,11 @@ def _methods() -> tuple[_Method, ...]:
         _Method("__int__(self)", ("return V * N",), ("int(X)",)),
         _Method("__float__(self)", ("return V / 2",), ("float(X)", "math.sqrt(abs(X.n)) + float(X)")),
         _Method("__complex__(self)", ("return complex(V, N)",), ("complex(X)",)),
-        _Method("__index__(self)", ("return abs(V) % 5",), ("[9, 8, 7, 6, 5][X]", "hex(X)", "list(range(X))", "'abcdef'[:X]")),
+        _Method(
+            "__index__(self)",
+            ("return abs(V) % 5",),
+            ("[9, 8, 7, 6, 5][X]", "hex(X)", "list(range(X))", "'abcdef'[:X]"),
+        ),
         _Method("__round__(self, d=None)", ("return V if d is None else V + d",), ("round(X)", "round(X, 2)")),
         _Method("__trunc__(self)", ("return V // 2",), ("math.trunc(X)",)),
         _Method("__floor__(self)", ("return V - 1",), ("math.floor(X)",)),
@@ -62,13 +66,19 @@ def _methods() -> tuple[_Method, ...]:
         _Method("__format__(self, spec)", ("return spec + str(V)",), ("f'{X:abc}'", "format(X)", "'{:z}'.format(X)")),
         _Method("__bytes__(self)", ("return bytes([abs(V) % 256])",), ("bytes(X)",)),
         _Method("__hash__(self)", ("return V % 3",), ("hash(X)", "len({X, Y})", "{X: 1}.get(Y, 2)")),
-        _Method("__call__(self, *a, **k)", ("return [V, *a, k]",), ("X()", "X(1, b=2)", "list(map(X, [1, 2]))", "callable(X)")),
+        _Method(
+            "__call__(self, *a, **k)",
+            ("return [V, *a, k]",),
+            ("X()", "X(1, b=2)", "list(map(X, [1, 2]))", "callable(X)"),
+        ),
         _Method(
             "__getitem__(self, i)",
             ("return [V, i]", "return (V, N, 3)[i]"),
             ("X[0]", "X[1:2]", "X['k']", "X[1, 2]", "list(itertools.islice(X, 2))"),
         ),
-        _Method("__contains__(self, o)", ("return o == V", "return o in (V, N)"), ("3 in X", "X.n in X", "'a' not in X")),
+        _Method(
+            "__contains__(self, o)", ("return o == V", "return o in (V, N)"), ("3 in X", "X.n in X", "'a' not in X")
+        ),
         _Method(
             "__iter__(self)",
             ("return iter([V, N])", "yield V; yield from 'ab'"),
@@ -78,8 +88,11 @@ def _methods() -> tuple[_Method, ...]:
         _Method("__length_hint__(self)", ("return N",), ("operator.length_hint(X)",)),
         _Method("__enter__(self)", ("return V",), ("contextlib.ExitStack().enter_context(X)",)),
         _Method("__exit__(self, *a)", ("return False",), ()),
-        _Method("__getattr__(self, name)", ("return (name, V) if name[0] == 'q' else object.__getattribute__(self, name)",),
-                ("X.qa", "X.zz", "getattr(X, 'zz', 4)", "hasattr(X, 'qq')", "hasattr(X, 'zz')")),
+        _Method(
+            "__getattr__(self, name)",
+            ("return (name, V) if name[0] == 'q' else object.__getattribute__(self, name)",),
+            ("X.qa", "X.zz", "getattr(X, 'zz', 4)", "hasattr(X, 'qq')", "hasattr(X, 'zz')"),
+        ),
         _Method("__dir__(self)", ("return ['b', 'a']",), ("dir(X)",)),
         _Method("__copy__(self)", ("return C(V + 1)",), ("copy.copy(X)",)),
         _Method("__deepcopy__(self, memo)", ("return C(V + 2)",), ("copy.deepcopy(X)",)),
@@ -92,14 +105,27 @@ def _methods() -> tuple[_Method, ...]:
     for name, sign in _BINARY.items():
         plain = f"return V {sign} ({_OTHER} or 1)"
         bodies = (plain, f"return C(V {sign} ({_OTHER} or 1))", "return NotImplemented", "raise ValueError('own')")
-        methods.append(_Method(f"__{name}__(self, o)", bodies, (f"X {sign} Y", f"X {sign} 2", f"2 {sign} X", f"X {sign} 'a'")))
+        methods.append(
+            _Method(f"__{name}__(self, o)", bodies, (f"X {sign} Y", f"X {sign} 2", f"2 {sign} X", f"X {sign} 'a'"))
+        )
         methods.append(_Method(f"__r{name}__(self, o)", (f"return C(o {sign} (V or 1))",), (f"2 {sign} X",)))
         methods.append(_Method(f"__i{name}__(self, o)", ("self.n += 10; return self",), (f"inplace(X, {sign!r}, 3)",)))
     for name, sign in _COMPARISONS.items():
         bodies = (f"return V {sign} {_OTHER}", "return NotImplemented")
-        methods.append(_Method(f"__{name}__(self, o)", bodies, (f"X {sign} Y", f"X {sign} 3", f"3 {sign} X", "min(X, Y)")))
+        methods.append(
+            _Method(f"__{name}__(self, o)", bodies, (f"X {sign} Y", f"X {sign} 3", f"3 {sign} X", "min(X, Y)"))
+        )
     equal = (f"return isinstance(o, C) and V == {_OTHER}", f"return abs(V) == abs({_OTHER})", "return NotImplemented")
-    uses = ("X == Y", "X != Y", "X == X.n", "X in [Y, 1]", "[X] == [Y]", "(X, 1) == (Y, 1)", "[Y, X].index(X)", "X == 'a'")
+    uses = (
+        "X == Y",
+        "X != Y",
+        "X == X.n",
+        "X in [Y, 1]",
+        "[X] == [Y]",
+        "(X, 1) == (Y, 1)",
+        "[Y, X].index(X)",
+        "X == 'a'",
+    )
     methods.append(_Method("__eq__(self, o)", equal, uses))
     return tuple(methods)
 
@@ -118,7 +144,16 @@ def inplace(x, sign, o):
     else: x ^= o
     return x
 """
-_ALWAYS = ("X.n", "X.twice()", "type(X).__name__", "type(X) is C", "isinstance(X, C)", "vars(X)", "X.prop", "C.make(4).n")
+_ALWAYS = (
+    "X.n",
+    "X.twice()",
+    "type(X).__name__",
+    "type(X) is C",
+    "isinstance(X, C)",
+    "vars(X)",
+    "X.prop",
+    "C.make(4).n",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +219,7 @@ def _with_objects(text: str, numbers: Sequence[int]) -> str:
     tree = ast.parse(text, mode="eval")
 
     class Fill(ast.NodeTransformer):
-        def visit_Name(self, node: ast.Name) -> ast.AST:  # noqa: N802 - the name is the protocol's
+        def visit_Name(self, node: ast.Name) -> ast.AST:
             if node.id not in ("X", "Y"):
                 return node
             return ast.parse(f"C({numbers[node.id == 'Y']})", mode="eval").body

@@ -51,6 +51,7 @@ def _command(batch: Sequence[Entry]) -> Command:
     tasks = [
         {
             "code": entry.code,
+            "prelude": entry.problem.prelude,
             "setup": entry.problem.setup,
             "tests": entry.problem.tests,
             "cases": [{"stdin": case.stdin, "stdout": case.stdout} for case in entry.problem.cases],

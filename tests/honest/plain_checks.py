@@ -1,7 +1,7 @@
 """Runs in a sandbox: makes checks of expressions about generated classes, and decides them in plain Python.
 
-Reads tasks as JSON from standard input and prints, for each, a list of checks with whether they pass: of each expression a
-right check and a wrong one. Each task runs in a process of its own.
+Reads tasks as JSON from standard input. Prints, for each, a list of checks with whether they pass: right and wrong ones
+of each expression. Each task runs in a process of its own.
 """
 
 import json
@@ -47,16 +47,16 @@ def checks_of(expression, namespace):
         yield expression + "\nassert True"
         return
     if is_plain(value):
-        yield "assert ({}) == {!r}".format(expression, value)
-        yield "assert ({}) == {!r}".format(expression, other_than(value))
-        yield "assert {!r} == ({})".format(value, expression)
+        yield f"assert ({expression}) == {value!r}"
+        yield f"assert ({expression}) == {other_than(value)!r}"
+        yield f"assert {value!r} == ({expression})"
         if type(value) in PLAIN:
             yield "assert type({}) is {}".format(expression, "type(None)" if value is None else type(value).__name__)
     elif type(value).__name__ == "C":
-        yield "r = {}\nassert isinstance(r, C)\nassert r.n == {!r}".format(expression, value.n)
-        yield "r = {}\nassert r.n == {!r}".format(expression, value.n + 1)
+        yield f"r = {expression}\nassert isinstance(r, C)\nassert r.n == {value.n!r}"
+        yield f"r = {expression}\nassert r.n == {value.n + 1!r}"
     elif value is NotImplemented:
-        yield "assert ({}) is NotImplemented".format(expression)
+        yield f"assert ({expression}) is NotImplemented"
 
 
 def passes(check, namespace):

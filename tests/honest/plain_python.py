@@ -7,38 +7,51 @@ module that is imported, not `__main__`, and its checks run in its namespace.
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 
 GRADER = """\
-import json, sys, types
-with open("task.json", encoding="utf-8") as file:
-    task = json.load(file)
-module = types.ModuleType("solution")
-module.__file__ = "solution.py"
-sys.modules["solution"] = module
-namespace = module.__dict__
-setup = task["setup"]
-try:
+import importlib.util, json, os, sys
+
+
+def main():
+    with open("task.json", encoding="utf-8") as file:
+        task = json.load(file)
+    spec = importlib.util.spec_from_file_location("solution", os.path.abspath("solution.py"))
+    module = sys.modules["solution"] = importlib.util.module_from_spec(spec)
+    namespace = module.__dict__
+    exec(compile(task["prelude"], "prelude", "exec"), namespace)
+    setup = task["setup"]
+    try:
+        exec(compile(setup, "setup", "exec"), namespace)
+    except Exception:
+        pass  # it needs the solution
+    spec.loader.exec_module(module)
     exec(compile(setup, "setup", "exec"), namespace)
-except Exception:
-    pass  # it needs the solution
-exec(compile(task["code"], "solution.py", "exec"), namespace)
-exec(compile(setup, "setup", "exec"), namespace)
-for number, test in enumerate(task["tests"], 1):
-    print("in check", number, file=sys.stderr)
-    exec(compile(test, "check", "exec"), namespace)
-with open("passed", "w") as file:
-    file.write("yes")
+    for number, test in enumerate(task["tests"], 1):
+        print("in check", number, file=sys.stderr)
+        exec(compile(test, "check", "exec"), namespace)
+    with open("passed", "w") as file:
+        file.write("yes")
+
+
+# Not in the processes that `multiprocessing` spawns, which import this file.
+if __name__ == "__main__":
+    main()
 """
+NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
 def run(argv, folder, stdin, seconds):
-    try:
-        return subprocess.run(argv, cwd=folder, input=stdin.encode(), capture_output=True, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return None
+    with tempfile.TemporaryFile() as given:
+        given.write(stdin.encode())
+        given.seek(0)
+        try:
+            return subprocess.run(argv, cwd=folder, stdin=given, capture_output=True, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return None
 
 
 def last_line(data):
@@ -53,6 +66,7 @@ def write(folder, name, text):
 
 def judge_tests(task, folder):
     write(folder, "grader.py", GRADER)
+    write(folder, "solution.py", task["code"])
     write(folder, "task.json", json.dumps(task))
     ended = run([sys.executable, "grader.py"], folder, "", task["seconds"])
     if ended is None:
@@ -63,7 +77,7 @@ def judge_tests(task, folder):
 
 
 def judge_cases(task, folder):
-    write(folder, "solution.py", task["code"])
+    write(folder, "solution.py", task["prelude"] + task["code"])
     for case in task["cases"]:
         ended = run([sys.executable, "solution.py"], folder, case["stdin"], task["seconds"])
         if ended is None:
@@ -79,23 +93,15 @@ def same(actual, expected, tolerance):
     lines, wanted = ([line.rstrip() for line in text.rstrip().split("\n")] for text in (actual, expected))
     if tolerance is None:
         return lines == wanted
-    words, wanted = ([line.split() for line in found] for found in (lines, wanted))
-    return [len(line) for line in words] == [len(line) for line in wanted] and all(
-        close(*pair, tolerance) for line, other in zip(words, wanted) for pair in zip(line, other)
-    )
+    return len(lines) == len(wanted) and all(close(*pair, tolerance) for pair in zip(lines, wanted))
 
 
-def close(word, wanted, tolerance):
-    try:
-        return word == wanted or abs(float(word) - float(wanted)) <= tolerance
-    except ValueError:
-        # A number inside of punctuation, as lists are printed.
-        inner, other = word.strip("[](){},"), wanted.strip("[](){},")
-        return (
-            (inner, other) != (word, wanted)
-            and word.replace(inner, "") == wanted.replace(other, "")
-            and close(inner, other, tolerance)
-        )
+def close(line, wanted, tolerance):
+    """Whether two lines differ in their numbers only, and these by no more than the tolerance."""
+    if NUMBER.sub("#", " ".join(line.split())) != NUMBER.sub("#", " ".join(wanted.split())):
+        return False
+    numbers = zip(NUMBER.findall(line), NUMBER.findall(wanted))
+    return all(abs(float(one) - float(other)) <= tolerance for one, other in numbers)
 
 
 def main():
