@@ -26,7 +26,7 @@ async def main(launcher_name: str, state: Path, paths: str, ports: str) -> int:
     overlays = state / "overlays"
     overlays.mkdir(exist_ok=True)
     choice = await choose_launcher(find_images()[:1], state, overlays)
-    sandbox = await HostSandbox.boot(choice.launcher, BootRequest(choice.images[0].name))
+    sandbox = await HostSandbox.boot(choice.launcher, BootRequest(choice.images[0].name), choice.groups)
     environment = ENVIRONMENT | choice.images[0].environment
     argv = ["python", "-c", PROBE, paths, ports]
     _, process = await sandbox.start(argv, environment, directory="/workspace")
@@ -34,7 +34,7 @@ async def main(launcher_name: str, state: Path, paths: str, ports: str) -> int:
     while not isinstance(output := await process.next_output(), Exit):
         sys.stdout.buffer.write(output[1])
     await sandbox.destroy()
-    await choice.launcher.close()
+    await choice.close()
     return output.code
 
 

@@ -8,7 +8,7 @@ MEMORY_BYTES = 512 * MIB
 DISK_BYTES = 256 * MIB
 INODES = 32_768
 PROCESSES = 256
-SOCKETS = 1_024
+SOCKETS = 512
 
 FILE_OPERATION_MAX_BYTES = 32 * MIB
 """Largest file one unary read or write carries; the SDK streams above it."""

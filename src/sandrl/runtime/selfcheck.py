@@ -101,7 +101,7 @@ async def _check(folder: Path) -> SelfCheck:
     try:
         groups = await asyncio.gather(*(_tried(name, attempt, choice, folder) for name, attempt in _ATTEMPTS.items()))
     finally:
-        await choice.launcher.close()
+        await choice.close()
     properties = tuple(each for group in groups for each in group)
     return SelfCheck(choice.launcher.name, choice.detail, choice.images[0].reference, properties)
 
@@ -154,9 +154,9 @@ def _judge_reach(facts: Facts) -> Iterator[Property]:
 async def _memory(choice: Choice, _folder: Path) -> Sequence[Property]:
     request = BootRequest(choice.images[0].name, memory_bytes=_MEMORY_BYTES)
     facts = await _run(choice, request, "memory", str(_MEMORY_BYTES))
-    over = ["one process got more"] if facts["alone"] is not None else []
+    over = ["one process got more"] if facts["alone"] else []
     over += [] if facts["killed"] else ["several processes got more together"]
-    detail = f"limit {_MEMORY_BYTES // _MIB} MiB: allocation failed, a family of processes was killed"
+    detail = f"limit {_MEMORY_BYTES // _MIB} MiB: a process and a family of processes were killed"
     return [_property("memory limit", over, detail)]
 
 
@@ -176,7 +176,7 @@ async def _disk(choice: Choice, _folder: Path) -> Sequence[Property]:
 async def _survivors(choice: Choice, _folder: Path) -> Sequence[Property]:
     """A program that left its parent and its session dies with its sandbox at the latest."""
     marker = f"3600.{secrets.randbelow(10**9):09}"
-    sandbox = await HostSandbox.boot(choice.launcher, BootRequest(choice.images[0].name))
+    sandbox = await HostSandbox.boot(choice.launcher, BootRequest(choice.images[0].name), choice.groups)
     try:
         script = f"setsid setsid sleep {marker} </dev/null >/dev/null 2>&1 &"
         _, process = await sandbox.start(["sh", "-c", script], {"PATH": "/usr/local/bin:/usr/bin:/bin"})
@@ -239,7 +239,7 @@ _ATTEMPTS: dict[str, Attempt] = {
 
 
 async def _run(choice: Choice, request: BootRequest, *words: str) -> Facts:
-    sandbox = await HostSandbox.boot(choice.launcher, request)
+    sandbox = await HostSandbox.boot(choice.launcher, request, choice.groups)
     try:
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **choice.images[0].environment}
         argv = ["python", "-c", _PROBE, *words]

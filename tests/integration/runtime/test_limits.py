@@ -62,9 +62,25 @@ def test_an_endless_fork_bomb_ends_with_its_timeout(sandbox: Sandbox, neighbour:
 
 def test_one_process_gets_no_more_memory_than_the_limit(sandbox: Sandbox, neighbour: Sandbox, session: Session) -> None:
     result = run(sandbox, f"kept = []\nwhile True: kept.append(bytearray({16 * MIB}))")
-    assert result.returncode == 1
-    assert "MemoryError" in result.stderr
+    assert result.returncode == 137
     assert still_well(neighbour, session)
+
+
+def test_an_allocation_far_beyond_the_limit_fails_at_once(sandbox: Sandbox) -> None:
+    assert "MemoryError" in run(sandbox, f"bytearray({1600 * MIB})").stderr
+
+
+def test_a_thread_may_have_a_stack_as_large_as_the_memory_limit(sandbox: Sandbox) -> None:
+    program = f"""
+import sys, threading
+sys.setrecursionlimit(10**6)
+threading.stack_size({512 * MIB})
+def deep(n): return n and 1 + deep(n - 1)
+thread = threading.Thread(target=lambda: print(deep(50_000)))
+thread.start()
+thread.join()
+"""
+    assert run(sandbox, program).stdout == "50000\n"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +117,7 @@ def test_the_memory_limit_follows_the_resources(session: Session) -> None:
     allocate = f"kept = b'x' * {700 * MIB}; print(len(kept))"
     with_more = session.sandbox(resources={"memory": "1Gi"})
     assert run(with_more, allocate).stdout == f"{700 * MIB}\n"
-    assert "MemoryError" in run(session.sandbox(), allocate).stderr
+    assert run(session.sandbox(), allocate).returncode == 137
 
 
 def test_the_disk_is_full_at_its_limit(sandbox: Sandbox, neighbour: Sandbox, session: Session) -> None:

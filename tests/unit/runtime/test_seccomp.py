@@ -67,6 +67,9 @@ def test_a_program_is_well_formed(machine: str) -> None:
         ("memfd_create", 319, refused_with(errno.ENOSYS)),
         ("io_uring_setup", 425, refused_with(errno.ENOSYS)),
         ("clone3", 435, refused_with(errno.ENOSYS)),
+        ("io_setup", 206, refused_with(errno.ENOSYS)),
+        ("io_submit", 209, refused_with(errno.ENOSYS)),
+        ("io_pgetevents", 333, refused_with(errno.ENOSYS)),
     ],
 )
 def test_calls_are_decided_by_number(name: str, number: int, expected: int) -> None:

@@ -28,3 +28,28 @@ def test_pipes_keep_their_size() -> None:
 @pytest.mark.parametrize("number", [253, 294, 300])
 def test_watching_the_hosts_files_does_not_exist(number: int) -> None:
     assert decide("x86_64", number) == refused_with(errno.ENOSYS)
+
+
+@pytest.mark.parametrize(("machine", "number"), [("x86_64", 56), ("aarch64", 220)])
+def test_a_thread_shares_its_descriptors(machine: str, number: int) -> None:
+    files, thread = 0x400, 0x10000
+    assert decide(machine, number, thread | files) == ALLOW
+    assert decide(machine, number, thread) == refused_with(errno.EPERM)
+    assert decide(machine, number, 17) == ALLOW  # a process has a table of its own, which shows in /proc
+
+
+def test_a_thread_does_not_get_its_own_descriptors_by_closing_some() -> None:
+    assert decide("x86_64", 436, 3, 100, 4) == ALLOW
+    assert decide("x86_64", 436, 3, 100, 2) == refused_with(errno.EPERM)
+
+
+@pytest.mark.parametrize(("machine", "number"), [("x86_64", 157), ("aarch64", 167)])
+def test_a_process_does_not_hide_from_the_watchdog(machine: str, number: int) -> None:
+    assert decide(machine, number, 4, 0) == refused_with(errno.EPERM)
+    assert decide(machine, number, 4, 1) == ALLOW
+    assert decide(machine, number, 15, 0) == ALLOW  # its name is its own
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_asynchronous_requests_do_not_exist_on_the_other_processor(number: int) -> None:
+    assert decide("aarch64", number) == refused_with(errno.ENOSYS)

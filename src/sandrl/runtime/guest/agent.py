@@ -19,7 +19,7 @@ import termios
 import time
 from typing import NoReturn
 
-from sandrl.runtime.guest import files, processes, wire
+from sandrl.runtime.guest import files, processes, watchdog, wire
 from sandrl.runtime.guest.wire import Message
 
 _WATCH_SECONDS = 0.05
@@ -36,10 +36,12 @@ class Agent:
         self._control = control
         # It came over a socket or from the launcher, inheritable: a program that has it speaks for the agent.
         control.set_inheritable(False)
-        self._disk = os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        disk = os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._watchdog = watchdog.Watchdog(limits, disk)
+        self._quotas = watchdog.Quotas()
         self._frames = wire.FrameReader(control)
-        self._limits = limits
         self._exec_of_pid: dict[int, int] = {}
+        self._deprived: dict[int, str] = {}
         self._watching = False
 
     def serve(self) -> NoReturn:
@@ -80,6 +82,10 @@ class Agent:
 
     def _start(self, message: Message) -> None:
         exec_id = int(message["id"])
+        exhausted = self._quotas.exhausted()
+        if exhausted is not None:
+            wire.send(self._control, {"event": "deprived", "id": exec_id, "quota": exhausted})
+            return
         opened: list[int] = []
         try:
             pid, handed_over = self._spawn(message, opened)
@@ -149,6 +155,7 @@ class Agent:
                         "id": exec_id,
                         "code": code if code >= 0 else 128 - code,
                         "cpu_seconds": usage.ru_utime + usage.ru_stime,
+                        "quota": self._deprived.pop(exec_id, None) or (self._quotas.exhausted() if code else None),
                     },
                 )
 
@@ -163,10 +170,13 @@ class Agent:
                     processes.send_signal(pid, number)
 
     def _watch(self) -> None:
-        breach = processes.exceeded_limit(self._limits, self._disk)
+        exhausted = self._quotas.exhausted()
+        if exhausted is not None:
+            self._deprived |= dict.fromkeys(self._exec_of_pid.values(), exhausted)
+        breach = self._watchdog.breach(self._exec_of_pid)
         if breach is not None:
             if breach == "memory":
-                processes.relieve_memory(self._limits)
+                self._watchdog.relieve_memory()
             else:
                 processes.send_signal(-1, signal.SIGKILL)  # spares process 1: the sandbox survives, not what ran in it
             wire.send(self._control, {"event": "limit", "limit": breach})

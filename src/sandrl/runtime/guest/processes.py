@@ -1,9 +1,4 @@
-"""What the agent knows about the processes of its sandbox: finding, killing and measuring them.
-
-Without a delegated control group no kernel limit covers a whole sandbox, so the agent adds the memory of its
-processes up itself, many times a second while any runs. Shared pages are counted once (PSS), but only when the
-cheap sum, which counts them per process, is already over the limit.
-"""
+"""The processes of a sandbox: finding, limiting, killing and measuring them."""
 
 from __future__ import annotations
 
@@ -15,7 +10,7 @@ import signal
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MAX_ROUNDS = 8
-_MUCH_MAPPED_BYTES = 4 << 30
+_ROOM_FOR_STACKS_BYTES = 1 << 30
 ADDRESS_SPACE_BYTES = 64 << 30
 OPEN_FILES = 512
 _NICENESS = 5
@@ -29,15 +24,17 @@ class Limits:
         processes: How many may exist at once, threads counted.
         sockets: How many may be open at once; their buffers are kernel memory that nothing else counts.
         inodes: How many files and directories may exist.
+        in_group: Whether a control group counts its memory, that of the kernel on its behalf included.
     """
 
-    __slots__ = ("inodes", "memory_bytes", "processes", "sockets")
+    __slots__ = ("in_group", "inodes", "memory_bytes", "processes", "sockets")
 
-    def __init__(self, memory_bytes: int, processes: int, sockets: int, inodes: int) -> None:
+    def __init__(self, memory_bytes: int, processes: int, sockets: int, inodes: int, in_group: bool = False) -> None:
         self.memory_bytes = memory_bytes
         self.processes = processes
         self.sockets = sockets
         self.inodes = inodes
+        self.in_group = in_group
 
     def apply_per_process(self) -> None:
         """Set the limits the kernel keeps per process (or per user in this namespace), for good.
@@ -46,8 +43,9 @@ class Limits:
         the limit of whoever sends next, so it must have more room than any program of any sandbox.
         """
         limits = {
-            # Data, not address space: threads and allocators reserve address space they never touch.
-            resource.RLIMIT_DATA: self.memory_bytes,
+            # Data, not address space: threads and allocators reserve address space they never touch. A thread's stack
+            # counts as data, and programs that recurse deeply ask for one of 512 MiB, of which they touch little.
+            resource.RLIMIT_DATA: self.memory_bytes + _ROOM_FOR_STACKS_BYTES,
             resource.RLIMIT_NPROC: self.processes,
             # Bounds page tables, which nothing else counts: 1/512 of it at most.
             resource.RLIMIT_AS: ADDRESS_SPACE_BYTES,
@@ -124,46 +122,22 @@ def lower_priority() -> None:
         os.nice(_NICENESS)
 
 
-def relieve_memory(limits: Limits) -> None:
-    """Kill the process that holds most, or, where many hold much together, all of them."""
-    held = {pid: _proportional_bytes(pid) for pid in _pids()}
-    if sum(held.values()) > 2 * limits.memory_bytes:
-        send_signal(-1, signal.SIGKILL)  # process 1 is the one process this spares
-    elif held:
-        send_signal(max(held, key=lambda pid: held[pid]), signal.SIGKILL)
+def page_bytes() -> int:
+    """The size of a page of memory."""
+    return _PAGE_BYTES
 
 
 def others_exist() -> bool:
     """Whether any process besides the agent is left."""
-    return len(_pids()) > 0
+    return len(pids()) > 0
 
 
-def exceeded_limit(limits: Limits, disk: int) -> str | None:
-    """The first shared limit that the sandbox is over (`memory`, `sockets`, `inodes`), or None.
-
-    Args:
-        limits: The limits.
-        disk: A descriptor on the sandbox's writable file system.
-    """
-    pids = _pids()
-    for measure in (_resident_bytes, _proportional_bytes):
-        if sum(map(measure, pids)) <= limits.memory_bytes:
-            break
-    else:
-        return "memory"
-    if _sockets() > limits.sockets:
-        return "sockets"
-    usage = os.fstatvfs(disk)
-    if usage.f_files - usage.f_ffree > limits.inodes:
-        return "inodes"
-    return None
-
-
-def _pids() -> list[int]:
+def pids() -> list[int]:
+    """All processes of the sandbox besides the agent."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
 
 
-def _read(path: str) -> bytes:
+def read(path: str) -> bytes:
     """A file of /proc, or nothing where its process has just gone or hides."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -175,54 +149,44 @@ def _read(path: str) -> bytes:
         return b""
 
 
-def _resident_bytes(pid: int) -> int:
-    """Memory of a process that is resident, and that of its page tables where it has mapped very much."""
-    place = _living_thread(pid)
-    fields = _read(f"{place}/statm").split()
-    if len(fields) < 2:
-        return 0
-    tables = _page_table_bytes(place) if int(fields[0]) * _PAGE_BYTES > _MUCH_MAPPED_BYTES else 0
-    return int(fields[1]) * _PAGE_BYTES + tables
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process, shared pages included; nothing if it has just ended."""
+    fields = read(f"{place_of(pid)}/statm").split()
+    return int(fields[1]) * _PAGE_BYTES if len(fields) > 1 else 0
 
 
-def _proportional_bytes(pid: int) -> int:
-    place = _living_thread(pid)
-    for line in _read(f"{place}/smaps_rollup").splitlines():
+def proportional_bytes(pid: int) -> int:
+    """Resident memory of a process, with a page that n processes share counted as an n-th."""
+    for line in read(f"{place_of(pid)}/smaps_rollup").splitlines():
         if line.startswith(b"Pss:"):
-            return int(line.split()[1]) * 1024 + _page_table_bytes(place)
-    return _resident_bytes(pid)  # a process that made itself undumpable is counted in full
+            return int(line.split()[1]) * 1024
+    return resident_bytes(pid)  # a process that cannot be looked into is counted in full
 
 
-def _living_thread(pid: int) -> str:
+def place_of(pid: int) -> str:
     """Where in /proc the memory of a process shows; not in its leader once that thread ended before the others."""
     place = f"/proc/{pid}"
-    if not _read(f"{place}/statm").startswith(b"0 "):
+    if not read(f"{place}/statm").startswith(b"0 "):
         return place
     with contextlib.suppress(OSError):
         for name in os.listdir(f"{place}/task"):
-            if not _read(f"{place}/task/{name}/statm").startswith(b"0 "):
+            if not read(f"{place}/task/{name}/statm").startswith(b"0 "):
                 return f"{place}/task/{name}"
     return place
 
 
-def _page_table_bytes(place: str) -> int:
-    for line in _read(f"{place}/status").splitlines():
-        if line.startswith(b"VmPTE:"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
-def _sockets() -> int:
-    first = _read("/proc/net/sockstat").split(b"\n", 1)[0].split()
+def sockets() -> int:
+    """How many sockets there are in this network namespace."""
+    first = read("/proc/net/sockstat").split(b"\n", 1)[0].split()
     return int(first[2]) if len(first) > 2 else 0
 
 
 def _family(root: int) -> set[int]:
     parent_of: dict[int, int] = {}
     family = {root}
-    for pid in _pids():
+    for pid in pids():
         # The command name is in parentheses and may hold anything, so fields are counted from its end.
-        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         if len(fields) > 3:
             parent_of[pid] = int(fields[1])
             if int(fields[3]) == root:

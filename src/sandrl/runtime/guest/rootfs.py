@@ -23,7 +23,7 @@ _AT_RECURSIVE = 0x8000
 _AT_FDCWD = -100
 _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
 _MOUNT_SETATTR = 442
-_PTS_OPTIONS = "newinstance,ptmxmode=0666,mode=0600,max=32"
+_PTS_OPTIONS = "newinstance,ptmxmode=0666,mode=0600,max=16"
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 TOP_LEVEL = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 ETC_FROM_HOST = ("ld.so.cache", "localtime", "alternatives", "mime.types", "services", "protocols")

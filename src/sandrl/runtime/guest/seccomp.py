@@ -1,9 +1,10 @@
 """The system-call filter of a sandbox, as a classic BPF program.
 
 A deny list over a process that already has no capability and its own namespaces: what is refused here is kernel
-surface that no test of a code model needs (new namespaces, mounts, keyrings, BPF, io_uring, ptrace) and memory
-that no limit would count (memfd, System V IPC). Refused calls fail with an error rather than kill, so that
-libraries that probe for a feature fall back.
+surface that no test of a code model needs (new namespaces, mounts, keyrings, BPF, io_uring, ptrace), memory that no
+limit would count (memfd, System V IPC), what is counted for the whole machine (asynchronous I/O requests), and ways to
+hide descriptors from the watchdog (a thread with its own descriptor table, a process that cannot be looked into).
+Refused calls fail with an error rather than kill, so that libraries that probe for a feature fall back.
 """
 
 from __future__ import annotations
@@ -24,14 +25,16 @@ _AUDIT_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _SAME_EVERYWHERE = {
     "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429,
     "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "clone3": 435, "pidfd_getfd": 438,
-    "process_madvise": 440, "mount_setattr": 442, "quotactl_fd": 443, "memfd_secret": 447,
+    "close_range": 436, "process_madvise": 440, "mount_setattr": 442, "quotactl_fd": 443, "memfd_secret": 447,
 }  # fmt: skip
 _NUMBERS: dict[str, dict[str, int]] = {
     "x86_64": {
         "shmget": 29, "shmat": 30, "socket": 41, "clone": 56, "semget": 64, "msgget": 68, "ioctl": 16, "fcntl": 72,
         "ptrace": 101, "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144, "sched_setaffinity": 203,
         "ioprio_set": 251, "inotify_init": 253, "vmsplice": 278, "inotify_init1": 294, "fanotify_init": 300,
-        "prlimit64": 302, "sched_setattr": 314,
+        "prlimit64": 302, "sched_setattr": 314, "prctl": 157,
+        "io_setup": 206, "io_destroy": 207, "io_getevents": 208, "io_submit": 209, "io_cancel": 210,
+        "io_pgetevents": 333,
         "syslog": 103, "uselib": 134, "personality": 135, "ustat": 136, "sysfs": 139, "vhangup": 153,
         "modify_ldt": 154, "pivot_root": 155, "_sysctl": 156, "adjtimex": 159, "chroot": 161, "acct": 163,
         "settimeofday": 164, "mount": 165, "umount2": 166, "swapon": 167, "swapoff": 168, "reboot": 169,
@@ -44,6 +47,8 @@ _NUMBERS: dict[str, dict[str, int]] = {
         "finit_module": 313, "memfd_create": 319, "kexec_file_load": 320, "bpf": 321, "userfaultfd": 323,
     },
     "aarch64": {
+        "io_setup": 0, "io_destroy": 1, "io_submit": 2, "io_cancel": 3, "io_getevents": 4, "io_pgetevents": 292,
+        "prctl": 167,
         "lookup_dcookie": 18, "fcntl": 25, "inotify_init1": 26, "ioctl": 29, "ioprio_set": 30, "vmsplice": 75,
         "sched_setparam": 118, "sched_setscheduler": 119, "sched_setaffinity": 122, "setpriority": 140,
         "prlimit64": 261, "fanotify_init": 262, "sched_setattr": 274, "umount2": 39, "mount": 40,
@@ -62,7 +67,10 @@ _NUMBERS: dict[str, dict[str, int]] = {
 
 # Filtered by argument below, so not refused outright.
 _ON_ITSELF_ONLY = ("prlimit64", "sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr")
-_BY_ARGUMENT = {"clone", "clone3", "socket", "ioctl", "fcntl", "personality", "setpriority", *_ON_ITSELF_ONLY}
+_BY_ARGUMENT = {
+    *("clone", "clone3", "socket", "ioctl", "fcntl", "personality", "setpriority", "prctl", "close_range"),
+    *_ON_ITSELF_ONLY,
+}
 # A missing system call is what a library that probes for these expects.
 _MISSING = {
     "inotify_init",
@@ -72,6 +80,12 @@ _MISSING = {
     "io_uring_setup",
     "io_uring_enter",
     "io_uring_register",
+    "io_setup",
+    "io_destroy",
+    "io_submit",
+    "io_cancel",
+    "io_getevents",
+    "io_pgetevents",
     "memfd_create",
     "memfd_secret",
 }
@@ -80,6 +94,9 @@ _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _PERSONALITY_QUERY = 0xFFFFFFFF
 _F_SETPIPE_SZ = 1031
+_CLONE_FILES, _CLONE_THREAD = 0x400, 0x10000
+_CLOSE_RANGE_UNSHARE = 2
+_PR_SET_DUMPABLE = 4
 
 
 def _instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
@@ -112,7 +129,27 @@ def build_filter(machine: str) -> bytes:
 
     program += _when(
         numbers["clone"],
-        _argument(0) + _instruction(_JUMP_BITS, NAMESPACE_FLAGS, 0, 1) + _refuse(errno.EPERM) + allow,
+        _argument(0)
+        + _instruction(_JUMP_BITS, NAMESPACE_FLAGS, 0, 1)
+        + _refuse(errno.EPERM)
+        + _instruction(_JUMP_BITS, _CLONE_THREAD, 0, 2)
+        + _instruction(_JUMP_BITS, _CLONE_FILES, 1, 0)
+        + _refuse(errno.EPERM)
+        + allow,
+    )
+    program += _when(
+        numbers["close_range"],
+        _argument(2) + _instruction(_JUMP_BITS, _CLOSE_RANGE_UNSHARE, 0, 1) + _refuse(errno.EPERM) + allow,
+    )
+    program += _when(
+        numbers["prctl"],
+        _argument(0)
+        + _instruction(_JUMP_EQUAL, _PR_SET_DUMPABLE, 1, 0)
+        + allow
+        + _argument(1)
+        + _instruction(_JUMP_EQUAL, 1, 0, 1)
+        + allow
+        + _refuse(errno.EPERM),
     )
     families = b"".join(_instruction(_JUMP_EQUAL, family, 0, 1) + allow for family in (_AF_UNIX, _AF_INET, _AF_INET6))
     # Route netlink (protocol 0) answers which interfaces exist; the other protocols are kernel surface.

@@ -6,6 +6,7 @@ which of forty steps their kernel refused.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -163,6 +164,22 @@ def bring_up_loopback() -> None:
     """Set the `lo` interface of the current network namespace up."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as probe:
         fcntl.ioctl(probe, _SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", _IFF_UP_RUNNING))
+
+
+def bound_socket_buffers(most_bytes: int, most_waiting: int) -> None:
+    """Bound what TCP keeps for one socket, and how many closed connections wait, in the current network namespace."""
+    for name, value in (
+        ("tcp_rmem", f"4096 65536 {most_bytes}"),
+        ("tcp_wmem", f"4096 65536 {most_bytes}"),
+        ("tcp_max_tw_buckets", str(most_waiting)),
+    ):
+        # What one kernel keeps per namespace, another does not.
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            descriptor = os.open(f"/proc/sys/net/ipv4/{name}", os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.write(descriptor, value.encode())
+            finally:
+                os.close(descriptor)
 
 
 def overwrite(address: int, data: bytes) -> None:

@@ -66,6 +66,7 @@ class BubblewrapLauncher:
             "processes": request.processes,
             "sockets": request.sockets,
             "inodes": request.inodes,
+            "in_group": request.in_group,
         }
         image = self._images[request.image]
         interpreter = f"/usr/local/bin/python{image.name}" if image.prefix != "/usr" else image.executable

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from sandrl.errors import RuntimeUnavailableError
 from sandrl.runtime.host.bubblewrap import BubblewrapLauncher
+from sandrl.runtime.host.control_groups import ControlGroups, GroupsUnavailableError
 from sandrl.runtime.host.images import Image
 from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
 from sandrl.runtime.host.native import NativeLauncher
@@ -37,11 +38,21 @@ class Choice:
     Attributes:
         images: The images it could boot, the default first.
         detail: Why this one, in a sentence.
+        groups: Where the control groups of sandboxes are made; None where this user cannot make any.
+        groups_detail: Which control groups are used, or why none are.
     """
 
     launcher: Launcher
     images: list[Image]
     detail: str
+    groups: ControlGroups | None
+    groups_detail: str
+
+    async def close(self) -> None:
+        """End the launcher and everything it started, and remove the control groups."""
+        await self.launcher.close()
+        if self.groups is not None:
+            await asyncio.to_thread(self.groups.close)
 
 
 async def choose_launcher(images: Sequence[Image], state: Path, overlays: Path) -> Choice:
@@ -75,7 +86,9 @@ async def choose_launcher(images: Sequence[Image], state: Path, overlays: Path) 
         if refusals:
             detail += "; " + "; ".join(f"{name} does not work: {why}" for name, why in refusals.items())
         logger.info("host users: %s", launcher.users.detail)
-        return Choice(launcher, [images[0], *await _bootable(launcher, images[1:])], detail)
+        bootable = [images[0], *await _bootable(launcher, images[1:])]
+        groups, groups_detail = await _find_groups(launcher, images[0])
+        return Choice(launcher, bootable, detail, groups, groups_detail)
     raise refusal(refusals)
 
 
@@ -94,6 +107,26 @@ def _candidates(images: Sequence[Image], state: Path, overlays: Path) -> list[tu
     return [*candidates, ("bubblewrap", lambda: BubblewrapLauncher(images, overlays, of_bubblewrap))]
 
 
+async def _find_groups(launcher: Launcher, image: Image) -> tuple[ControlGroups | None, str]:
+    """The control groups for sandboxes of this launcher, tried with one; or None; and a sentence about either."""
+    try:
+        groups = ControlGroups.find()
+    except GroupsUnavailableError as error:
+        logger.info("no control groups: %s", error)
+        return None, f"this user cannot make control groups ({error})"
+    try:
+        await _probe(launcher, image, groups)
+    except LaunchError as error:
+        await asyncio.to_thread(groups.close)
+        logger.warning("control groups do not work here: %s", error)
+        return None, f"control groups do not work here ({error})"
+    except BaseException:
+        groups.close()
+        await launcher.close()
+        raise
+    return groups, f"a control group per sandbox (version {groups.version})"
+
+
 async def _bootable(launcher: Launcher, images: Sequence[Image]) -> list[Image]:
     async def boots(image: Image) -> bool:
         try:
@@ -106,8 +139,8 @@ async def _bootable(launcher: Launcher, images: Sequence[Image]) -> list[Image]:
     return [image for image, works in zip(images, await asyncio.gather(*map(boots, images)), strict=True) if works]
 
 
-async def _probe(launcher: Launcher, image: Image) -> None:
-    sandbox = await HostSandbox.boot(launcher, BootRequest(image.name))
+async def _probe(launcher: Launcher, image: Image, groups: ControlGroups | None = None) -> None:
+    sandbox = await HostSandbox.boot(launcher, BootRequest(image.name), groups)
     try:
         output = await asyncio.wait_for(_run_interpreter(sandbox, image), _PROBE_TIMEOUT_SECONDS)
     except (StartError, SandboxGoneError, TimeoutError) as error:

@@ -24,6 +24,7 @@ class BootRequest:
         directories: Absolute paths to make, and to make writable, besides the usual ones.
         memory_bytes: Limit of all its processes together.
         disk_bytes: Limit of all its files together.
+        in_group: Whether a control group counts its memory, so that the agent need not estimate it.
     """
 
     image: str
@@ -34,6 +35,7 @@ class BootRequest:
     inodes: int = limits.INODES
     processes: int = limits.PROCESSES
     sockets: int = limits.SOCKETS
+    in_group: bool = False
 
 
 @dataclass(frozen=True)

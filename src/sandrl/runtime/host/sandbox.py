@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ from typing import Any
 from sandrl.runtime import limits
 from sandrl.runtime.guest import wire
 from sandrl.runtime.host.channel import AgentChannel, are_streams, discard
+from sandrl.runtime.host.control_groups import ControlGroups, Group, Limits, family, pid_of
 from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
 
@@ -21,6 +23,10 @@ _KILLED = 128 + signal.SIGKILL
 
 class SandboxGoneError(Exception):
     """The sandbox ended, so nothing can be started in it."""
+
+
+class DeprivedError(SandboxGoneError):
+    """The host has run out of what a program needs, so nothing that it did would say anything about it."""
 
 
 class StartError(Exception):
@@ -36,6 +42,10 @@ class StartError(Exception):
         self.code = code
 
 
+def _shortage(quota: object) -> str:
+    return f"the quota of {str(quota)[:40]} that all programs of this host user share is used up"
+
+
 class HostSandbox:
     """A running sandbox. Build it with `boot`.
 
@@ -44,8 +54,10 @@ class HostSandbox:
         on_limit: Called with the name of a shared limit each time the sandbox hit one.
     """
 
-    def __init__(self, request: BootRequest) -> None:
-        self.request = request
+    def __init__(self, request: BootRequest, groups: ControlGroups | None = None) -> None:
+        self.request = dataclasses.replace(request, in_group=groups is not None)
+        self._groups = groups
+        self._group: Group | None = None
         self.ended = asyncio.Event()
         self.on_limit: Callable[[str], None] = lambda _limit: None
         self._pidfd = -1
@@ -59,22 +71,28 @@ class HostSandbox:
         self._next_id = 0
 
     @classmethod
-    async def boot(cls, launcher: Launcher, request: BootRequest) -> HostSandbox:
+    async def boot(cls, launcher: Launcher, request: BootRequest, groups: ControlGroups | None = None) -> HostSandbox:
         """Start a sandbox and wait until programs can be started in it.
+
+        Args:
+            launcher: How.
+            request: What.
+            groups: Where its control group is made; None where there are none.
 
         Raises:
             LaunchError: If that fails, with the step that did.
         """
-        sandbox = cls(request)
+        sandbox = cls(request, groups)
         sandbox._launcher, sandbox._generation = launcher, launcher.generation
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         sandbox._channel = AgentChannel(ours, sandbox._on_message, sandbox._on_agent_gone)
         try:
             with theirs:
-                sandbox._pidfd = await launcher.launch(request, theirs)
+                sandbox._pidfd = await launcher.launch(sandbox.request, theirs)
             loop = asyncio.get_running_loop()
             loop.add_reader(sandbox._pidfd, sandbox._on_process_gone)
             await asyncio.wait_for(sandbox._booted, limits.BOOT_TIMEOUT_SECONDS)
+            sandbox._enter_group()
         except TimeoutError:
             sandbox._booted.cancel()
             await sandbox.destroy()
@@ -84,6 +102,20 @@ class HostSandbox:
             await sandbox.destroy()
             raise
         return sandbox
+
+    def _enter_group(self) -> None:
+        """Move the agent, which has started no program yet, into a group; its programs inherit it."""
+        if self._groups is None:
+            return
+        try:
+            self._group = self._groups.take(Limits.of(self.request))
+            self._group.add(family(pid_of(self._pidfd)))
+        except OSError as error:
+            raise LaunchError(f"control group: {error.filename or ''} {error.strerror}") from error
+
+    def _note_memory_kills(self) -> None:
+        if self._group is not None and self._group.memory_kills():
+            self.on_limit("memory")
 
     @property
     def pid(self) -> int:
@@ -126,9 +158,16 @@ class HostSandbox:
         if event == "started":
             self.kill(message["id"])  # whoever asked for it has gone away
         elif event == "exit":
-            self._note_exit(message["id"], Exit(int(message["code"]), float(message["cpu_seconds"])))
+            if message["code"]:
+                self._note_memory_kills()
+            # A program that ended well did so in spite of the shortage; what else it did says nothing.
+            why = _shortage(message["quota"]) if message["code"] and message.get("quota") else ""
+            self._note_exit(message["id"], Exit(int(message["code"]), float(message["cpu_seconds"]), why))
         elif event == "pong":
             self._confirm_exit(message["id"])
+        elif event == "deprived":
+            if (waiter := self._starting.pop(message["id"], None)) and not waiter.done():
+                waiter.set_exception(DeprivedError(_shortage(message["quota"])))
         elif event == "failed":
             if (waiter := self._starting.pop(message["id"], None)) and not waiter.done():
                 waiter.set_exception(StartError(int(message["code"]), str(message["message"])))
@@ -177,6 +216,10 @@ class HostSandbox:
         self._pidfd = -1
         if self._channel is not None:
             self._channel.close()
+        if self._groups is not None and self._group is not None:
+            self._note_memory_kills()
+            self._groups.release(self._group)
+            self._group = None
         self.ended.set()
 
     def _kill_all(self) -> None:

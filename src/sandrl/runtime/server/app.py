@@ -91,7 +91,7 @@ class Daemon:
         self._choice = choice
         self._idle_timeout_seconds = idle_timeout_seconds
         self._manager = SandboxManager(
-            choice.launcher, images, f"local-{os.uname().nodename}", directory.overlays, max_sandboxes
+            choice.launcher, images, f"local-{os.uname().nodename}", directory.overlays, max_sandboxes, choice.groups
         )
         self._roster = Roster(directory, self._manager.registry)
         self._manager.registry.on_change = self._roster.note_change
@@ -122,7 +122,11 @@ class Daemon:
         endpoint = Endpoint(f"http://127.0.0.1:{port}", self._token, os.getpid(), self._directory.state_dir)
         self._directory.write(endpoint)
         logger.info(
-            "serving on %s, isolation %s: %s", endpoint.base_url, self._choice.launcher.name, self._choice.detail
+            "serving on %s, isolation %s: %s; %s",
+            endpoint.base_url,
+            self._choice.launcher.name,
+            self._choice.detail,
+            self._choice.groups_detail,
         )
         announce(endpoint)
         try:
@@ -157,7 +161,7 @@ class Daemon:
             "uptime_seconds": round(time.monotonic() - self._started, 3),
             "sandboxes": len(self._manager.registry.living()),
             "isolation": self._choice.launcher.name,
-            "isolation_detail": self._choice.detail,
+            "isolation_detail": f"{self._choice.detail}; {self._choice.groups_detail}",
             "host_users": self._choice.launcher.users.detail,
             "is_well": condition.is_well,
             "condition": condition.detail,

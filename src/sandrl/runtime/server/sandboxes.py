@@ -21,6 +21,7 @@ import grpc
 from cwsandbox._proto import sandbox_pb2 as pb
 
 from sandrl.runtime import limits
+from sandrl.runtime.host.control_groups import ControlGroups
 from sandrl.runtime.host.images import Image
 from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
@@ -51,6 +52,7 @@ class SandboxManager:
         runner_id: This machine, as the protocol names it.
         overlays: Where package overlays are.
         max_sandboxes: How many may live at once; None for no bound.
+        groups: Where their control groups are made; None where there are none.
     """
 
     def __init__(
@@ -60,7 +62,9 @@ class SandboxManager:
         runner_id: str,
         overlays: Path,
         max_sandboxes: int | None = None,
+        groups: ControlGroups | None = None,
     ) -> None:
+        self._groups = groups
         self._max_sandboxes = max_sandboxes
         self._starting = 0
         self._overlays = overlays
@@ -186,11 +190,15 @@ class SandboxManager:
     async def _watch(self, record: Record, host: HostSandbox) -> None:
         await host.ended.wait()
         if record.state not in (pb.STATE_TERMINATING, *TERMINAL_STATES):
-            reason = limits.LOST_REASON if await host.is_lost() else "the sandbox's first process ended unexpectedly"
+            reason = limits.LOST_REASON if await host.is_lost() else self._unexpected_end(record)
             if record.state != pb.STATE_TERMINATING:
                 record.finish(pb.STATE_FAILED, reason)
         await record.terminal.wait()
         self.registry.retire(record)
+
+    def _unexpected_end(self, record: Record) -> str:
+        why = "the sandbox's first process ended unexpectedly"
+        return f"{record.reason}: {why}" if record.reason else why
 
     def _on_limit(self, record: Record, limit: str) -> None:
         logger.info("sandbox %s went over its %s limit", record.sandbox_id, limit)
@@ -213,7 +221,7 @@ class SandboxManager:
                     return spare
             self._refill_spares()
         async with self._boots:
-            return await HostSandbox.boot(self._launcher, request)
+            return await HostSandbox.boot(self._launcher, request, self._groups)
 
     def _refill_spares(self) -> None:
         if not self._closing and (self._refill is None or self._refill.done()):
@@ -223,7 +231,7 @@ class SandboxManager:
         while len(self._spares) < _SPARES and not self._closing:
             try:
                 async with self._boots:
-                    spare = await HostSandbox.boot(self._launcher, self._spare_request)
+                    spare = await HostSandbox.boot(self._launcher, self._spare_request, self._groups)
                 self._spares.append(spare)
                 self._spawn(self._replace_spare(spare))
             except LaunchError as error:
@@ -287,3 +295,5 @@ class SandboxManager:
         for record in self.registry.living():
             record.finish(pb.STATE_TERMINATED, "the runtime stopped")
         await self._launcher.close()
+        if self._groups is not None:
+            await asyncio.to_thread(self._groups.close)

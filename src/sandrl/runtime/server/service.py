@@ -12,7 +12,7 @@ from cwsandbox._proto import sandbox_pb2 as pb
 from cwsandbox._proto import sandbox_pb2_grpc
 
 from sandrl.runtime import limits
-from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
+from sandrl.runtime.host.sandbox import DeprivedError, HostSandbox, SandboxGoneError, StartError
 from sandrl.runtime.server import faults
 from sandrl.runtime.server.exec_stream import END, serve_exec
 from sandrl.runtime.server.files import read_file, write_file
@@ -29,6 +29,8 @@ def as_fault(error: faults.Fault | SandboxGoneError | StartError) -> faults.Faul
         return error
     if isinstance(error, StartError):
         return faults.Fault(grpc.StatusCode.INTERNAL, str(error), reason="CWSANDBOX_FILE_IO_FAILED")
+    if isinstance(error, DeprivedError):
+        return faults.Fault(grpc.StatusCode.UNAVAILABLE, str(error), reason="CWSANDBOX_RUNNER_UNAVAILABLE")
     return faults.Fault(grpc.StatusCode.FAILED_PRECONDITION, str(error))
 
 

@@ -1,0 +1,291 @@
+"""The agent's own measure of what a sandbox uses, for what no kernel limit covers, and of quotas that sandboxes share.
+
+The design decision: cheap sums on every round decide whether an expensive look is needed, and an expensive look is
+repeated only after nine times the time that it took. Where a control group counts memory, only the objects that the
+kernel counts per user of the host are looked for: pipes, epoll watches, descriptors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import select
+import signal
+import time
+from collections.abc import Container
+
+from sandrl.runtime.guest import processes
+from sandrl.runtime.guest.processes import Limits, page_bytes, pids, place_of, read, send_signal
+
+PIPES = 128
+"""Pipes of one sandbox: an eighth of what a user of the host has by default before all pipes shrink."""
+EPOLL_WATCHES = 8_192
+DESCRIPTORS = 16_384
+MAPPINGS = 262_144
+FILE_LOCKS = 16_384
+
+_PAUSES_PER_LOOK = 9.0
+_MAPPING_BYTES = 256
+_FEW_SHARED = 16
+_LEAST_SHARED_BYTES = 8 << 20
+_FEW_SOCKETS = 64
+_UNREADABLE_LOOKS = 4
+_FORKED_WITHOUT_EXEC = 0x40
+_READ_BYTES = 1 << 16
+_F_GETPIPE_SZ = 1032
+_FULL_PIPE_BYTES = 1 << 16
+
+
+class Watchdog:
+    """Watches one sandbox from inside.
+
+    Args:
+        limits: What it may use.
+        disk: A descriptor on its writable file system.
+    """
+
+    def __init__(self, limits: Limits, disk: int) -> None:
+        self._limits = limits
+        self._disk = disk
+        self._objects = _Objects()
+        self._hidden = _HiddenMemory()
+        self._objects_due = self._hidden_due = 0.0
+
+    def breach(self, spawned: Container[int]) -> str | None:
+        """The first shared limit that the sandbox is over (`memory`, `sockets`, `pipes`, …), or None.
+
+        Args:
+            spawned: Processes that the agent has forked, which may not have executed a program yet.
+        """
+        found = pids()
+        if self._memory_exceeded(found):
+            return "memory"
+        if self._hidden.mappings > MAPPINGS:
+            return "mappings"
+        sockets = processes.sockets()
+        if sockets > self._limits.sockets:
+            return "sockets"
+        usage = os.fstatvfs(self._disk)
+        if usage.f_files - usage.f_ffree > self._limits.inodes:
+            return "inodes"
+        began = time.monotonic()
+        if began < self._objects_due:
+            return None
+        breach = self._objects.breach(found, spawned)
+        if breach is None and not self._limits.in_group and _file_locks() > FILE_LOCKS:
+            breach = "file locks"
+        self._objects_due = _next_look(began)
+        return breach
+
+    def _memory_exceeded(self, found: list[int]) -> bool:
+        resident = sum(map(processes.resident_bytes, found))
+        began = time.monotonic()
+        if not self._limits.in_group and began >= self._hidden_due:
+            self._hidden.measure(found)
+            self._hidden_due = _next_look(began)
+        if resident + self._hidden.total_bytes <= self._limits.memory_bytes:
+            return False
+        proportional = sum(map(processes.proportional_bytes, found))
+        return proportional + self._hidden.total_bytes > self._limits.memory_bytes
+
+    def relieve_memory(self) -> None:
+        """Kill the process that holds most, or, where many hold much together, all of them."""
+        held = {pid: processes.proportional_bytes(pid) + self._hidden.bytes_of.get(pid, 0) for pid in pids()}
+        if sum(held.values()) > 2 * self._limits.memory_bytes:
+            send_signal(-1, signal.SIGKILL)  # process 1 is the one process this spares
+        elif held:
+            send_signal(max(held, key=lambda pid: held[pid]), signal.SIGKILL)
+
+
+class _HiddenMemory:
+    """Memory that is not resident in any process: shared memory unmapped by its user, page tables, mappings, queues.
+
+    Attributes:
+        total_bytes: Its estimate.
+        mappings: How many mappings all processes have.
+        bytes_of: The part that each process holds; shared memory is in that of each process that maps it.
+    """
+
+    def __init__(self) -> None:
+        self.total_bytes = self.mappings = 0
+        self.bytes_of: dict[int, int] = {}
+        self._extents: dict[bytes, int] = {}
+
+    def measure(self, found: list[int]) -> None:
+        """Look at every mapping of every process, up to `MAPPINGS` of them."""
+        seen: dict[bytes, int] = {}
+        kernel = shared_resident = self.mappings = 0
+        self.bytes_of = {}
+        for pid in found:
+            place = place_of(pid)
+            status = _status(place)
+            tables = status.get(b"VmPTE", 0) + status.get(b"VmPMD", 0)
+            shared_resident += status.get(b"RssShmem", 0)
+            mappings, extents = _mappings(place, MAPPINGS - self.mappings)
+            self.mappings += mappings
+            own = tables + mappings * _MAPPING_BYTES
+            kernel += own
+            for inode, extent in extents.items():
+                seen[inode] = max(extent, seen.get(inode, 0), self._extents.get(inode, 0))
+            self.bytes_of[pid] = own + max(sum(map(seen.__getitem__, extents)) - status.get(b"RssShmem", 0), 0)
+            if self.mappings > MAPPINGS:
+                break
+        # A mapping that was made smaller keeps its memory: the largest size seen counts until the last of it is gone.
+        self._extents = seen
+        least = _LEAST_SHARED_BYTES if len(seen) > _FEW_SHARED else 0
+        shared = sum(max(extent, least) for extent in seen.values())
+        self.total_bytes = kernel + max(shared - shared_resident, 0) + _queued_bytes()
+
+
+class _Objects:
+    """Kernel objects that are counted per user of the host, so that one sandbox could use up those of all."""
+
+    def __init__(self) -> None:
+        self._unreadable: dict[int, int] = {}
+
+    def breach(self, found: list[int], spawned: Container[int]) -> str | None:
+        """The limit that is exceeded, or None. Kills processes that cannot be looked into."""
+        pipes: set[str] = set()
+        watches = descriptors = 0
+        unreadable: dict[int, int] = {}
+        for pid in found:
+            place = place_of(pid)
+            try:
+                names = os.listdir(f"{place}/fd")
+            except PermissionError:
+                if not (pid in spawned and _has_not_executed(pid)):
+                    unreadable[pid] = self._unreadable.get(pid, 0) + 1
+                continue
+            except OSError:
+                continue
+            descriptors += len(names)
+            if descriptors > DESCRIPTORS:
+                return "descriptors"
+            for name in names:
+                try:
+                    target = os.readlink(f"{place}/fd/{name}")
+                except OSError:
+                    continue
+                if target.startswith("pipe:"):
+                    pipes.add(target)
+                elif target == "anon_inode:[eventpoll]":
+                    watches += _watches(f"{place}/fdinfo/{name}", EPOLL_WATCHES)
+                    if watches > EPOLL_WATCHES:
+                        return "epoll watches"
+            if len(pipes) > PIPES:
+                return "pipes"
+        self._unreadable = unreadable
+        for pid, looks in unreadable.items():
+            if looks >= _UNREADABLE_LOOKS:
+                send_signal(pid, signal.SIGKILL)
+        return None
+
+
+class Quotas:
+    """What the kernel counts per user of the host: whether there is any left, tried with a pipe and an epoll watch."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+
+    def exhausted(self) -> str | None:
+        """The quota that is used up, or None.
+
+        It may have been used up by programs outside this sandbox, so what fails in it now says nothing about the code.
+        """
+        try:
+            reading, writing = os.pipe2(os.O_CLOEXEC)
+        except OSError as error:
+            return "pipes" if error.errno == errno.ENFILE else None
+        try:
+            if fcntl.fcntl(reading, _F_GETPIPE_SZ) < min(_FULL_PIPE_BYTES, 16 * page_bytes()):
+                return "pipes"
+            self._epoll.register(reading, select.EPOLLIN)
+            self._epoll.unregister(reading)
+        except OSError as error:
+            return "epoll watches" if error.errno == errno.ENOSPC else None
+        finally:
+            os.close(reading)
+            os.close(writing)
+        return None
+
+
+def _next_look(began: float) -> float:
+    now = time.monotonic()
+    return now + _PAUSES_PER_LOOK * (now - began)
+
+
+def _has_not_executed(pid: int) -> bool:
+    """Whether a child of the agent is still the agent's own code, which nothing may look into."""
+    fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return len(fields) > 6 and bool(int(fields[6]) & _FORKED_WITHOUT_EXEC)
+
+
+def _watches(path: str, most: int) -> int:
+    return _count(path, b"tfd:", most)
+
+
+def _file_locks() -> int:
+    return _count("/proc/locks", b"\n", FILE_LOCKS)
+
+
+def _count(path: str, needle: bytes, most: int) -> int:
+    """How often `needle` occurs in a file of /proc; a file with more than `most` is not read to its end."""
+    count = 0
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while count <= most and (chunk := os.read(descriptor, _READ_BYTES)):
+                count += chunk.count(needle)
+        finally:
+            os.close(descriptor)
+    return count
+
+
+def _status(place: str) -> dict[bytes, int]:
+    """The sizes in a process's `status`, in bytes."""
+    sizes = {}
+    for line in read(f"{place}/status").splitlines():
+        name, _, value = line.partition(b":")
+        if value.endswith(b" kB"):
+            sizes[name] = int(value[:-3]) * 1024
+    return sizes
+
+
+def _mappings(place: str, most: int) -> tuple[int, dict[bytes, int]]:
+    """How many mappings a process has, and how much of each shared anonymous memory they show."""
+    count = 0
+    extents: dict[bytes, int] = {}
+    rest = b""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(f"{place}/maps", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while count <= most and (chunk := os.read(descriptor, _READ_BYTES)):
+                text, _, rest = (rest + chunk).rpartition(b"\n")
+                count += chunk.count(b"\n")
+                if b" /dev/zero" not in text:
+                    continue
+                for line in text.split(b"\n"):
+                    span, mode, offset, _, inode, *name = line.split(None, 5)
+                    if mode.endswith(b"s") and name and name[0].startswith(b"/dev/zero"):
+                        start, _, end = span.partition(b"-")
+                        extent = int(offset, 16) + int(end, 16) - int(start, 16)
+                        extents[inode] = max(extent, extents.get(inode, 0))
+        finally:
+            os.close(descriptor)
+    return count, extents
+
+
+def _queued_bytes() -> int:
+    """Bytes that wait in the queues of this network namespace's TCP and UDP sockets."""
+    total = 0
+    if processes.sockets() <= _FEW_SOCKETS:
+        return 0
+    for name in ("tcp", "tcp6", "udp", "udp6"):
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/self/net/{name}", "rb") as file:
+            next(file)
+            for line in file:
+                sent, _, received = line.split()[4].partition(b":")
+                total += int(sent, 16) + int(received, 16)
+    return total

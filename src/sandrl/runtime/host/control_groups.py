@@ -1,0 +1,376 @@
+"""Control groups: the kernel's own account of a sandbox's memory and processes, where this user may make groups.
+
+The design decision: a group is made below the group that the daemon runs in (or the nearest one above it that this
+user may divide), so that no limit set on the daemon is escaped. A group counts what resident memory does not show:
+shared memory that nobody maps any more, page tables, mappings, socket buffers, epoll watches, file locks. Groups are
+used again by later sandboxes, because a removed group stays in the kernel while a page is charged to it.
+
+Version 1 (one hierarchy per controller) and version 2 (one for all) are both supported, since the first is what root
+finds on many containers, and the second what systemd delegates to users.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandrl.runtime.host.launcher import BootRequest
+
+logger = logging.getLogger(__name__)
+
+_CONTROLLERS = ("memory", "pids")
+_PREFIX = "sandrl-"
+_IDLE_KEPT = 32
+_SLACK_BYTES = 64 << 20
+"""What the kernel itself may need for a sandbox beyond its memory and its files: stacks, pipes, sockets."""
+_SLACK_PROCESSES = 8
+_SHARE_OF_ALL_PROCESSES = 0.5
+_REMOVAL_SECONDS = 1.0
+_PAUSE_SECONDS = 0.02
+
+
+class GroupsUnavailableError(Exception):
+    """This user cannot make control groups here; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the processes of one group may use together.
+
+    Attributes:
+        memory_bytes: Memory, that of the kernel on their behalf and that of their files included.
+        processes: Processes and threads.
+    """
+
+    memory_bytes: int
+    processes: int
+
+    @classmethod
+    def of(cls, request: BootRequest) -> Limits:
+        """The limits of a sandbox's group: what its files and its processes may hold each, and room for the kernel."""
+        return cls(
+            request.memory_bytes + request.disk_bytes + _SLACK_BYTES,
+            request.processes + _SLACK_PROCESSES,
+        )
+
+
+class Group:
+    """One sandbox's group: a directory per hierarchy. Build it with `ControlGroups.take`."""
+
+    def __init__(self, directories: Mapping[str, Path], version: int, limits: Limits) -> None:
+        self._directories = directories
+        self._version = version
+        self.limits = limits
+        self._seen_kills = 0
+
+    def make(self) -> None:
+        """Make the directories and set the limits.
+
+        Raises:
+            OSError: If the kernel refuses.
+        """
+        for directory in set(self._directories.values()):
+            directory.mkdir()
+        memory, processes = self._directories["memory"], self._directories["pids"]
+        if self._version == 1:
+            _write(memory / "memory.limit_in_bytes", self.limits.memory_bytes)
+            # Where the kernel has them: swap counts as memory, and TCP buffers, which version 1 counts separately, too.
+            for name in ("memory.memsw.limit_in_bytes", "memory.kmem.tcp.limit_in_bytes"):
+                with contextlib.suppress(OSError):
+                    _write(memory / name, self.limits.memory_bytes)
+        else:
+            _write(memory / "memory.max", self.limits.memory_bytes)
+            with contextlib.suppress(OSError):
+                _write(memory / "memory.swap.max", 0)
+        _write(processes / "pids.max", self.limits.processes)
+
+    def add(self, pids: Iterable[int]) -> None:
+        """Move processes into the group; what they start from then on is in it, too.
+
+        Raises:
+            OSError: If the kernel refuses.
+        """
+        for pid in pids:
+            for directory in set(self._directories.values()):
+                _write(directory / "cgroup.procs", pid)
+
+    def memory_kills(self) -> int:
+        """How many processes were killed for the memory limit since this was last asked."""
+        directory = self._directories["memory"]
+        name = "memory.oom_control" if self._version == 1 else "memory.events"
+        try:
+            found = re.search(rb"^oom_kill (\d+)$", (directory / name).read_bytes(), re.MULTILINE)
+        except OSError:
+            return 0
+        total = int(found[1]) if found else 0
+        kills, self._seen_kills = total - self._seen_kills, total
+        return kills
+
+    def is_empty(self) -> bool:
+        """Whether no process is in it."""
+        try:
+            return not any((path / "cgroup.procs").read_bytes() for path in set(self._directories.values()))
+        except OSError:
+            return False
+
+    def remove(self) -> bool:
+        """Remove the directories; returns whether all are gone."""
+        left = [directory for directory in set(self._directories.values()) if not _remove(directory)]
+        return not left
+
+
+class ControlGroups:
+    """The groups of one daemon. Build it with `find`.
+
+    Attributes:
+        version: 1 or 2.
+    """
+
+    def __init__(self, parents: Mapping[str, Path], version: int) -> None:
+        self.version = version
+        name = f"{_PREFIX}{_owner(os.getpid())}-{os.urandom(3).hex()}"
+        self._parents = parents
+        self._bases = {controller: parent / name for controller, parent in parents.items()}
+        self._number = 0
+        self._idle: list[Group] = []
+        self._leaving: list[Group] = []
+
+    @classmethod
+    def find(cls) -> ControlGroups:
+        """Find where groups can be made, remove those of daemons that have died, and make this daemon's own.
+
+        Raises:
+            GroupsUnavailableError: If they cannot be made.
+        """
+        refusals: list[str] = []
+        for version, parents in _candidates():
+            groups = cls(parents, version)
+            try:
+                groups._make_bases()
+            except OSError as error:
+                groups._remove_bases()
+                refusals.append(f"{error.filename}: {error.strerror}")
+                continue
+            remove_stale(set(parents.values()))
+            return groups
+        raise GroupsUnavailableError("; ".join(dict.fromkeys(refusals)) or "no control groups are mounted")
+
+    def _make_bases(self) -> None:
+        for base in set(self._bases.values()):
+            base.mkdir(exist_ok=True)
+        if self.version == 2:
+            base = self._bases["memory"]
+            _write(base / "cgroup.subtree_control", " ".join(f"+{name}" for name in _CONTROLLERS))
+        most = int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))
+        _write(self._bases["pids"] / "pids.max", int(most * _SHARE_OF_ALL_PROCESSES))
+
+    def take(self, limits: Limits) -> Group:
+        """A group without processes, with these limits; give it back with `release`.
+
+        Raises:
+            OSError: If the kernel refuses.
+        """
+        self._settle()
+        for group in reversed(self._idle):
+            if group.limits == limits:
+                self._idle.remove(group)
+                return group
+        self._number += 1
+        group = Group({name: base / str(self._number) for name, base in self._bases.items()}, self.version, limits)
+        try:
+            group.make()
+        except FileNotFoundError:  # somebody removed the empty groups of this daemon
+            self._make_bases()
+            group.make()
+        return group
+
+    def release(self, group: Group) -> None:
+        """Give back a group whose processes have been killed; it is used again once they are gone."""
+        self._leaving.append(group)
+        self._settle()
+
+    def _settle(self) -> None:
+        still_leaving = []
+        for group in self._leaving:
+            if not group.is_empty():
+                still_leaving.append(group)
+            elif len(self._idle) < _IDLE_KEPT:
+                group.memory_kills()
+                self._idle.append(group)
+            elif not group.remove():
+                still_leaving.append(group)
+        self._leaving = still_leaving
+
+    def close(self) -> None:
+        """Remove every group; their processes must have been killed."""
+        self._idle.clear()
+        self._leaving.clear()
+        self._remove_bases()
+
+    def _remove_bases(self) -> None:
+        for base in set(self._bases.values()):
+            _remove_tree(base)
+
+
+def remove_stale(parents: Iterable[Path]) -> None:
+    """Remove the groups below `parents` whose daemon has died without removing them."""
+    for parent in parents:
+        for base in parent.glob(f"{_PREFIX}*"):
+            if _is_abandoned(base.name):
+                _remove_tree(base)
+
+
+def family(pid: int) -> list[int]:
+    """A process and its descendants."""
+    found = [pid]
+    for known in found:
+        with contextlib.suppress(OSError):
+            for task in os.listdir(f"/proc/{known}/task"):
+                children = Path(f"/proc/{known}/task/{task}/children").read_text(encoding="ascii")
+                found += map(int, children.split())
+    return found
+
+
+def pid_of(pidfd: int) -> int:
+    """The process that a pidfd refers to, by its number in this PID namespace.
+
+    Raises:
+        OSError: If it has ended.
+    """
+    text = Path(f"/proc/self/fdinfo/{pidfd}").read_text(encoding="ascii")
+    found = re.search(r"^Pid:\s+(\d+)$", text, re.MULTILINE)
+    if found is None or found[1] == "0":
+        raise ProcessLookupError("the process has ended")
+    return int(found[1])
+
+
+def _owner(pid: int) -> str:
+    """Names a process so that a later one with its number has another name: PID namespace, number, start."""
+    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    return f"{_namespace()}-{pid}-{fields[19].decode()}"
+
+
+def _namespace() -> int:
+    return os.stat("/proc/self/ns/pid").st_ino
+
+
+def _is_abandoned(name: str) -> bool:
+    """Whether the daemon that made a group is known to be dead: one of another PID namespace never is."""
+    found = re.fullmatch(rf"{_PREFIX}(\d+)-(\d+)-(\d+)-[0-9a-f]+", name)
+    if found is None or int(found[1]) != _namespace():
+        return False
+    try:
+        return _owner(int(found[2])) != name.removeprefix(_PREFIX).rpartition("-")[0]
+    except OSError:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Mount:
+    """One mounted hierarchy: where, which of its groups is its root here, and its options."""
+
+    place: Path
+    root: str
+    version: int
+    options: frozenset[str]
+
+    def directory_of(self, path: str) -> Path | None:
+        """Where the group `path` shows below this mount, or None if it does not."""
+        if not (path + "/").startswith(self.root.rstrip("/") + "/"):
+            return None
+        return self.place / path[len(self.root.rstrip("/")) :].lstrip("/")
+
+
+def _candidates() -> Iterator[tuple[int, dict[str, Path]]]:
+    """Where groups might be made, best first: a version, and the parent directory for each controller."""
+    mounts, own = list(_mounts()), _own_groups()
+    first: dict[str, Path] = {}
+    for controller in _CONTROLLERS:
+        for mount in mounts:
+            if mount.version == 1 and controller in mount.options and controller in own:
+                directory = mount.directory_of(own[controller])
+                if directory is not None:
+                    first[controller] = directory
+    if len(first) == len(_CONTROLLERS):
+        yield 1, first
+    for mount in mounts:
+        directory = mount.directory_of(own[""]) if mount.version == 2 and "" in own else None
+        while directory is not None:
+            if _divides(directory):
+                yield 2, dict.fromkeys(_CONTROLLERS, directory)
+            directory = directory.parent if directory != mount.place else None
+
+
+def _divides(directory: Path) -> bool:
+    """Whether a group of version 2 hands the controllers on to its children, or can be made to."""
+    try:
+        if set(_CONTROLLERS) <= set((directory / "cgroup.subtree_control").read_text(encoding="ascii").split()):
+            return True
+        if not set(_CONTROLLERS) <= set((directory / "cgroup.controllers").read_text(encoding="ascii").split()):
+            return False
+        if not (directory / "cgroup.type").exists():  # the root of all groups, which is the administrator's to divide
+            return False
+        # Refused where the group has processes of its own, as the one that the daemon runs in has.
+        _write(directory / "cgroup.subtree_control", " ".join(f"+{name}" for name in _CONTROLLERS))
+    except OSError:
+        return False
+    return True
+
+
+def _mounts() -> Iterator[_Mount]:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            before, _, after = line.partition(" - ")
+            place, kind = before.split(), after.split()
+            if len(place) > 4 and len(kind) > 2 and kind[0] in ("cgroup", "cgroup2"):
+                version = 1 if kind[0] == "cgroup" else 2
+                yield _Mount(Path(place[4]), place[3], version, frozenset(kind[2].split(",")))
+
+
+def _own_groups() -> dict[str, str]:
+    """The group of this process per controller; that of version 2 has no controller's name."""
+    groups: dict[str, str] = {}
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8", errors="replace").splitlines():
+            _, controllers, path = line.split(":", 2)
+            groups |= dict.fromkeys(controllers.split(","), path)
+    return groups
+
+
+def _write(path: Path, value: int | str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, str(value).encode())
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
+    finally:
+        os.close(descriptor)
+
+
+def _remove(directory: Path) -> bool:
+    try:
+        directory.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _remove_tree(base: Path) -> None:
+    """Remove a group and those below it, waiting a moment for processes that are about to be gone."""
+    deadline = time.monotonic() + _REMOVAL_SECONDS
+    while True:
+        left = [path for path in base.glob("*") if path.is_dir() and not _remove(path)]
+        if not left and _remove(base):
+            return
+        if time.monotonic() > deadline:
+            logger.warning("the control group %s could not be removed", base)
+            return
+        time.sleep(_PAUSE_SECONDS)

@@ -1,0 +1,147 @@
+"""Runs greedy and honest programs beside each other in sandboxes of one daemon's launcher, and reports as JSON.
+
+Standard library and `sandrl.runtime` only, so that the system's own interpreter can run it as another user:
+
+    python greedy_driver.py STATE_DIR beside       each greedy program beside 20 honest ones and a host program
+    python greedy_driver.py STATE_DIR shortage     programs while the host user's quota of pipes is used up
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import resource
+import select
+import sys
+from collections.abc import Sequence
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+from greedy_programs import GREEDY, HONEST, TAKES_MEMORY
+
+from sandrl.runtime.host.choice import Choice, choose_launcher
+from sandrl.runtime.host.images import find_images
+from sandrl.runtime.host.launcher import BootRequest
+from sandrl.runtime.host.process import Exit
+from sandrl.runtime.host.sandbox import DeprivedError, HostSandbox
+
+_HONEST_RUNS = 20
+_AT_ONCE = 4
+_MORE_PIPES_THAN_THE_QUOTA = 1_100
+
+
+class Run:
+    """One program in a sandbox of its own."""
+
+    def __init__(self, choice: Choice, program: str) -> None:
+        self._choice = choice
+        self._program = program
+        self.limits: list[str] = []
+
+    async def end(self) -> tuple[Exit, str]:
+        """How the program ends, and what it printed."""
+        request = BootRequest(self._choice.images[0].name)
+        sandbox = await HostSandbox.boot(self._choice.launcher, request, self._choice.groups)
+        sandbox.on_limit = self.limits.append
+        try:
+            environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **self._choice.images[0].environment}
+            argv = ["python", "-c", self._program]
+            _, process = await sandbox.start(argv, environment, directory="/workspace", merge_output=True)
+            process.close_stdin()
+            output = b""
+            while not isinstance(chunk := await process.next_output(), Exit):
+                output += chunk[1]
+            return chunk, output.decode(errors="replace")
+        finally:
+            await sandbox.destroy()
+
+
+async def beside(choice: Choice) -> dict[str, Any]:
+    """Each greedy program beside honest ones; those that take much memory one after another, the others at once."""
+    rounds = [[name] for name in TAKES_MEMORY] + [[name for name in GREEDY if name not in TAKES_MEMORY]]
+    facts: dict[str, Any] = {}
+    for names in rounds:
+        facts |= await _round(choice, names)
+    return facts
+
+
+async def _round(choice: Choice, names: Sequence[str]) -> dict[str, Any]:
+    greedy = {name: Run(choice, GREEDY[name]) for name in names}
+    attacks = asyncio.gather(*(run.end() for run in greedy.values()))
+    places = asyncio.Semaphore(_AT_ONCE)
+    host_troubles: list[str] = []
+
+    async def honest(name: str) -> str | None:
+        async with places:
+            host_troubles.extend(_host_troubles())
+            end, output = await Run(choice, HONEST[name]).end()
+        return None if end.code == 0 else f"{name}: {end} {output[-300:]}"
+
+    honest_ends = await asyncio.gather(*map(honest, islice(cycle(HONEST), _HONEST_RUNS)))
+    shared = {"honest_failures": [failure for failure in honest_ends if failure], "host_troubles": host_troubles}
+    return {
+        name: {"code": end.code, "output": output[-300:], "limits": greedy[name].limits, **shared}
+        for name, (end, output) in zip(names, await attacks, strict=True)
+    }
+
+
+def _host_troubles() -> list[str]:
+    """What a program of the host user notices when it makes a pipe and watches it."""
+    reading, writing = os.pipe()
+    try:
+        size = fcntl.fcntl(reading, 1032)
+        with select.epoll() as epoll:
+            epoll.register(reading, select.EPOLLIN)
+    except OSError as error:
+        return [str(error)]
+    finally:
+        os.close(reading)
+        os.close(writing)
+    return [] if size == 1 << 16 else [f"a pipe of {size} bytes"]
+
+
+async def shortage(choice: Choice) -> dict[str, Any]:
+    """What becomes of programs before, while and after this user has more pipes than its quota."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    before = await Run(choice, "print('well')").end()
+    failing = asyncio.ensure_future(Run(choice, "import time; time.sleep(2); raise SystemExit(1)").end())
+    passing = asyncio.ensure_future(Run(choice, "import time; time.sleep(2)").end())
+    await asyncio.sleep(1)
+    kept = [os.pipe() for _ in range(_MORE_PIPES_THAN_THE_QUOTA)]
+    try:
+        await Run(choice, "print('well')").end()
+    except DeprivedError as error:
+        refused = str(error)
+    else:
+        refused = ""
+    failed, passed = await failing, await passing
+    for descriptor in (end for pair in kept for end in pair):
+        os.close(descriptor)
+    after = await Run(choice, "print('well')").end()
+    return {
+        "before": before[1],
+        "refused": refused,
+        "failed": [failed[0].code, failed[0].message],
+        "passed": [passed[0].code, passed[0].message],
+        "after": after[1],
+    }
+
+
+async def main(state: Path, what: str) -> dict[str, Any]:
+    """Run one of the two."""
+    overlays = state / "overlays"
+    overlays.mkdir(exist_ok=True)
+    choice = await choose_launcher(find_images()[:1], state, overlays)
+    try:
+        facts = await {"beside": beside, "shortage": shortage}[what](choice)
+    finally:
+        await choice.close()
+    return {"groups": choice.groups is not None, "facts": facts}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))))
