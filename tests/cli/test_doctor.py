@@ -29,6 +29,7 @@ PROPERTIES = {
     *("own namespaces", "no host files", "read-only system", "own /tmp and /workspace", "no other processes"),
     *("no network", "no privileges", "refused system calls", "no host environment"),
     *("memory limit", "process limit", "disk limit", "no survivors", "host uids"),
+    *("limits of what is shared", "undisturbed neighbours", "accounting"),
 }
 UNNEEDED = ("__pycache__", "mypy*", "grpc", "uv*", "ruff*", "hypothesis", "cryptography", "pip", "setuptools", "google")
 NOWHERE = "http://127.0.0.1:1"

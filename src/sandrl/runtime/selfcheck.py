@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import logging
 import os
 import secrets
+import select
 import socket
 import tempfile
 import time
@@ -36,6 +38,10 @@ _MIB = 1 << 20
 _MEMORY_BYTES = 128 * _MIB
 _DISK_BYTES = 8 * _MIB
 _PROCESSES = 32
+# More than any sandbox may have, and a small part of what this user may have.
+_GREED = {"shared memory": 3 * _MEMORY_BYTES, "pipes": 200, "epoll watches": 12_000}
+_PIPE_BYTES = 1 << 16
+_F_GETPIPE_SZ = 1032
 _NO_CAPABILITY = "0000000000000000"
 
 # Who runs the check is told of failures in its result, and not by the last-resort handler on standard error.
@@ -173,6 +179,60 @@ async def _disk(choice: Choice, _folder: Path) -> Sequence[Property]:
     return [Property("disk limit", holds, detail)]
 
 
+async def _shared_resources(choice: Choice, _folder: Path) -> Sequence[Property]:
+    """Sandboxes that take much of what all share, beside one and a host program that need a little."""
+    request = BootRequest(choice.images[0].name, memory_bytes=_MEMORY_BYTES, disk_bytes=_DISK_BYTES)
+    greedy = {what: asyncio.ensure_future(_is_stopped(choice, request, what, most)) for what, most in _GREED.items()}
+    try:
+        neighbour = await _run(choice, request, "little")
+        disturbed = _disturbances()
+        stopped = {what: await outcome for what, outcome in greedy.items()}
+    finally:
+        for outcome in greedy.values():
+            outcome.cancel()
+    if neighbour["refusal"] is not None or neighbour["written"] != _PIPE_BYTES:
+        disturbed.append("a sandbox beside them")
+    kept = [what for what, was_stopped in stopped.items() if not was_stopped]
+    return [
+        _property(
+            "limits of what is shared", kept, f"{', '.join(_GREED)}: programs that took more were killed", "kept"
+        ),
+        _property("undisturbed neighbours", disturbed, "a sandbox beside them and this process", "disturbed"),
+        Property("accounting", True, _accounting(choice)),
+    ]
+
+
+async def _is_stopped(choice: Choice, request: BootRequest, what: str, amount: int) -> bool:
+    try:
+        facts = await _run(choice, request, "take", what.rpartition(" ")[2], str(amount))
+    except ValueError:  # it was killed before it could answer
+        return True
+    return "kept" not in facts
+
+
+def _disturbances() -> list[str]:
+    """What a program of this user notices that makes a pipe and watches it."""
+    reading, writing = os.pipe()
+    try:
+        with select.epoll() as watcher:
+            watcher.register(reading)
+        return [] if fcntl.fcntl(reading, _F_GETPIPE_SZ) >= _PIPE_BYTES else ["pipes of this user"]
+    except OSError:
+        return ["epoll watches of this user"]
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+def _accounting(choice: Choice) -> str:
+    if choice.groups is not None:
+        return f"{choice.groups_detail} counts memory, that of the kernel included"
+    return (
+        f"{choice.groups_detail}: memory that is not resident is estimated 20 times a second, so that a sandbox may "
+        "hold about twice its limit for a moment"
+    )
+
+
 async def _survivors(choice: Choice, _folder: Path) -> Sequence[Property]:
     """A program that left its parent and its session dies with its sandbox at the latest."""
     marker = f"3600.{secrets.randbelow(10**9):09}"
@@ -233,6 +293,7 @@ _ATTEMPTS: dict[str, Attempt] = {
     "memory limit": _memory,
     "process limit": _processes,
     "disk limit": _disk,
+    "limits of what is shared": _shared_resources,
     "no survivors": _survivors,
     "host uids": _host_users,
 }

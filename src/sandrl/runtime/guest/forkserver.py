@@ -139,9 +139,16 @@ def _die_with_parent(expected_parent: int) -> None:
 
 
 def _raise_process_limit() -> None:
-    """The limit in force when a user namespace is made bounds all of it; each sandbox sets its own lower one."""
+    """The limit in force when a user namespace is made bounds all of it; each sandbox sets its own lower one.
+
+    All sandboxes together leave half of the machine's process numbers to its other programs.
+    """
     _soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
-    resource.setrlimit(resource.RLIMIT_NPROC, (hard, hard))
+    with open("/proc/sys/kernel/pid_max", "rb") as file:
+        most = int(file.read()) // 2
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
+    resource.setrlimit(resource.RLIMIT_NPROC, (most, hard))
 
 
 def write_maps(pid: int, users: list[list[int]], groups: list[list[int]]) -> None:

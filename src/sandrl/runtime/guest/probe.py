@@ -7,6 +7,8 @@ library, for Python 3.8 and newer. It reports facts; whether they are right is d
     python -c TEXT memory BYTES        how a family of processes ends that takes more memory
     python -c TEXT processes           how many processes there can be
     python -c TEXT disk                how many bytes can be written
+    python -c TEXT take WHAT AMOUNT    takes so many bytes of shared memory, pipes or epoll watches, and keeps them
+    python -c TEXT little              takes the little that any program needs of them
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ import contextlib
 import ctypes
 import errno
 import json
+import mmap
 import os
+import select
 import signal
 import socket
 import sys
@@ -29,6 +33,11 @@ _BLOCK = b"x" * (1 << 20)
 _CHILDREN = 3
 _NAMESPACES = ("user", "pid", "mnt", "net", "ipc", "uts")
 _CLONE_NEWUSER = 0x10000000
+_PIECE_BYTES = 16 << 20
+_MADV_DONTNEED = 4
+_WATCHES_EACH = 200
+_PIPE_BYTES = 1 << 16
+_KEPT_SECONDS = 3
 
 
 def _refusal(action: Callable[[], object]) -> str | None:
@@ -137,12 +146,50 @@ def _disk() -> dict[str, Any]:
     return {"written": written, "refusal": None}
 
 
+def _take(what: str, amount: int) -> dict[str, Any]:
+    """Ends only if nobody stops it. Of shared memory, at most a few MiB are resident at a time."""
+    kept: list[Any] = []
+    if what == "memory":
+        for _ in range(0, amount, _PIECE_BYTES):
+            piece = mmap.mmap(-1, _PIECE_BYTES)
+            for offset in range(0, _PIECE_BYTES, mmap.PAGESIZE):
+                piece[offset] = 1
+            _call("madvise", ctypes.c_void_p(_address(piece)), ctypes.c_size_t(_PIECE_BYTES), _MADV_DONTNEED)
+            kept.append(piece)
+    elif what == "pipes":
+        kept += [os.pipe() for _ in range(amount)]
+    else:
+        reading, _ = os.pipe()
+        targets = [reading, *(os.dup(reading) for _ in range(_WATCHES_EACH - 1))]
+        for _ in range(0, amount, _WATCHES_EACH):
+            watcher = select.epoll()
+            for target in targets:
+                watcher.register(target)
+            kept.append(watcher)
+    time.sleep(_KEPT_SECONDS)
+    return {"kept": amount}
+
+
+def _address(piece: mmap.mmap) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(piece))
+
+
+def _little() -> dict[str, Any]:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with select.epoll() as watcher:
+        refusal = _refusal(lambda: watcher.register(reading))
+    return {"written": os.write(writing, b"x" * _PIPE_BYTES), "refusal": refusal}
+
+
 if __name__ == "__main__":
     _what, *_words = sys.argv[1:]
     if _what == "reach":
         _facts = _reach([path for path in _words[0].split(":") if path], int(_words[1]))
     elif _what == "memory":
         _facts = _memory(int(_words[0]))
+    elif _what == "take":
+        _facts = _take(_words[0], int(_words[1]))
     else:
-        _facts = {"processes": _processes, "disk": _disk}[_what]()
+        _facts = {"processes": _processes, "disk": _disk, "little": _little}[_what]()
     sys.stdout.write(json.dumps(_facts))

@@ -155,7 +155,7 @@ class ControlGroups:
                 groups._make_bases()
             except OSError as error:
                 groups._remove_bases()
-                refusals.append(f"{error.filename}: {error.strerror}")
+                refusals.append(f"below {os.path.dirname(str(error.filename))}: {error.strerror}")
                 continue
             remove_stale(set(parents.values()))
             return groups
