@@ -43,11 +43,10 @@ def test_a_thread_does_not_get_its_own_descriptors_by_closing_some() -> None:
     assert decide("x86_64", 436, 3, 100, 2) == refused_with(errno.EPERM)
 
 
-@pytest.mark.parametrize(("machine", "number"), [("x86_64", 157), ("aarch64", 167)])
-def test_a_process_does_not_hide_from_the_watchdog(machine: str, number: int) -> None:
-    assert decide(machine, number, 4, 0) == refused_with(errno.EPERM)
-    assert decide(machine, number, 4, 1) == ALLOW
-    assert decide(machine, number, 15, 0) == ALLOW  # its name is its own
+@pytest.mark.parametrize(("machine", "number"), [("x86_64", 9), ("aarch64", 222)])
+def test_huge_pages_of_the_host_are_not_given_away(machine: str, number: int) -> None:
+    assert decide(machine, number, 0, 1 << 21, 3, 0x22) == ALLOW
+    assert decide(machine, number, 0, 1 << 21, 3, 0x40022) == refused_with(errno.ENOMEM)
 
 
 @pytest.mark.parametrize("number", range(5))

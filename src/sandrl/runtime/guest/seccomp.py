@@ -2,9 +2,9 @@
 
 A deny list over a process that already has no capability and its own namespaces: what is refused here is kernel
 surface that no test of a code model needs (new namespaces, mounts, keyrings, BPF, io_uring, ptrace), memory that no
-limit would count (memfd, System V IPC), what is counted for the whole machine (asynchronous I/O requests), and ways to
-hide descriptors from the watchdog (a thread with its own descriptor table, a process that cannot be looked into).
-Refused calls fail with an error rather than kill, so that libraries that probe for a feature fall back.
+limit would count (memfd, System V IPC), what is counted for the whole machine (asynchronous I/O requests), and a way to
+hide descriptors from the watchdog (a thread with a descriptor table of its own). Refused calls fail with an error rather
+than kill, so that libraries that probe for a feature fall back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NUMBERS: dict[str, dict[str, int]] = {
         "shmget": 29, "shmat": 30, "socket": 41, "clone": 56, "semget": 64, "msgget": 68, "ioctl": 16, "fcntl": 72,
         "ptrace": 101, "setpriority": 141, "sched_setparam": 142, "sched_setscheduler": 144, "sched_setaffinity": 203,
         "ioprio_set": 251, "inotify_init": 253, "vmsplice": 278, "inotify_init1": 294, "fanotify_init": 300,
-        "prlimit64": 302, "sched_setattr": 314, "prctl": 157,
+        "prlimit64": 302, "sched_setattr": 314, "mmap": 9,
         "io_setup": 206, "io_destroy": 207, "io_getevents": 208, "io_submit": 209, "io_cancel": 210,
         "io_pgetevents": 333,
         "syslog": 103, "uselib": 134, "personality": 135, "ustat": 136, "sysfs": 139, "vhangup": 153,
@@ -48,7 +48,7 @@ _NUMBERS: dict[str, dict[str, int]] = {
     },
     "aarch64": {
         "io_setup": 0, "io_destroy": 1, "io_submit": 2, "io_cancel": 3, "io_getevents": 4, "io_pgetevents": 292,
-        "prctl": 167,
+        "mmap": 222,
         "lookup_dcookie": 18, "fcntl": 25, "inotify_init1": 26, "ioctl": 29, "ioprio_set": 30, "vmsplice": 75,
         "sched_setparam": 118, "sched_setscheduler": 119, "sched_setaffinity": 122, "setpriority": 140,
         "prlimit64": 261, "fanotify_init": 262, "sched_setattr": 274, "umount2": 39, "mount": 40,
@@ -68,7 +68,7 @@ _NUMBERS: dict[str, dict[str, int]] = {
 # Filtered by argument below, so not refused outright.
 _ON_ITSELF_ONLY = ("prlimit64", "sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr")
 _BY_ARGUMENT = {
-    *("clone", "clone3", "socket", "ioctl", "fcntl", "personality", "setpriority", "prctl", "close_range"),
+    *("clone", "clone3", "socket", "ioctl", "fcntl", "personality", "setpriority", "close_range", "mmap"),
     *_ON_ITSELF_ONLY,
 }
 # A missing system call is what a library that probes for these expects.
@@ -96,7 +96,7 @@ _PERSONALITY_QUERY = 0xFFFFFFFF
 _F_SETPIPE_SZ = 1031
 _CLONE_FILES, _CLONE_THREAD = 0x400, 0x10000
 _CLOSE_RANGE_UNSHARE = 2
-_PR_SET_DUMPABLE = 4
+_MAP_HUGETLB = 0x40000
 
 
 def _instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
@@ -141,15 +141,9 @@ def build_filter(machine: str) -> bytes:
         numbers["close_range"],
         _argument(2) + _instruction(_JUMP_BITS, _CLOSE_RANGE_UNSHARE, 0, 1) + _refuse(errno.EPERM) + allow,
     )
+    # The host's pool of huge pages belongs to whoever made it.
     program += _when(
-        numbers["prctl"],
-        _argument(0)
-        + _instruction(_JUMP_EQUAL, _PR_SET_DUMPABLE, 1, 0)
-        + allow
-        + _argument(1)
-        + _instruction(_JUMP_EQUAL, 1, 0, 1)
-        + allow
-        + _refuse(errno.EPERM),
+        numbers["mmap"], _argument(3) + _instruction(_JUMP_BITS, _MAP_HUGETLB, 0, 1) + _refuse(errno.ENOMEM) + allow
     )
     families = b"".join(_instruction(_JUMP_EQUAL, family, 0, 1) + allow for family in (_AF_UNIX, _AF_INET, _AF_INET6))
     # Route netlink (protocol 0) answers which interfaces exist; the other protocols are kernel surface.

@@ -23,7 +23,11 @@ PIPES = 128
 """Pipes of one sandbox: an eighth of what a user of the host has by default before all pipes shrink."""
 EPOLL_WATCHES = 8_192
 DESCRIPTORS = 16_384
+HIDDEN_PROCESSES = 16
+HIDDEN_DESCRIPTORS = 24
+"""Of one process that nobody may look into: few enough that the epoll watches on them are few."""
 MAPPINGS = 262_144
+QUEUED_BYTES = 128 << 20
 FILE_LOCKS = 16_384
 
 _PAUSES_PER_LOOK = 9.0
@@ -31,7 +35,6 @@ _MAPPING_BYTES = 256
 _FEW_SHARED = 16
 _LEAST_SHARED_BYTES = 8 << 20
 _FEW_SOCKETS = 64
-_UNREADABLE_LOOKS = 4
 _FORKED_WITHOUT_EXEC = 0x40
 _READ_BYTES = 1 << 16
 _F_GETPIPE_SZ = 1032
@@ -64,6 +67,8 @@ class Watchdog:
             return "memory"
         if self._hidden.mappings > MAPPINGS:
             return "mappings"
+        if self._hidden.queued_bytes > QUEUED_BYTES:
+            return "socket buffers"
         sockets = processes.sockets()
         if sockets > self._limits.sockets:
             return "sockets"
@@ -105,11 +110,12 @@ class _HiddenMemory:
     Attributes:
         total_bytes: Its estimate.
         mappings: How many mappings all processes have.
+        queued_bytes: The part that waits in sockets, of which the kernel gives all programs of a machine only so much.
         bytes_of: The part that each process holds; shared memory is in that of each process that maps it.
     """
 
     def __init__(self) -> None:
-        self.total_bytes = self.mappings = 0
+        self.total_bytes = self.mappings = self.queued_bytes = 0
         self.bytes_of: dict[int, int] = {}
         self._extents: dict[bytes, int] = {}
 
@@ -136,27 +142,27 @@ class _HiddenMemory:
         self._extents = seen
         least = _LEAST_SHARED_BYTES if len(seen) > _FEW_SHARED else 0
         shared = sum(max(extent, least) for extent in seen.values())
-        self.total_bytes = kernel + max(shared - shared_resident, 0) + _queued_bytes()
+        self.queued_bytes = _queued_bytes()
+        self.total_bytes = kernel + max(shared - shared_resident, 0) + self.queued_bytes
 
 
 class _Objects:
     """Kernel objects that are counted per user of the host, so that one sandbox could use up those of all."""
 
-    def __init__(self) -> None:
-        self._unreadable: dict[int, int] = {}
-
     def breach(self, found: list[int], spawned: Container[int]) -> str | None:
-        """The limit that is exceeded, or None. Kills processes that cannot be looked into."""
+        """The limit that is exceeded, or None."""
         pipes: set[str] = set()
-        watches = descriptors = 0
-        unreadable: dict[int, int] = {}
+        watches = descriptors = hidden = 0
         for pid in found:
             place = place_of(pid)
             try:
                 names = os.listdir(f"{place}/fd")
             except PermissionError:
+                # Some judges hide themselves from what they judge; how many descriptors a process has still shows.
                 if not (pid in spawned and _has_not_executed(pid)):
-                    unreadable[pid] = self._unreadable.get(pid, 0) + 1
+                    hidden += 1
+                    if hidden > HIDDEN_PROCESSES or _descriptor_count(place) > HIDDEN_DESCRIPTORS:
+                        return "hidden descriptors"
                 continue
             except OSError:
                 continue
@@ -176,10 +182,6 @@ class _Objects:
                         return "epoll watches"
             if len(pipes) > PIPES:
                 return "pipes"
-        self._unreadable = unreadable
-        for pid, looks in unreadable.items():
-            if looks >= _UNREADABLE_LOOKS:
-                send_signal(pid, signal.SIGKILL)
         return None
 
 
@@ -220,6 +222,13 @@ def _has_not_executed(pid: int) -> bool:
     """Whether a child of the agent is still the agent's own code, which nothing may look into."""
     fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     return len(fields) > 6 and bool(int(fields[6]) & _FORKED_WITHOUT_EXEC)
+
+
+def _descriptor_count(place: str) -> int:
+    """How many descriptors a process has, where the kernel says so (from 6.2); else 0."""
+    with contextlib.suppress(OSError):
+        return os.stat(f"{place}/fd").st_size
+    return 0
 
 
 def _watches(path: str, most: int) -> int:

@@ -30,6 +30,7 @@ _IDLE_KEPT = 32
 _SLACK_BYTES = 64 << 20
 """What the kernel itself may need for a sandbox beyond its memory and its files: stacks, pipes, sockets."""
 _SLACK_PROCESSES = 8
+_SOCKET_BUFFERS_BYTES = 128 << 20
 _SHARE_OF_ALL_PROCESSES = 0.5
 _REMOVAL_SECONDS = 1.0
 _PAUSE_SECONDS = 0.02
@@ -80,10 +81,13 @@ class Group:
         memory, processes = self._directories["memory"], self._directories["pids"]
         if self._version == 1:
             _write(memory / "memory.limit_in_bytes", self.limits.memory_bytes)
-            # Where the kernel has them: swap counts as memory, and TCP buffers, which version 1 counts separately, too.
-            for name in ("memory.memsw.limit_in_bytes", "memory.kmem.tcp.limit_in_bytes"):
+            # Where the kernel has them: memory with swap, and TCP buffers, which version 1 counts separately.
+            for name, value in (
+                ("memory.memsw.limit_in_bytes", self.limits.memory_bytes),
+                ("memory.kmem.tcp.limit_in_bytes", min(self.limits.memory_bytes, _SOCKET_BUFFERS_BYTES)),
+            ):
                 with contextlib.suppress(OSError):
-                    _write(memory / name, self.limits.memory_bytes)
+                    _write(memory / name, value)
         else:
             _write(memory / "memory.max", self.limits.memory_bytes)
             with contextlib.suppress(OSError):
