@@ -3,8 +3,8 @@
 A deny list over a process that already has no capability and its own namespaces: what is refused here is kernel
 surface that no test of a code model needs (new namespaces, mounts, keyrings, BPF, io_uring, ptrace), memory that no
 limit would count (memfd, System V IPC), what is counted for the whole machine (asynchronous I/O requests), and a way to
-hide descriptors from the watchdog (a thread with a descriptor table of its own). Refused calls fail with an error rather
-than kill, so that libraries that probe for a feature fall back.
+hide descriptors from the watchdog (a thread with a descriptor table of its own). Refused calls fail with an error
+rather than kill, so that libraries that probe for a feature fall back.
 """
 
 from __future__ import annotations
