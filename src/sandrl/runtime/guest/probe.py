@@ -37,7 +37,7 @@ _PIECE_BYTES = 16 << 20
 _MADV_DONTNEED = 4
 _WATCHES_EACH = 200
 _PIPE_BYTES = 1 << 16
-_KEPT_SECONDS = 3
+_KEPT_SECONDS = 8
 
 
 def _refusal(action: Callable[[], object]) -> str | None:
