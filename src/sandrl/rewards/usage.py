@@ -32,6 +32,10 @@ _RUNS_CODE = frozenset(
 )
 
 
+# Functions that are asked about objects, and seldom about plain values.
+_OF_OBJECTS = frozenset("repr hash isinstance type dir iter next hasattr getattr setattr copy deepcopy".split())
+
+
 @lru_cache(maxsize=4096)
 def needs_one_process(problem: Problem) -> bool:
     """Whether a check does something that may mean another thing when the completion is in another process.
@@ -113,12 +117,29 @@ def _is_used_as_class(name: str, nodes: list[ast.AST]) -> bool:
     for node in nodes:
         if isinstance(node, ast.Attribute) and not (_is_literal(node.value) or _is_name(node.value, modules)):
             return True
-        if _is_name(node, {name}) and id(node) not in called:
+        if (_is_name(node, {name}) and id(node) not in called) or _is_of_objects(node, name):
             return True
         if isinstance(node, ast.Compare) and not isinstance(node.ops[0], ast.In | ast.NotIn):
             sides = [node.left, *node.comparators]
             is_compared |= any(_is_call(side, name) for side in sides) and any(map(_is_literal, sides))
     return not is_compared
+
+
+def _is_of_objects(node: ast.AST, name: str) -> bool:
+    """Whether a node does with what a name's call returns what is done with objects: relates two, or looks into one."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in _OF_OBJECTS and _is_any_call(node.args, name)
+    if isinstance(node, ast.Compare):
+        return _is_call(node.left, name) and _is_any_call(node.comparators, name)
+    if isinstance(node, ast.BinOp):
+        return _is_call(node.left, name) and _is_call(node.right, name)
+    if isinstance(node, ast.Dict):
+        return _is_any_call([key for key in node.keys if key is not None], name)
+    return isinstance(node, ast.Set) and _is_any_call(node.elts, name)
+
+
+def _is_any_call(nodes: list[ast.expr], name: str) -> bool:
+    return any(_is_call(node, name) for node in nodes)
 
 
 def _is_call(node: ast.AST, name: str) -> bool:

@@ -4,6 +4,9 @@
 
 import _signal  # type: ignore[import-not-found]
 
+# What a message is.
+QUESTION, ANSWER, READY = b"?", b"!", b"r"
+
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.descriptors import read_exactly, write_all
@@ -14,7 +17,7 @@ INTERRUPT = _signal.SIGVTALRM
 
 
 class Channel:
-    """Messages over a pair of pipes: four bytes of length, then the message.
+    """Messages over a pair of pipes: four bytes of length, one that says what it is, then the message.
 
     Args:
         reading: Where the other side's messages come from.
@@ -25,19 +28,20 @@ class Channel:
         self.reading = reading
         self.writing = writing
 
-    def send(self, data: bytes) -> None:
-        """Sends one message."""
-        size = len(data).to_bytes(4, "little")
+    def send(self, kind: bytes, data: bytes) -> None:
+        """Sends one message of a kind."""
+        head = len(data).to_bytes(4, "little") + kind
         # A copy of a large message would take as much memory again.
         if len(data) < 1 << 16:
-            write_all(self.writing, size + data)
+            write_all(self.writing, head + data)
         else:
-            write_all(self.writing, size)
+            write_all(self.writing, head)
             write_all(self.writing, data)
 
-    def receive(self) -> bytes:
-        """The bytes of the next message."""
-        size = int.from_bytes(read_exactly(4, self.reading), "little")
-        if size > MAX_BYTES + 1:
+    def receive(self) -> "tuple[bytes, bytes]":
+        """The kind and the bytes of the next message."""
+        head = read_exactly(5, self.reading)
+        size = int.from_bytes(head[:4], "little")
+        if size > MAX_BYTES:
             raise EOFError("a message too long")
-        return read_exactly(size, self.reading)
+        return head[4:], read_exactly(size, self.reading)

@@ -82,7 +82,7 @@ class Checks:
         for name in words & (self.imports or {}).keys() - self.namespace.keys() - self.under_test:
             self.import_name(name)
         for name in wanted:
-            if name in self.namespace or (name in builtin and name not in self.under_test):
+            if name in self.namespace or (name in builtin and name not in {*self.under_test, "__doc__"}):
                 continue
             if self.imports is not None and name not in self.under_test:
                 continue  # the problem does not ask for it, so no check can mean it

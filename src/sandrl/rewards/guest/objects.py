@@ -7,7 +7,7 @@ kept in step, so that a change on one side is seen on the other one.
 """
 
 # B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-# ruff: noqa: B905, BLE001, UP037
+# ruff: noqa: B905, BLE001, SIM102, UP037
 
 import sys
 
@@ -19,6 +19,7 @@ if MYPY:
     from sandrl.rewards.guest.channel import Channel
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.channel import ANSWER, QUESTION
     from sandrl.rewards.guest.mirrors import (
         ARITHMETIC,
         CHANGEABLE,
@@ -53,7 +54,6 @@ if "request_size" not in globals():
     )
 
 STREAMS = ("stdin", "stdout", "stderr")
-QUESTION, ANSWER = b"?", b"!"
 # How many containers stay in step between messages, and how many items one of them may have.
 SHARED_CONTAINERS, SHARED_ITEMS = 256, 5_000
 # References to a container that nobody but this module has.
@@ -70,16 +70,16 @@ class Shared:
 
     Attributes:
         container: Ours.
-        content: What it held when both were equal last.
+        content: What it held when both were equal last; None for a large one that is not kept in step.
         reference: How it is referred to in a message of ours.
         number: What its sender counts it as.
     """
 
     __slots__ = ("container", "content", "number", "reference")
 
-    def __init__(self, container: "Any", reference: bytes, number: int) -> None:
+    def __init__(self, container: "Any", content: "list[Any] | None", reference: bytes, number: int) -> None:
         self.container = container
-        self.content = snapshot(container)
+        self.content = content
         self.reference = reference
         self.number = number
 
@@ -90,6 +90,9 @@ class Peer:
     Args:
         channel: To the other process.
     """
+
+    # Whether changes of large containers that arrive are to be found, too.
+    watches_large = False
 
     def __init__(self, channel: "Channel") -> None:
         self.channel = channel
@@ -125,7 +128,11 @@ class Peer:
 
     def encode(self, value: "tuple[Any, ...]") -> bytes:
         """The bytes of a message, which also says how the containers that both sides have were changed."""
-        changed = [item for item in self.shared.values() if has_changed(item.container, item.content)]
+        changed = [
+            item
+            for item in self.shared.values()
+            if item.content is not None and has_changed(item.container, item.content)
+        ]
         unused = self.unused()
         changes = tuple([(item.container, content_of(item.container)) for item in changed])
         encoder = Encoder(self.describe, self.shared)
@@ -133,7 +140,7 @@ class Peer:
         # Nothing of this may stay where the message cannot be sent.
         self.known.update(encoder.classes)
         for item in changed:
-            item.content = snapshot(item.container)
+            item.content = snapshot(item.container) if len(item.container) <= SHARED_ITEMS else None
         for numbers, items in zip(unused, (self.sent, self.received)):
             for number in numbers:
                 self.forget(number, items)
@@ -155,7 +162,7 @@ class Peer:
         changes, forgotten, *rest = message
         for index, container in enumerate(decoder.containers):
             if container is not None:
-                self.share(container, self.received, b"^%d;", self.received_count + index)
+                self.share(container, self.received, b"^%d;", self.received_count + index, self.watches_large)
         self.received_count += len(decoder.containers)
         for container, content in changes:
             self.change(container, content)
@@ -164,9 +171,12 @@ class Peer:
                 self.forget(number, items)
         return tuple(rest)
 
-    def share(self, container: "Any", items: "dict[int, Shared]", reference: bytes, number: int) -> None:
-        """From now on both sides have a container."""
-        items[number] = self.shared[id(container)] = Shared(container, reference % number, number)
+    def share(
+        self, container: "Any", items: "dict[int, Shared]", reference: bytes, number: int, is_watched: bool = False
+    ) -> None:
+        """From now on both sides have a container; a large one is watched only while a call has it as an argument."""
+        content = snapshot(container) if is_watched or len(container) <= SHARED_ITEMS else None
+        items[number] = self.shared[id(container)] = Shared(container, content, reference % number, number)
 
     def forget(self, number: int, items: "dict[int, Shared]") -> None:
         """From now on a container is not kept in step."""
@@ -202,7 +212,7 @@ class Peer:
         if item is None or changing is None or type(content) is not wanted:
             raise Malformed("a change of something else")
         changing(container, content)
-        item.content = snapshot(container)
+        item.content = snapshot(container) if len(container) <= SHARED_ITEMS else None
 
     def describe(self, value: "Any", encoder: Encoder, levels: int) -> None:
         """Adds what is no plain value to a message."""
@@ -223,8 +233,11 @@ class Peer:
                 encoder.text(place[1])
 
     def place_of(self, value: "Any") -> "tuple[str, str] | None":
-        """Where the other side finds an object that both have, if it may be named instead of mirrored."""
-        return None
+        """Where the other side finds a function that both have."""
+        module, name = getattr(value, "__module__", None), getattr(value, "__name__", "")
+        if type(value) is not type(len) or module not in COMPUTING:
+            return None
+        return (module, name) if getattr(sys.modules[module], name, None) is value else None
 
     def class_place(self, kind: "Any") -> "tuple[str, str] | None":
         """Where the other side finds a class that both have."""
@@ -467,10 +480,10 @@ class Peer:
             BaseException: What was raised over there.
         """
         keywords = keywords or {}
-        question = self.encode((operation, subject, arguments, keywords, self.replaced()))
-        answer = self.exchange(QUESTION + question)
+        answer = self.exchange(self.encode((operation, subject, arguments, keywords, self.replaced())))
         self.asked += 1
         done, result, same, news = self.decode(answer)
+        del answer
         if news is not None:
             self.hear(news)
         if done is not True:
@@ -481,14 +494,15 @@ class Peer:
 
     def exchange(self, question: bytes) -> bytes:
         """Sends a question and returns its answer; questions that come before it are answered."""
-        self.channel.send(question)
+        self.channel.send(QUESTION, question)
+        del question
         while True:
-            message = self.channel.receive()
-            if message[:1] == ANSWER:
-                return message[1:]
-            if message[:1] != QUESTION:
+            kind, message = self.channel.receive()
+            if kind == ANSWER:
+                return message
+            if kind != QUESTION:
                 raise Malformed("neither question nor answer")
-            self.serve(message[1:])
+            self.serve(message)
 
     def raised(self, facts: "Any", operation: str) -> BaseException:
         """The exception to raise for one that was raised over there."""
@@ -520,7 +534,7 @@ class Peer:
             if self.is_internal(error):
                 raise
             reply = self.reply_of_error(error)
-        self.channel.send(ANSWER + reply)
+        self.channel.send(ANSWER, reply)
 
     def reply_of_error(self, error: BaseException) -> bytes:
         """The bytes of an answer that is an exception."""
@@ -706,6 +720,10 @@ def put_in_place(replaced: "dict[str, Any]") -> "dict[str, Any]":
         else:
             setattr(sys, name, value)
     return before
+
+
+# Modules of functions that do nothing but compute with what they are given.
+COMPUTING = frozenset(("_operator", "math", "cmath"))
 
 
 def uncarried(error: Unsendable) -> ValueError:

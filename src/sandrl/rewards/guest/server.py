@@ -12,7 +12,7 @@ if MYPY:
     from sandrl.rewards.guest.child import Request, Say
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.channel import INTERRUPT, Channel
+    from sandrl.rewards.guest.channel import INTERRUPT, READY, Channel
     from sandrl.rewards.guest.child import blame, completion_lines, describe, finish, fresh_module, run_top_level
     from sandrl.rewards.guest.clock import Interruption
     from sandrl.rewards.guest.objects import Peer
@@ -20,8 +20,7 @@ if "request_size" not in globals():
 
 
 OF_EVERY_MODULE = frozenset(
-    "__name__ __doc__ __package__ __loader__ __spec__ __file__ __cached__ __builtins__ __annotations__"
-    " __prelude__".split()
+    "__name__ __package__ __loader__ __spec__ __file__ __cached__ __builtins__ __annotations__ __prelude__".split()
 )
 
 
@@ -33,6 +32,8 @@ class Objects(Peer):
         namespace: What the completion defined.
         interruption: How the judge ends what takes too long, if that is limited.
     """
+
+    watches_large = True
 
     def __init__(self, channel: "Channel", namespace: "dict[str, Any]", interruption: "Interruption | None") -> None:
         Peer.__init__(self, channel)
@@ -47,10 +48,10 @@ class Objects(Peer):
         with self.lock:
             while True:
                 try:
-                    message = self.channel.receive()
+                    _, message = self.channel.receive()
                 except EOFError:
                     return
-                self.serve(message[1:])
+                self.serve(message)
 
     def ask(
         self,
@@ -126,6 +127,6 @@ def run_completion(request: "Request", say: "Say", channel: "Channel") -> None:
     run_top_level(request, say, namespace)
     is_limited = request["check_timeout_seconds"] is not None
     objects = Objects(channel, namespace, Interruption(INTERRUPT) if is_limited else None)
-    channel.send(b"ready")
+    channel.send(READY, b"")
     objects.answer_all()
     finish(say, "passed", "")

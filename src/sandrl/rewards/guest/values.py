@@ -22,6 +22,7 @@ if MYPY:
 MAX_DEPTH = 4_000
 MAX_BYTES = 256 << 20
 _FEW_ITEMS = 16
+_PIECE_BYTES = 1 << 16
 # Frames that one level of nesting takes, on either side.
 _FRAMES_A_LEVEL = 3
 
@@ -465,7 +466,14 @@ class Decoder:
             return [self.value() for _ in range(size)]
         if tag not in (b"I", b"G"):
             raise Malformed("items of no kind")
-        made = list(map(int if tag == b"I" else float, self.block().split(b" ")))
+        made: "list[Any]" = []
+        end = self.count() + self.position
+        while self.position < end:
+            # Piece by piece: the parts of a text take ten times as much memory as the text.
+            stop = self.data.find(b" ", min(self.position + _PIECE_BYTES, end), end)
+            stop = end if stop < 0 else stop
+            made.extend(map(int if tag == b"I" else float, self.data[self.position : stop].split(b" ")))
+            self.position = min(stop + 1, end)
         if len(made) != size:
             raise Malformed("another number of items than was said")
         return made
