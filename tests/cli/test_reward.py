@@ -161,9 +161,10 @@ def test_bad_rows_can_be_skipped_and_are_counted(sandrl: Run, problems: Path) ->
     ("words", "message"),
     [
         (["missing.jsonl"], "missing.jsonl: no such file"),
-        (["--timeout", "0"], "--timeout must be more than 0"),
-        (["--timeout", "inf"], "--timeout must be more than 0 seconds and at most a day, not inf"),
-        (["--check-timeout", "-1"], "--check-timeout must be more than 0"),
+        (["--timeout", "0"], "--timeout must be at least 0.01 seconds and at most a day, not 0"),
+        (["--timeout", "100000"], "--timeout must be at least 0.01 seconds and at most a day, not 100000"),
+        (["--timeout", "inf"], "--timeout must be a finite number, not inf"),
+        (["--check-timeout", "-1"], "--check-timeout must be at least 0.01 seconds and at most a day, not -1"),
         (["--problems", "mine.jsonl"], "--problems needs completions"),
         (["--concurrency", "0"], "--concurrency"),
         (["--fail-under", "2"], "--fail-under"),
