@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import symtable
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -97,7 +98,7 @@ def read_source(code: str) -> Source | None:
             table = symtable.symtable(code, "<completion>", "exec")
             binds, uses = _names(table)
             early = _used_early(tree) & binds if binds & uses else frozenset()
-            binds -= _stubs(tree)
+            binds -= _stubs(tree) | _borrowed(tree)
         except _REFUSALS:
             return None
     acts = any(_acts(statement) for statement in tree.body)
@@ -110,6 +111,17 @@ def read_source(code: str) -> Source | None:
         is_open="*" in code and any(map(_is_star_import, tree.body)),
         is_setting=not acts and any(setting in code for setting in _QUIET_CALLS),
         is_expression=is_expression,
+    )
+
+
+def _borrowed(tree: ast.Module) -> frozenset[str]:
+    """Names that are imported from a module outside the standard library, as tests of a solution import from it."""
+    return frozenset(
+        alias.asname or alias.name
+        for statement in tree.body
+        if isinstance(statement, ast.ImportFrom)
+        and (statement.level or (statement.module or "").partition(".")[0] not in sys.stdlib_module_names)
+        for alias in statement.names
     )
 
 

@@ -7,7 +7,7 @@ kept in step, so that a change on one side is seen on the other one.
 """
 
 # B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-# ruff: noqa: B905, BLE001, SIM102, UP037
+# ruff: noqa: B905, BLE001, UP037
 
 import sys
 
@@ -234,8 +234,11 @@ class Peer:
 
     def place_of(self, value: "Any") -> "tuple[str, str] | None":
         """Where the other side finds a function that both have."""
-        module, name = getattr(value, "__module__", None), getattr(value, "__name__", "")
-        if type(value) is not type(len) or module not in COMPUTING:
+        if type(value) is not NAMELESS["builtin_function_or_method"]:
+            return None  # an object of a completion's own notices who looks at it
+        function: "Any" = value
+        module, name = function.__module__, function.__name__
+        if module not in COMPUTING:
             return None
         return (module, name) if getattr(sys.modules[module], name, None) is value else None
 
