@@ -9,9 +9,6 @@ import pytest
 from sandrl.sandboxes import Job
 from tests.honest.generated import compare_generated, generate
 
-# To be removed when stand-ins carry these protocols. `python -m benchmarks.fairness --generated 100` prints the rate.
-not_carried_yet = pytest.mark.xfail(reason="stand-ins do not speak every protocol of the data model", strict=False)
-
 
 def test_every_seed_makes_a_class_and_the_same_one_again() -> None:
     for seed in range(500):
@@ -21,14 +18,12 @@ def test_every_seed_makes_a_class_and_the_same_one_again() -> None:
         assert made == generate(seed)
 
 
-@not_carried_yet
 def test_checks_on_generated_classes_are_decided_as_in_plain_python(job: Job) -> None:
     report = compare_generated(range(11), job)
     assert report.checks > 200
     assert [str(found) for found in report.disagreements] == []
 
 
-@not_carried_yet
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_checks_on_many_generated_classes_are_decided_as_in_plain_python(job: Job) -> None:

@@ -1,1 +1,0 @@
-def f(x): return 2*x
