@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import marshal
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from types import CodeType
 
 from sandrl.rewards.verdict import Trust
 
@@ -20,7 +22,8 @@ _HEADER_BYTES = 64
 _FRAME = ("descriptors", "clock", "child", "supervisor")
 
 BOOTSTRAP = """\
-import marshal, posix, _frozen_importlib_external
+import gc, marshal, posix, _frozen_importlib_external
+gc.disable()
 def take(size):
     data = b""
     while len(data) < size:
@@ -31,11 +34,12 @@ def take(size):
 magic, compiled, source, request = take(64).split()
 compiled, source = take(int(compiled)), take(int(source))
 same = magic.decode() == _frozen_importlib_external.MAGIC_NUMBER.hex()
-code = marshal.loads(compiled) if same else compile(source, "<judge>", "exec")
+code = marshal.loads(compiled) if same else compile(__import__("zlib").decompress(source), "<judge>", "exec")
+del compiled, source
 exec(code, {"__name__": "judge", "request_size": int(request)})
 """
 """Runs in the sandbox, and takes everything else from standard input. The compiled form of the program serves where the
-image's interpreter has the same bytecode as this one."""
+image's interpreter has the same bytecode as this one. No garbage is collected while the program is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +69,23 @@ ISOLATED_TESTS = Mode(
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A guest program, as text and compiled for the interpreter that runs this."""
+    """A guest program.
+
+    Attributes:
+        source: Its text.
+        packed: Its text, compressed with zlib.
+        compiled: What the interpreter that runs this makes of it, without line numbers: most of what is sent is this.
+    """
 
     source: bytes
+    packed: bytes
     compiled: bytes
 
     def before(self, request_size: int) -> bytes:
         """What standard input begins with; `request_size` bytes of request follow."""
         magic = importlib.util.MAGIC_NUMBER.hex()
-        header = f"{magic} {len(self.compiled)} {len(self.source)} {request_size}"
-        return b"".join((header.encode().ljust(_HEADER_BYTES), self.compiled, self.source))
+        header = f"{magic} {len(self.compiled)} {len(self.packed)} {request_size}"
+        return b"".join((header.encode().ljust(_HEADER_BYTES), self.compiled, self.packed))
 
 
 @cache
@@ -83,7 +94,13 @@ def program_of(mode: Mode) -> Program:
     package = files("sandrl.rewards.guest")
     texts = [package.joinpath(f"{name}.py").read_bytes() for name in mode.files]
     source = b"\n".join([*texts, f"main(request_size, {mode.judge})\n".encode()])
-    return Program(source, marshal.dumps(compile(source, "<judge>", "exec", optimize=2, dont_inherit=True)))
+    code = _without_lines(compile(source, "<judge>", "exec", optimize=2, dont_inherit=True))
+    return Program(source, zlib.compress(source, 9), marshal.dumps(code))
+
+
+def _without_lines(code: CodeType) -> CodeType:
+    constants = tuple(_without_lines(each) if isinstance(each, CodeType) else each for each in code.co_consts)
+    return code.replace(co_consts=constants, co_linetable=b"")
 
 
 def digest(modes: Iterable[Mode]) -> str:
