@@ -128,15 +128,18 @@ class Peer:
 
     def encode(self, value: "tuple[Any, ...]") -> bytes:
         """The bytes of a message, which also says how the containers that both sides have were changed."""
-        changed = [
-            item
-            for item in self.shared.values()
-            if item.content is not None and has_changed(item.container, item.content)
-        ]
-        unused = self.unused()
+        changed: "list[Shared]" = []
+        unused: "tuple[tuple[int, ...], ...]" = ()
+        if self.shared:
+            changed = [
+                item
+                for item in self.shared.values()
+                if item.content is not None and has_changed(item.container, item.content)
+            ]
+            unused = self.unused()
         changes = tuple([(item.container, content_of(item.container)) for item in changed])
         encoder = Encoder(self.describe, self.shared)
-        data = encoder.encode((changes, unused, *value))
+        data = encoder.encode(changes, unused, *value)
         # Nothing of this may stay where the message cannot be sent.
         self.known.update(encoder.classes)
         for item in changed:
@@ -156,10 +159,7 @@ class Peer:
             Malformed: If it is none.
         """
         decoder = Decoder(data, self.read)
-        message = decoder.whole()
-        if type(message) is not tuple or len(message) < 2:
-            raise Malformed("no message")
-        changes, forgotten, *rest = message
+        changes, forgotten, *rest = decoder.all()
         for index, container in enumerate(decoder.containers):
             if container is not None:
                 self.share(container, self.received, b"^%d;", self.received_count + index, self.watches_large)
@@ -184,7 +184,7 @@ class Peer:
         if item is not None:
             self.shared.pop(id(item.container), None)
 
-    def unused(self) -> "tuple[tuple[int, ...], tuple[int, ...]]":
+    def unused(self) -> "tuple[tuple[int, ...], ...]":
         """The numbers of sent and received containers that are not used here any more, are too large, or too many."""
         getrefcount = sys.getrefcount
         found = []
@@ -197,7 +197,7 @@ class Peer:
             if len(items) > SHARED_CONTAINERS:
                 numbers.extend([number for number in list(items)[:-SHARED_CONTAINERS] if number not in numbers])
             found.append(tuple(numbers))
-        return found[0], found[1]
+        return tuple(found) if found[0] or found[1] else ()
 
     def change(self, container: "Any", content: "Any") -> None:
         """Gives a container the content that the other side's has now.
@@ -483,7 +483,8 @@ class Peer:
             BaseException: What was raised over there.
         """
         keywords = keywords or {}
-        answer = self.exchange(self.encode((operation, subject, arguments, keywords, self.replaced())))
+        pairs = tuple(keywords.items())
+        answer = self.exchange(self.encode((operation, subject, arguments, pairs, self.replaced())))
         self.asked += 1
         done, result, same, news = self.decode(answer)
         del answer
@@ -527,7 +528,8 @@ class Peer:
     def serve(self, question: bytes) -> None:
         """Does what the other side asks for, and answers."""
         try:
-            operation, subject, arguments, keywords, replaced = self.decode(question)
+            operation, subject, arguments, pairs, replaced = self.decode(question)
+            keywords = dict(pairs)
             result = self.carry_out(operation, subject, arguments, keywords, replaced)
             same = place_among(result, arguments, keywords) if operation == "call" else None
             reply = self.encode((True, None if same is not None else result, same, self.news()))

@@ -196,6 +196,10 @@ class Encoder:
         self.other = other
         self.shared = shared or {}
         self.deepest = deepest
+        self.clear()
+
+    def clear(self) -> None:
+        """Begins anew."""
         self.parts: "list[bytes]" = []
         # The mutable containers of this message, by index, and their indexes by `id`.
         self.containers: "list[Any]" = []
@@ -204,18 +208,23 @@ class Encoder:
         self.described: "set[int]" = set()
         self.classes: "list[int]" = []
 
-    def encode(self, value: object) -> bytes:
-        """The bytes of a value."""
-        limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(max(limit, self.deepest * _FRAMES_A_LEVEL + 1000))
+    def encode(self, *values: object) -> bytes:
+        """The bytes of values, one after another."""
         try:
-            self.value(value, self.deepest)
-        finally:
-            sys.setrecursionlimit(limit)
+            self.values(values)
+        except RecursionError:
+            # Few values are nested that deep; to raise the limit for each would cost more than to begin again.
+            self.clear()
+            with_deep_recursion(self.deepest, self.values, values)
         data = b"".join(self.parts)
         if len(data) > MAX_BYTES:
             raise TooLarge(f"the value is larger than {MAX_BYTES >> 20} MiB")
         return data
+
+    def values(self, values: "tuple[object, ...]") -> None:
+        """Adds values."""
+        for value in values:
+            self.value(value, self.deepest)
 
     def text(self, value: str) -> None:
         """Adds a string."""
@@ -239,14 +248,19 @@ class Encoder:
     def value(self, value: "Any", levels: int) -> None:
         """Adds a value."""
         kind = type(value)
-        if value is None:
+        if kind is int:
+            self.parts.append(b"i%x;" % value)
+        elif kind is str:
+            data = value.encode("utf-8", "surrogatepass")
+            self.parts.append(b"s%d;%s" % (len(data), data))
+        elif value is None:
             self.parts.append(b"N")
         elif kind is bool:
             self.parts.append(b"T" if value else b"F")
-        elif kind is int:
-            self.parts.append(b"i%x;" % value)
-        elif kind is str:
-            self.text(value)
+        elif kind is tuple and levels > 0 and len(value) <= _FEW_ITEMS:
+            self.parts.append(b"u%d;" % len(value))
+            for item in value:
+                self.value(item, levels - 1)
         elif kind is float:
             # The one NaN that is the same everywhere: containers compare their items by identity first.
             shared = "math" in sys.modules and value is sys.modules["math"].nan
@@ -348,15 +362,28 @@ class Decoder:
 
     def whole(self) -> "Any":
         """The value, which must be all there is."""
-        limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(max(limit, self.deepest * _FRAMES_A_LEVEL + 1000))
-        try:
-            value = self.value()
-        finally:
-            sys.setrecursionlimit(limit)
-        if self.position != len(self.data):
+        values = self.all()
+        if len(values) != 1:
             raise Malformed("something follows the value")
-        return value
+        return values[0]
+
+    def all(self) -> "list[Any]":
+        """All values that there are."""
+        try:
+            return self.rest()
+        except RecursionError:
+            self.position = self.depth = 0
+            self.containers.clear()
+            values: "list[Any]" = with_deep_recursion(self.deepest, self.rest)
+            return values
+
+    def rest(self) -> "list[Any]":
+        """The values that are left."""
+        values = []
+        end = len(self.data)
+        while self.position < end:
+            values.append(self.value())
+        return values
 
     def field(self) -> bytes:
         """The bytes up to the next semicolon."""
@@ -395,7 +422,9 @@ class Decoder:
 
     def value(self) -> "Any":
         """The next value."""
-        tag = self.take()
+        position = self.position
+        tag = self.data[position : position + 1]
+        self.position = position + 1
         if tag == b"i":
             return int(self.field(), 16)
         if tag == b"s":
@@ -407,10 +436,9 @@ class Decoder:
         self.depth += 1
         if self.depth > self.deepest:
             raise Malformed("nested too deeply")
-        try:
-            return self.composed(tag)
-        finally:
-            self.depth -= 1
+        made: "Any" = self.composed(tag) if tag != b"u" else tuple([self.value() for _ in range(self.count())])
+        self.depth -= 1
+        return made
 
     def composed(self, tag: bytes) -> "Any":
         """The value that begins with a tag, if it is more than one number or text."""
@@ -512,6 +540,16 @@ class Decoder:
 
 
 _CONSTANTS: "dict[bytes, object]" = {b"N": None, b"T": True, b"F": False, b"E": Ellipsis, b"M": NotImplemented}
+
+
+def with_deep_recursion(levels: int, work: "Callable[..., Any]", *arguments: object) -> "Any":
+    """Calls a function that may call itself so many times."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, levels * _FRAMES_A_LEVEL + 1000))
+    try:
+        return work(*arguments)
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def change_of(kind: "Any") -> "Callable[[Any, Any], None] | None":
