@@ -44,6 +44,9 @@ def watch(inherited: Inherited) -> None:
 def begin_grpc() -> None:
     """Says that this process is about to use gRPC.
 
+    Switches gRPC's own fork handlers off, unless the user has decided about them. gRPC skips them at a fork while its
+    threads are busy; the next fork in the child runs them with half of their state, and a signal ends the child.
+
     Raises:
         ForkedProcessError: If it cannot, because it was forked from a process that had used gRPC.
         UsageError: If it may not open enough files.
@@ -51,6 +54,7 @@ def begin_grpc() -> None:
     if _Process.is_cut_off:
         raise ForkedProcessError("this process was forked from one that had used sandboxes; it cannot use any itself")
     check_descriptors()
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     _Process.has_used_grpc = True
 
 
