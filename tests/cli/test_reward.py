@@ -306,9 +306,9 @@ def test_a_cache_serves_the_next_run_and_the_summary_says_so(sandrl: Run, proble
 
 
 def test_where_isolation_is_required_its_lack_is_no_reward(sandrl: Run, tmp_path: Path) -> None:
-    check = "def g(x):\n    return x\nassert f(g) is g"
+    check = "import random\nrandom.seed(1)\nx = f()\nrandom.seed(1)\nassert f() == x"
     (tmp_path / "p.jsonl").write_text(json.dumps({"task_id": "id", "prompt": "", "tests": [check]}), encoding="utf-8")
-    row = json.dumps({"task_id": "id", "code": "def f(x):\n    return x\n"})
+    row = json.dumps({"task_id": "id", "code": "import random\ndef f():\n    return random.random()\n"})
     plain = sandrl("reward", "-", "--problems", "p.jsonl", "--json", stdin=row)
     required = sandrl("reward", "-", "--problems", "p.jsonl", "--json", "--require-isolated", stdin=row)
     [one], [other] = (json.loads(done.stdout)["results"] for done in (plain, required))

@@ -76,9 +76,9 @@ def test_another_limit_is_another_verdict(job: Job) -> None:
 def test_a_verdict_in_one_process_does_not_serve_those_who_require_isolation(job: Job, require_isolated: bool) -> None:
     from sandrl.rewards import IsolatedJudge
 
-    problem = Problem("id", "", tests=("def g(x):\n    return x\nassert f(g) is g",))
+    problem = Problem("id", "", tests=("import random\nrandom.seed(1)\nx = f()\nrandom.seed(1)\nassert f() == x",))
     cache = VerdictCache()
-    answers = [Completion("a", "id", code="def f(x):\n    return x\n")]
+    answers = [Completion("a", "id", code="import random\ndef f():\n    return random.random()\n")]
     seen = []
     for required in (require_isolated, not require_isolated):
         judge = IsolatedJudge(require_isolated=required)

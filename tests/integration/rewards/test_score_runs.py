@@ -17,6 +17,7 @@ from sandrl.events import CompletionFinished, Event, SandboxCreated, SandboxStop
 from sandrl.problems import Completion, Problem
 from sandrl.rewards import (
     Extraction,
+    InProcessJudge,
     Limits,
     RewardRequest,
     ScoredCompletion,
@@ -75,30 +76,37 @@ def test_results_come_in_input_order_and_events_in_order_of_arrival(job: Job) ->
     assert [event.index for event in finished] == [result.index for result in arrived]
 
 
-EMPTY = Problem(
-    "empty",
+# The check sets the random state of its own process.
+SEEDED = Problem(
+    "seeded",
     "",
-    tests=("try:\n    take([])\nexcept Empty as error:\n    assert str(error) == 'nothing'\nelse:\n    assert False",),
-    entry_point="take",
-    reference="class Empty(Exception):\n    pass\ndef take(items):\n    raise Empty('nothing')\n",
+    tests=("import random\nrandom.seed(1)\nx = roll()\nrandom.seed(1)\nassert roll() == x",),
+    entry_point="roll",
+    reference="import random\ndef roll():\n    return random.random()\n",
 )
+# Passes only in the process of its check.
+LOOKS_AT_ITS_CALLER = "import sys\ndef f():\n    return sys._getframe(1).f_globals['expected']\n"
 
 
 def test_a_reference_decides_once_that_checks_need_one_process_and_no_completion_does(job: Job) -> None:
-    unknown = replace(EMPTY, task_id="unknown", reference=None)
+    unknown = Problem("unknown", "", ("expected = 7\nassert f() == expected",))
     apart = Problem("apart", "", ("x = f(1)\nassert x == 2",), entry_point="f", reference=RIGHT)
-    assert EMPTY.reference is not None
-    codes = [EMPTY.reference, EMPTY.reference + "# again\n", "class Empty(Exception):\n    pass\ntake = len\n"]
+    assert SEEDED.reference is not None
+    codes = [SEEDED.reference, SEEDED.reference + "# again\n", "def roll():\n    return object()\n"]
     report = score(
-        [Completion(f"c{number}", "empty", code=code) for number, code in enumerate(codes)]
-        + [Completion("r", "unknown", code=EMPTY.reference), Completion("w", "apart", code=WRONG)],
-        {"empty": EMPTY, "unknown": unknown, "apart": apart},
+        [Completion(f"c{number}", "seeded", code=code) for number, code in enumerate(codes)]
+        + [Completion("r", "unknown", code=LOOKS_AT_ITS_CALLER), Completion("w", "apart", code=WRONG)],
+        {"seeded": SEEDED, "unknown": unknown, "apart": apart},
         job=job,
         options=EACH_FOR_ITSELF,
     )
+    [in_one_process] = score(
+        [Completion("r", "unknown", code=LOOKS_AT_ITS_CALLER)], {"unknown": unknown}, job=job, judge=InProcessJudge()
+    ).results
+    assert in_one_process.reward == 1.0
     assert [result.reward for result in report.results] == [1.0, 1.0, 0.0, 0.0, 0.0]
     assert [result.trust for result in report.results] == [Trust.IN_PROCESS] * 3 + [Trust.ISOLATED] * 2
-    assert report.summary.canaries == 3, "the reference of `empty` in both ways, that of `apart` in one"
+    assert report.summary.canaries == 3, "the reference of `seeded` in both ways, that of `apart` in one"
 
 
 def test_every_completion_has_a_sandbox_of_its_own_and_none_is_left(connection: Connection) -> None:
