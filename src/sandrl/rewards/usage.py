@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -34,6 +35,10 @@ _RUNS_CODE = frozenset(
 
 # Functions that are asked about objects, and seldom about plain values.
 _OF_OBJECTS = frozenset("repr hash isinstance type dir iter next hasattr getattr setattr copy deepcopy".split())
+
+
+# What a check makes of the difference of two numbers.
+_OF_DIFFERENCES = frozenset(("abs", "round", "float"))
 
 
 @lru_cache(maxsize=4096)
@@ -106,7 +111,7 @@ def _is_declared(name: str, problem: Problem) -> bool:
 
 
 def _is_used_as_class(name: str, nodes: list[ast.AST]) -> bool:
-    modules = {
+    modules = sys.stdlib_module_names | {
         (alias.asname or alias.name).partition(".")[0]
         for node in nodes
         if isinstance(node, ast.Import | ast.ImportFrom)
@@ -121,7 +126,7 @@ def _is_used_as_class(name: str, nodes: list[ast.AST]) -> bool:
             return True
         if isinstance(node, ast.Compare) and not isinstance(node.ops[0], ast.In | ast.NotIn):
             sides = [node.left, *node.comparators]
-            is_compared |= any(_is_call(side, name) for side in sides) and any(map(_is_literal, sides))
+            is_compared |= any(_is_made_of(side, name) for side in sides) and any(map(_is_literal, sides))
     return not is_compared
 
 
@@ -140,6 +145,19 @@ def _is_of_objects(node: ast.AST, name: str) -> bool:
 
 def _is_any_call(nodes: list[ast.expr], name: str) -> bool:
     return any(_is_call(node, name) for node in nodes)
+
+
+def _is_made_of(node: ast.AST, name: str) -> bool:
+    """Whether a value is that of a name's call, or its difference from another one, as of two numbers."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _OF_DIFFERENCES:
+        return any(isinstance(argument, ast.BinOp) and _is_made_of(argument, name) for argument in node.args)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+        return any(_is_call(side, name) and not _is_any_call([other], name) for side, other in _both_ways(node))
+    return _is_call(node, name)
+
+
+def _both_ways(node: ast.BinOp) -> tuple[tuple[ast.expr, ast.expr], ...]:
+    return (node.left, node.right), (node.right, node.left)
 
 
 def _is_call(node: ast.AST, name: str) -> bool:

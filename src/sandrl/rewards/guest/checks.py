@@ -14,7 +14,7 @@ if MYPY:
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import describe
-    from sandrl.rewards.guest.client import Completion, CompletionGone, Unsplittable
+    from sandrl.rewards.guest.client import Completion, CompletionGone, Unsplittable, catches_failures
     from sandrl.rewards.guest.clock import Clock, is_running, too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached
     from sandrl.rewards.guest.mirrors import Mirror, is_mirror, number_behind
@@ -28,6 +28,21 @@ NOT_IDENTIFIERS = {code: " " for code in range(128) if not (chr(code).isalnum() 
 CODE_RUNNERS = ("eval", "exec", "__import__", "system", "popen", "spawn")
 CODE_LOADERS = frozenset(("pickle", "marshal", "shelve", "importlib", "runpy", "subprocess"))
 STANDARD_CLASSES = {name: module for module, name in REBUILT}
+
+
+def binds(text: str, name: str) -> bool:
+    """Whether a text binds a name."""
+    ast = __import__("ast")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Name):
+            bound = None if isinstance(node.ctx, ast.Load) else node.id
+        elif isinstance(node, ast.alias):
+            bound = (node.asname or node.name).partition(".")[0]
+        else:
+            bound = getattr(node, "name", None)  # functions, classes, handlers and patterns
+        if bound == name:
+            return True
+    return False
 
 
 class Checks:
@@ -98,21 +113,33 @@ class Checks:
             elif is_mirror(value) and name in STANDARD_CLASSES and name not in self.under_test:
                 # A check that counts with `Counter` and leaves its import to the completion means that class.
                 value = getattr(__import__(STANDARD_CLASSES[name]), name) if self.under_test else value
-            if issubclass(type(value), Mirror) and self.is_class(name):
-                self.completion.named.add(number_behind(value))
-                if name in self.comparable:
-                    self.completion.comparable.add(number_behind(value))
+            if catches_failures(value) and self.completion.catches():
+                continue  # `except` with it would catch the failure of the check itself
+            if issubclass(type(value), Mirror):
+                self.trust_class(name, number_behind(value))
             if is_mirror(value):
                 self.completion.lent.add(number_behind(value))
             self.namespace[name] = self.values[name] = value
             self.lent.add(name)
         if "def " in text or "lambda" in text or "class " in text:
             self.kept_words |= words
+            self.completion.helpers.append(text)
+
+    def trust_class(self, name: str, number: int) -> None:
+        """Takes note of how a check names a class; one that has the name of a function, too, makes no objects."""
+        completion = self.completion
+        if self.is_class(name):
+            completion.named.add(number)
+            if name in self.comparable:
+                completion.comparable.add(number)
+        if name not in self.comparable:
+            completion.doubtful.add(number)
 
     def rebind(self, news: "dict[Any, Any]") -> None:
         """Gives lent names the values that the completion bound to them since."""
         for name, value in news.items():
-            if name in self.lent and name in self.values and self.namespace.get(name) is self.values[name]:
+            is_same = name in self.lent and name in self.values and self.namespace.get(name) is self.values[name]
+            if is_same and not binds(self.completion.check, name):
                 self.namespace[name] = self.values[name] = value
 
     def import_name(self, name: str) -> None:
@@ -143,8 +170,13 @@ class Checks:
         self.lend_names(text)
         lent = {name: self.namespace[name] for name in self.lent}
         exec(text, self.namespace)
-        # A name that the text bound anew is the check's own from now on.
-        self.lent = {name for name in lent if self.namespace.get(name) is self.values[name]}
+        # A name that the text bound anew is the check's own from now on, even if it is the same number.
+        self.lent = {
+            name
+            for name in lent
+            if self.namespace.get(name) is self.values[name]
+            and (is_mirror(lent[name]) or not binds(text, name))
+        }
 
     def run(self) -> "tuple[str, str]":
         """Runs everything.

@@ -37,8 +37,15 @@ if "request_size" not in globals():
         plain_form,
         solid_of,
     )
-    from sandrl.rewards.guest.objects import COMPUTING, LIBRARY, OPERATIONS, UNCHANGEABLE_SOLIDS, Peer
-    from sandrl.rewards.guest.values import Malformed, TooLarge, Unsendable, rebuilt_place
+    from sandrl.rewards.guest.objects import COMPUTING, LIBRARY, OPERATIONS, STREAMS, UNCHANGEABLE_SOLIDS, Peer
+    from sandrl.rewards.guest.values import (
+        Decoder,
+        Malformed,
+        TooLarge,
+        Unsendable,
+        has_changed,
+        rebuilt_place,
+    )
 
 
 class Unsplittable(BaseException):
@@ -104,7 +111,18 @@ class Completion(Peer):
         self.derived: "set[int]" = set()
         # Numbers of objects that a check made by calling a class that it names, and that nothing else has returned.
         self.made: "set[int]" = set()
-        self.seen: "set[int]" = set()
+        # Numbers of objects that came in any other way, and of classes that did.
+        self.returned: "set[int]" = set()
+        self.doubtful: "set[int]" = set()
+        # Numbers of the objects and of the classes in the messages that are being read.
+        self.arrived: "list[int]" = []
+        self.arrived_classes: "list[int]" = []
+        # How many descriptions of objects are being read, which name their class without handing it over.
+        self.describing = 0
+        # Contents of containers that changed while the completion was only asked to look.
+        self.deferred: "list[tuple[Any, Any]]" = []
+        # Texts that define functions: what is in them may run in any check.
+        self.helpers: "list[str]" = []
         # Numbers of objects that checks know by a global name of the completion.
         self.lent: "set[int]" = set()
         self.on_news: "Any" = None
@@ -139,23 +157,52 @@ class Completion(Peer):
                 raise CompletionGone
             if self.owes_answer:
                 raise DeadlineReached  # a check caught it and goes on; what comes next would be the answer before
+            self.settle(())
             result = self.asked_for(operation, subject, arguments, keywords)
-        if is_mirror(result):
             self.remember(operation, subject, result)
+        if operation == "get" and catches_failures(result) and self.catches():
+            raise AttributeError(f"{arguments[0]} would catch the failure of a check")
         return result
 
+    def settle(self, own: "tuple[int, ...]") -> None:
+        """Takes note of what has arrived: nothing of it was made by a check, except its own objects."""
+        self.returned.update(self.arrived)
+        self.returned.difference_update(own)
+        self.made -= self.returned
+        self.arrived.clear()
+
     def remember(self, operation: str, subject: object, result: object) -> None:
-        """Remembers where an object of the completion comes from."""
-        number = number_behind(result)
-        if operation == "get":
+        """Remembers where the objects of the completion come from.
+
+        What a method or a function returns may be a value that the check asks for, even if it is `self`, and even in a
+        list. A class that the completion hands over may take the place of a method.
+        """
+        if operation != "global":
+            self.doubtful.update(self.arrived_classes)
+        self.arrived_classes.clear()
+        number = number_behind(result) if is_mirror(result) else -1
+        if operation == "get" and number >= 0:
             self.attributes.add(number)
-        is_named = issubclass(type(subject), Mirror) and number_behind(subject) in self.named
-        if operation == "call" and is_named and number not in self.seen:
-            self.made.add(number)
-        elif operation in ("call", "get", "__next__", "__getitem__", "outcome"):
-            # What a method or a function returns may be a value that the check asks for, even if it is `self`.
-            self.made.discard(number)
-        self.seen.add(number)
+        is_call = operation == "call" and self.is_class_of_check(subject)
+        own: "list[int]" = []
+        if is_call or operation in _OPERATORS or operation in CONVERSIONS:
+            parts = result if type(result) is tuple and not is_call else (result,)
+            own = [number_behind(each) for each in parts if is_mirror(each)]
+            own = [each for each in own if each not in self.returned and self.arrived.count(each) == 1]
+        self.settle(tuple(own))
+        if is_call:
+            self.made.update(own)
+
+    def is_class_of_check(self, subject: object) -> bool:
+        """Whether something is a class that the check knows by its own name, and in no other way."""
+        if not issubclass(type(subject), Mirror):
+            return False
+        number = number_behind(subject)
+        return number in self.named and number not in self.doubtful
+
+    def catches(self) -> bool:
+        """Whether the check at hand catches exceptions."""
+        return "except" in self.check or "suppress" in self.check or "aises" in self.check
 
     def is_made(self, *operands: object) -> bool:
         """Whether a check made the objects among some operands by itself."""
@@ -184,14 +231,88 @@ class Completion(Peer):
         self.owes_answer = False
         return answer
 
+    def carry_out(
+        self, operation: str, subject: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any]", replaced: "Any"
+    ) -> object:
+        """Does what the completion asks for; its streams and nothing else take the place of those here."""
+        if replaced is not None and (type(replaced) is not dict or not {*STREAMS, "input"}.issuperset(replaced)):
+            raise Malformed("no streams")
+        return Peer.carry_out(self, operation, subject, arguments, keywords, replaced)
+
     def perform(
         self, operation: str, subject: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any]"
     ) -> object:
-        """Does something to an object of a check; of a function's code only its parameters are told."""
-        is_code = operation == "get" and arguments[0] == "__code__" and type(subject) is NAMELESS["function"]
-        if is_code:
+        """Does something to an object of a check, and to nothing else: the completion may send any question.
+
+        Raises:
+            AttributeError: If it may not be done.
+        """
+        is_handed = self.is_handed_over(subject)
+        if not is_handed and operation in _OF_TWO:
+            is_handed = bool(arguments) and self.is_handed_over(arguments[0])
+        if not is_handed or operation not in _QUESTIONS:
+            raise AttributeError(f"a {type(subject).__name__} of the judge has nothing to do with {operation!r}")
+        if operation in _OF_CLASSES and isinstance(subject, type) and subject.__module__ != CHECKS:
+            raise AttributeError(f"class {subject.__name__} is none of the check's")
+        if operation == "get" and arguments[0] == "__code__" and type(subject) is NAMELESS["function"]:
+            # Of a function's code only its parameters are told.
             return Parameters(subject.__code__)
-        return Peer.perform(self, operation, subject, arguments, keywords)
+        if operation == "set" or operation == "delattr":
+            self.refuse_change(subject, arguments[0])
+        result = Peer.perform(self, operation, subject, arguments, keywords)
+        # The completion may read the attributes of an object, but sets them one by one.
+        return dict(result) if operation == "get" and arguments[0] == "__dict__" else result  # type: ignore[call-overload]
+
+    def is_handed_over(self, value: object) -> bool:
+        """Whether something is an object of the judge's that a check has handed over."""
+        return id(value) in self.numbers and self.objects[self.numbers[id(value)]] is value
+
+    def refuse_change(self, subject: "Any", name: str) -> None:
+        """Refuses to change what an object of a check does; what it holds may be changed.
+
+        Raises:
+            AttributeError: If the name is that of a method, or of the interpreter's.
+        """
+        kind = subject if isinstance(subject, type) else type(subject)
+        for base in type.__dict__["__mro__"].__get__(kind):
+            own = type.__dict__["__dict__"].__get__(base).get(name)
+            has_setter = hasattr(type(own), "__set__") and kind is not subject
+            if own is not None and not has_setter and (callable(own) or hasattr(type(own), "__get__")):
+                raise AttributeError(f"{name!r} of a {kind.__name__} of the check cannot be changed")
+        if name[:2] == "__":
+            raise AttributeError(f"{name!r} of a {kind.__name__} of the check cannot be changed")
+
+    def change_all(self, changes: "Any") -> None:
+        """Changes containers, but none while the completion was only asked to look at something.
+
+        Two answers to questions about one result would be about different contents.
+        """
+        if self.is_looking:
+            self.deferred.extend([(container, content) for container, content in changes])
+            return
+        for container, content in self.deferred:
+            item = self.shared.get(id(container))
+            if item is not None and (item.content is None or not has_changed(container, item.content)):
+                self.change(container, content)
+        self.deferred.clear()
+        Peer.change_all(self, changes)
+
+    def read(self, tag: bytes, decoder: "Decoder") -> "Any":
+        """Reads what is no plain value, and takes note of the objects and classes that arrive."""
+        value = Peer.read(self, tag, decoder)
+        if not self.describing and is_mirror(value):
+            arrived = self.arrived_classes if issubclass(type(value), Mirror) else self.arrived
+            arrived.append(number_behind(value))
+        return value
+
+    def read_own_class(self, decoder: "Decoder") -> "Any":
+        """Reads the class of an object: it says what the object is, and hands nothing over."""
+        self.describing += 1
+        try:
+            return Peer.read_own_class(self, decoder)
+        finally:
+            self.describing -= 1
+
 
     def serve(self, question: bytes) -> None:
         """Answers a question of the completion's; an error of a check's own function is its answer."""
@@ -230,7 +351,7 @@ class Completion(Peer):
             raise Malformed("no exception")
         if isinstance(error, _ENDS_LOOPS) and operation not in ("__next__", "outcome"):
             # Nor does it end the loop of a check: `all(map(f, …))` would be true.
-            if type(error).__name__ not in self.check:
+            if not any(kind.__name__ in self.check for kind in _ENDS_LOOPS):
                 error = RuntimeError(failure)
         known = ("resource_limit", "not_isolated")
         self.blamed[id(error)] = error, status if status in known else "failed", failure
@@ -326,9 +447,14 @@ class Completion(Peer):
         kind = type(mirror)
         if name == "__signature__":
             return Peer.attribute(self, mirror, name)
+        if name in _DECIDING:
+            return object.__getattribute__(mirror, name)
         solid = solid_of(kind)
+        is_judged = name in _PREDICATES and not {number_behind(mirror)} <= (self.made | self.lent)
+        if is_judged and not hasattr(solid, name):
+            raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
         if solid is not None and name[:2] != "__" and name not in CHANGING and hasattr(solid, name):
-            if not self.decides(kind):
+            if is_judged or not self.decides(kind):
                 return getattr(solid, name).__get__(self.refreshed(mirror, solid), kind)
         return self.ask("get", mirror, (name,))
 
@@ -338,6 +464,8 @@ class Completion(Peer):
         """Calls a special method, as far as the completion may decide what it gives."""
         kind = type(mirror)
         solid = solid_of(kind)
+        if name in ("__bool__", "__len__", "__contains__") and number_behind(mirror) in self.derived:
+            raise TypeError(f"the completion's object becomes a plain value ({name})")
         if name in EQUALITY:
             return self.equal(name, mirror, arguments[0], solid)
         if name in ORDER:
@@ -410,19 +538,17 @@ class Completion(Peer):
             if number_behind(left) in self.lent and number_behind(right) in self.lent:
                 return self.result_of_lent(self.ask(name, left, (right, *rest)))
             return self.result_of_made(self.ask(name, left, (right, *rest)), left, right)
+        is_judged = name in ORDER or name in _DIFFERENCES
         if self.compares(name, left, right) or (
-            name not in ORDER and self.is_made(left, right) and self.has_operator(name)
+            not is_judged and self.is_made(left, right) and self.has_operator(name)
         ):
             return self.result_of_made(self.ask(name, left, (right, *rest)), left, right)
         if name not in ORDER and self.is_lent(left, right):
             return self.result_of_lent(self.ask(name, left, (right, *rest)))
-        if self.methods is None and name in ORDER:
-            raise TypeError(f"the completion's object is no plain value ({name})")
-        is_derived = not self.derived.isdisjoint([number_behind(each) for each in (left, right) if is_mirror(each)])
-        if not self.has_operator(name) or (is_derived and name in ORDER):
+        if not self.has_operator(name) or name in ORDER:
             raise TypeError(f"the completion's object is no plain value ({name})")
         result = self.ask(name, left, (right, *rest))
-        if name in ORDER or self.is_plain_result(name, left, right, result):
+        if self.is_plain_result(name, left, right, result):
             return result
         if not is_mirror(result):
             raise TypeError(f"the completion's object becomes a plain value ({name})")
@@ -432,7 +558,7 @@ class Completion(Peer):
     def result_of_made(self, result: "Any", *operands: object) -> "Any":
         """What an operator gives whose operands the check has made counts as made by the check, too."""
         for each in result if type(result) is tuple else (result,):
-            if is_mirror(each) and self.is_made(*operands):
+            if is_mirror(each) and self.is_made(*operands) and number_behind(each) not in self.returned:
                 self.made.add(number_behind(each))
         return result
 
@@ -465,17 +591,20 @@ class Completion(Peer):
         """Has the completion make something else of an object."""
         is_made = self.is_made(mirror)
         result = self.ask(name, mirror, arguments)
-        if is_made:
+        if is_made and (name in _OF_SAME_KIND or not is_mirror(result)):
             return self.result_of_made(result, mirror)
         if is_mirror(result):
+            self.made.discard(number_behind(result))
+            self.returned.add(number_behind(result))
             self.derived.add(number_behind(result))
         elif number_behind(mirror) in self.derived:
             raise TypeError(f"the completion's object becomes a plain value ({name})")
         return result
 
     def contains(self, mirror: "Any", item: object) -> bool:
-        """`in`: by looking at the items, unless the check is about a class that has this operator."""
-        if is_mirror(item) or self.has_operator("__contains__"):
+        """`in`: by looking at the items, unless the check has made the object, of a class that has this operator."""
+        is_own = number_behind(mirror) in self.made | self.lent
+        if is_mirror(item) or (is_own and self.has_operator("__contains__")):
             return self.ask("__contains__", mirror, (item,)) is True
         return any(item is member or item == member for member in mirror)
 
@@ -499,10 +628,11 @@ class Completion(Peer):
         if isinstance(error, AssertionError):
             return False
         ast = __import__("ast")
-        for node in ast.walk(ast.parse(self.check)):
-            if isinstance(node, (ast.With, ast.AsyncWith)):
-                if any(isinstance(inner, ast.Assert) for statement in node.body for inner in ast.walk(statement)):
-                    return False
+        for text in (self.check, *self.helpers):
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, (ast.With, ast.AsyncWith)):
+                    if any(isinstance(inner, ast.Assert) for statement in node.body for inner in ast.walk(statement)):
+                        return False
         return True
 
 
@@ -519,8 +649,37 @@ _OPERATORS = frozenset(
     for prefix in ("", "i")
     for name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift divmod".split()
 )
+# Conversions of an object into another one of its class.
+_OF_SAME_KIND = frozenset(("__abs__", "__neg__", "__pos__", "__invert__"))
+# Questions about two objects, of which the second one may be the check's.
+_OF_TWO = frozenset((*_OPERATORS, *ORDER, *EQUALITY, "isinstance", "issubclass"))
+# Questions that a class answers by what it is: the check's own classes do, those of the library are everywhere.
+_OF_CLASSES = frozenset(("call", "get", "set", "delattr"))
+_QUESTIONS = frozenset(
+    "call get set delattr dir copy deepcopy plain task step outcome cancel isinstance issubclass signature".split()
+) | (SPECIALS - {"__call__"})
+# Special methods that a check may call by name.
+_DECIDING = frozenset((*EQUALITY, *ORDER, "__contains__", "__bool__"))
+# Operators that say how far two values are apart.
+_DIFFERENCES = frozenset(
+    f"__{prefix}{name}__" for prefix in ("", "i") for name in "sub xor mod and truediv floordiv divmod".split()
+)
+# Methods of builtin types that say yes or no: an object that is no such value would say yes.
+_PREDICATES = frozenset(
+    name
+    for kind in (str, bytes, set, float)
+    for name in dir(kind)
+    if name[:2] == "is" or name in ("startswith", "endswith")
+)
 _CODE_KINDS = (*NAMELESS.values(), type)
 _NAMED_KINDS = (type(len), type(str.upper), type(lambda: 0), type(str.__len__))
+
+
+def catches_failures(value: "Any") -> bool:
+    """Whether an `except` with a value would catch the failure of an assert."""
+    if type(value) is tuple:
+        return any(map(catches_failures, value))
+    return any(value is kind for kind in (AssertionError, Exception, BaseException))
 
 
 def _unordered(mirror: object, other: object) -> object:

@@ -23,8 +23,12 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.mirrors import (
         ARITHMETIC,
         CHANGEABLE,
+        CONVERSIONS,
+        EQUALITY,
         IN_PLACE,
         NAMELESS,
+        ORDER,
+        TEXT,
         Mirror,
         fill,
         is_mirror,
@@ -112,6 +116,8 @@ class Peer:
         self.received: "dict[int, Shared]" = {}
         self.sent_count = self.received_count = 0
         self.loop: "Any" = None
+        # Whether the answer at hand is one to a question that changes nothing.
+        self.is_looking = False
         self.streams = {name: getattr(sys, name) for name in STREAMS}
         self.streams["input"] = sys.modules["builtins"].__dict__.get("input")
         the_peer[:] = [self]
@@ -164,8 +170,7 @@ class Peer:
             if container is not None:
                 self.share(container, self.received, b"^%d;", self.received_count + index, self.watches_large)
         self.received_count += len(decoder.containers)
-        for container, content in changes:
-            self.change(container, content)
+        self.change_all(changes)
         for numbers, items in zip(forgotten, (self.received, self.sent)):
             for number in numbers:
                 self.forget(number, items)
@@ -198,6 +203,11 @@ class Peer:
                 numbers.extend([number for number in list(items)[:-SHARED_CONTAINERS] if number not in numbers])
             found.append(tuple(numbers))
         return tuple(found) if found[0] or found[1] else ()
+
+    def change_all(self, changes: "Any") -> None:
+        """Gives containers the content that the other side's have now."""
+        for container, content in changes:
+            self.change(container, content)
 
     def change(self, container: "Any", content: "Any") -> None:
         """Gives a container the content that the other side's has now.
@@ -375,7 +385,7 @@ class Peer:
 
     def read_class(self, number: int, decoder: Decoder) -> "Any":
         """Reads a class, and makes its mirror."""
-        bases = [decoder.value() for _ in range(decoder.count())]
+        bases = [self.read_own_class(decoder) for _ in range(decoder.count())]
         if not all(isinstance(base, type) for base in bases):
             raise Malformed("a base that is no class")
         names = (decoder.text(), decoder.text(), decoder.text())
@@ -400,6 +410,10 @@ class Peer:
         self.mirrors[number] = made
         return made
 
+    def read_own_class(self, decoder: Decoder) -> "Any":
+        """Reads the class of an object, or a base of a class."""
+        return decoder.value()
+
     def class_shown(self, kind: "Any") -> type:
         """What `__class__` of a mirror is: the class of this process that is the same, or the mirror class."""
         place = type.__getattribute__(kind, "_mirror_place")
@@ -414,7 +428,7 @@ class Peer:
 
     def read_object(self, number: int, decoder: Decoder) -> "Any":
         """Reads an object: the mirror that there is, or a new one; what it holds is up to date then."""
-        kind = decoder.value()
+        kind = self.read_own_class(decoder)
         if not issubclass(type(kind), Mirror):
             raise Malformed("an object of a class that has no mirror")
         solid = solid_of(kind)
@@ -452,7 +466,7 @@ class Peer:
 
     def read_error(self, number: int, decoder: Decoder) -> "Any":
         """Reads an exception."""
-        kind, arguments, attributes = decoder.value(), decoder.value(), decoder.value()
+        kind, arguments, attributes = self.read_own_class(decoder), decoder.value(), decoder.value()
         is_hidden, cause, context = decoder.value(), decoder.value(), decoder.value()
         known = self.mirrors.get(number)
         if known is None:
@@ -485,7 +499,9 @@ class Peer:
         keywords = keywords or {}
         pairs = tuple(keywords.items())
         answer = self.exchange(self.encode((operation, subject, arguments, pairs, self.replaced())))
-        self.asked += 1
+        if operation not in LOOKING:
+            self.asked += 1
+        self.is_looking = operation in LOOKING
         done, result, same, news = self.decode(answer)
         del answer
         if news is not None:
@@ -727,6 +743,10 @@ def put_in_place(replaced: "dict[str, Any]") -> "dict[str, Any]":
     return before
 
 
+# Questions that change nothing, as far as a check can expect.
+LOOKING = frozenset(
+    (*ORDER, *EQUALITY, *TEXT, *CONVERSIONS, "__hash__", "__bool__", "__len__", "__contains__", "plain", "isinstance")
+)
 # Modules of functions that do nothing but compute with what they are given.
 COMPUTING = frozenset(("_operator", "math", "cmath"))
 
