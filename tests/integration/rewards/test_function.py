@@ -88,7 +88,9 @@ def test_what_has_no_reward_becomes_what_was_asked_for(job: Job, word: str, expe
 
 
 def test_a_broken_problem_is_bad_input_where_errors_are_to_be_raised(job: Job) -> None:
-    unsplittable = Problem("id", "Same.", tests=("import random\nrandom.seed(1)\nx = f()\nrandom.seed(1)\nassert f() == x",))
+    unsplittable = Problem(
+        "id", "Same.", tests=("import random\nrandom.seed(1)\nx = f()\nrandom.seed(1)\nassert f() == x",)
+    )
     function = sandrl.reward_function([unsplittable], job=job, require_isolated=True, on_infrastructure_error="raise")
     with pytest.raises(InputError, match="not_isolated"):
         function(["Same."], ["<answer>import random\ndef f():\n    return random.random()\n</answer>"])

@@ -58,9 +58,7 @@ ATTACKS = {
     ),
     "has the judge format a text with a function in it": Attack(
         SECRET,
-        thief(
-            "int(peer.ask('call', peer.ask('get', '{0.__globals__[want]}', ('format',)), (g,)))"
-        ),
+        thief("int(peer.ask('call', peer.ask('get', '{0.__globals__[want]}', ('format',)), (g,)))"),
     ),
     "has the judge call a builtin class": Attack(
         SECRET, thief("peer.ask('call', property, (g,)) and peer.ask('call', int, ('42',))")
@@ -95,8 +93,7 @@ ATTACKS = {
     "gives a check's class another method": Attack(
         "assert Node.same(f(Node(3)), Node(4))",
         "def f(node):\n    type(node).same = lambda self, other: True\n    return node\n",
-        setup="class Node:\n    def __init__(self, n): self.n = n\n"
-        "    def same(self, other): return self.n == other.n",
+        setup="class Node:\n    def __init__(self, n): self.n = n\n    def same(self, other): return self.n == other.n",
         reference="def f(node):\n    node.n += 1\n    return node\n",
     ),
     "gives a check's object another method": Attack(
@@ -180,13 +177,19 @@ ATTACKS = {
     ),
     "an empty difference": Attack(
         "assert not Circle(2).points() - {(0, 2)}",
-        liar_class("Circle", "Circle.points = lambda self: Liar()\n"
-                   "Liar.__sub__ = lambda self, other: Liar()\nLiar.__bool__ = lambda self: False"),
+        liar_class(
+            "Circle",
+            "Circle.points = lambda self: Liar()\n"
+            "Liar.__sub__ = lambda self, other: Liar()\nLiar.__bool__ = lambda self: False",
+        ),
     ),
     "an empty difference by its length": Attack(
         "assert len(Circle(2).points() ^ {(0, 2)}) == 0",
-        liar_class("Circle", "Circle.points = lambda self: Liar()\n"
-                   "Liar.__xor__ = lambda self, other: Liar()\nLiar.__len__ = lambda self: 0"),
+        liar_class(
+            "Circle",
+            "Circle.points = lambda self: Liar()\n"
+            "Liar.__xor__ = lambda self, other: Liar()\nLiar.__len__ = lambda self: 0",
+        ),
     ),
     "contains everything": Attack(
         "assert (0, 2) in Circle(2).points()",
@@ -209,8 +212,11 @@ ATTACKS = {
     ),
     "leaves out what a helper asserts": Attack(
         "check(Area)",
-        liar_class("Area", "Area.__enter__ = lambda self: self\nArea.__exit__ = lambda *a: True\n"
-                   "def fail(self): raise ValueError\nArea.value = property(fail)"),
+        liar_class(
+            "Area",
+            "Area.__enter__ = lambda self: self\nArea.__exit__ = lambda *a: True\n"
+            "def fail(self): raise ValueError\nArea.value = property(fail)",
+        ),
         setup="def check(made):\n    with made() as area:\n        assert area.value == 12",
     ),
     "an error class that is every error": Attack(

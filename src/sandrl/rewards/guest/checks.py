@@ -174,8 +174,7 @@ class Checks:
         self.lent = {
             name
             for name in lent
-            if self.namespace.get(name) is self.values[name]
-            and (is_mirror(lent[name]) or not binds(text, name))
+            if self.namespace.get(name) is self.values[name] and (is_mirror(lent[name]) or not binds(text, name))
         }
 
     def run(self) -> "tuple[str, str]":

@@ -313,7 +313,6 @@ class Completion(Peer):
         finally:
             self.describing -= 1
 
-
     def serve(self, question: bytes) -> None:
         """Answers a question of the completion's; an error of a check's own function is its answer."""
         self.owes_answer = False

@@ -258,7 +258,9 @@ EXPLOITS = (
         "describes a class with special methods that no mirror has",
         "b'h7;D8;0;s3;inds3;inds8;solutions48;__getattribute__ __class__ __del__ __init__ __eq__s8;__call__-'",
     ),
-    _raw_answer("answer-with-null-name", "describes a class with an impossible name", "b'D8;0;s1;\\0s1;\\0s1;\\0s0;s1;-'"),
+    _raw_answer(
+        "answer-with-null-name", "describes a class with an impossible name", "b'D8;0;s1;\\0s1;\\0s1;\\0s0;s1;-'"
+    ),
     _raw_answer("answer-with-depth", "answers with a hundred thousand levels", "b'l1;-' * 100_000"),
     _raw_answer("answer-with-length", "answers with a list of more items than there are bytes", "b'l99999999999;-'"),
     _raw_answer("answer-with-other-kind", "answers with an object whose class is a number", "b'h7;i5;-'"),
@@ -309,8 +311,7 @@ EXPLOITS = (
         "bomb",
         "answers with more short texts than the judge's memory holds",
         _PEER,
-        "find_peer().channel.send(b'!', "
-        f"{_DONE} + b'l40000000;-' + b's2;ab' * 40_000_000 + {_NO_MORE})",
+        f"find_peer().channel.send(b'!', {_DONE} + b'l40000000;-' + b's2;ab' * 40_000_000 + {_NO_MORE})",
         kinds=CALLED,
         costly=True,
     ),
