@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import lru_cache
 
 from sandrl.problems import Problem
@@ -164,7 +164,7 @@ def _is_call(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Call) and _is_name(node.func, {name})
 
 
-def _is_name(node: ast.AST, names: set[str]) -> bool:
+def _is_name(node: ast.AST, names: Set[str]) -> bool:
     return isinstance(node, ast.Name) and node.id in names
 
 

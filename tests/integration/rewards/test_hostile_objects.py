@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pytest
-
 from sandrl.problems import Completion, Problem
-from sandrl.rewards import Limits, ScoredCompletion, ScoreOptions, Status, Trust, score
+from sandrl.rewards import Limits, ScoredCompletion, ScoreOptions, score
 from sandrl.sandboxes import Job
 
 # The end of the channel that the completion's process has: everything in this process is the completion's to use.
@@ -51,7 +49,6 @@ def thief(expression: str) -> str:
     return f"{PEER}\ndef f(g):\n    peer = find_peer()\n    return {expression}\n"
 
 
-TYPES = "peer.find = None"
 ATTACKS = {
     "asks for the globals of a function by a special method": Attack(
         SECRET, thief("peer.ask('__getattribute__', g, ('__globals__',))['want']")
@@ -230,6 +227,30 @@ ATTACKS = {
     "an error class of that name": Attack(
         "try:\n    f(-1)\n    assert False\nexcept NegativeError:\n    pass",
         "NegativeError = type('Exception', (Exception,), {'__module__': 'builtins'})\ndef f(n): return n",
+    ),
+    "returns the object that the check has made, in an exception": Attack(
+        "b = Box(1)\ntry:\n    b.fail()\n    assert False\nexcept ValueError as e:\n    assert e.args[0] == 'bad'",
+        liar_class("Box", "def fail(self): raise ValueError(self)\nBox.fail = fail"),
+    ),
+    "hands the object that the check has made to a function of the check": Attack(
+        "def compare(item):\n    assert item == 4\nBox(1).each(compare)",
+        liar_class("Box", "Box.each = lambda self, call: call(self)"),
+        reference="class Box:\n    def __init__(self, n): pass\n    def each(self, call): call(4)\n",
+    ),
+    "a difference from a global object": Attack(
+        "assert not DATA - {1, 2}", f"{EQUAL}Liar.__sub__ = lambda *a: set()\nDATA = Liar()", reference="DATA = {1}\n"
+    ),
+    "a fraction of nothing and nothing": Attack(
+        "from decimal import Decimal\nassert Decimal('1.5') == f(1)",
+        "from fractions import Fraction\nclass Zero(Fraction):\n    numerator = denominator = 0\n"
+        "def f(n): return Zero(1, 3)",
+    ),
+    "a fraction that changes": Attack(
+        "from decimal import Decimal\nassert Decimal('1.4') < f(1) < Decimal('1.6')",
+        "import itertools, numbers\nparts = itertools.cycle([9, 0])\nclass Zero(numbers.Rational): pass\n"
+        "for name in Zero.__abstractmethods__:\n    setattr(Zero, name, None)\n"
+        "Zero.__abstractmethods__ = frozenset()\nZero.numerator = property(lambda self: next(parts))\n"
+        "Zero.denominator = 1\ndel Zero.__lt__, Zero.__le__\ndef f(n): return Zero()",
     ),
     "a list that changes while it is looked at": Attack(
         "x = [3, 1, 2]\nr = f(x)\nassert all(a <= b for a, b in zip(r, r[1:]))\nassert sorted(x) == sorted(r)",

@@ -121,6 +121,7 @@ class Completion(Peer):
         self.describing = 0
         # Contents of containers that changed while the completion was only asked to look.
         self.deferred: "list[tuple[Any, Any]]" = []
+        self.rationals: "dict[tuple[int, str], int]" = {}
         # Texts that define functions: what is in them may run in any check.
         self.helpers: "list[str]" = []
         # Numbers of objects that checks know by a global name of the completion.
@@ -158,7 +159,13 @@ class Completion(Peer):
             if self.owes_answer:
                 raise DeadlineReached  # a check caught it and goes on; what comes next would be the answer before
             self.settle(())
-            result = self.asked_for(operation, subject, arguments, keywords)
+            try:
+                result = self.asked_for(operation, subject, arguments, keywords)
+            except BaseException:
+                # What an exception carries was returned, too.
+                self.doubtful.update(self.arrived_classes)
+                self.settle(())
+                raise
             self.remember(operation, subject, result)
         if operation == "get" and catches_failures(result) and self.catches():
             raise AttributeError(f"{arguments[0]} would catch the failure of a check")
@@ -237,6 +244,7 @@ class Completion(Peer):
         """Does what the completion asks for; its streams and nothing else take the place of those here."""
         if replaced is not None and (type(replaced) is not dict or not {*STREAMS, "input"}.issuperset(replaced)):
             raise Malformed("no streams")
+        self.settle(())
         return Peer.carry_out(self, operation, subject, arguments, keywords, replaced)
 
     def perform(
@@ -256,7 +264,7 @@ class Completion(Peer):
             raise AttributeError(f"class {subject.__name__} is none of the check's")
         if operation == "get" and arguments[0] == "__code__" and type(subject) is NAMELESS["function"]:
             # Of a function's code only its parameters are told.
-            return Parameters(subject.__code__)
+            return Parameters(getattr(subject, arguments[0]))
         if operation == "set" or operation == "delattr":
             self.refuse_change(subject, arguments[0])
         result = Peer.perform(self, operation, subject, arguments, keywords)
@@ -448,6 +456,8 @@ class Completion(Peer):
             return Peer.attribute(self, mirror, name)
         if name in _DECIDING:
             return object.__getattribute__(mirror, name)
+        if name in ("numerator", "denominator") and is_rational(mirror):
+            return self.part_of_rational(mirror, name)
         solid = solid_of(kind)
         is_judged = name in _PREDICATES and not {number_behind(mirror)} <= (self.made | self.lent)
         if is_judged and not hasattr(solid, name):
@@ -456,6 +466,20 @@ class Completion(Peer):
             if is_judged or not self.decides(kind):
                 return getattr(solid, name).__get__(self.refreshed(mirror, solid), kind)
         return self.ask("get", mirror, (name,))
+
+    def part_of_rational(self, mirror: "Any", name: str) -> int:
+        """Numerator or denominator of what `Fraction` and `Decimal` compare as a number: it stays what it was at first.
+
+        Raises:
+            TypeError: If it cannot be one of a number.
+        """
+        key = number_behind(mirror), name
+        if key not in self.rationals:
+            part = self.ask("get", mirror, (name,))
+            if type(part) is not int or (name == "denominator" and part < 1):
+                raise TypeError(f"the {name} of a {type(mirror).__name__} cannot be {part!r}")
+            self.rationals[key] = part
+        return self.rationals[key]
 
     def special(
         self, name: str, mirror: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any] | None" = None
@@ -542,7 +566,7 @@ class Completion(Peer):
             not is_judged and self.is_made(left, right) and self.has_operator(name)
         ):
             return self.result_of_made(self.ask(name, left, (right, *rest)), left, right)
-        if name not in ORDER and self.is_lent(left, right):
+        if name not in ORDER and name not in _SUBTRACTIONS and self.is_lent(left, right):
             return self.result_of_lent(self.ask(name, left, (right, *rest)))
         if not self.has_operator(name) or name in ORDER:
             raise TypeError(f"the completion's object is no plain value ({name})")
@@ -648,6 +672,7 @@ _OPERATORS = frozenset(
     for prefix in ("", "i")
     for name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift divmod".split()
 )
+_SUBTRACTIONS = frozenset(("__sub__", "__isub__", "__xor__", "__ixor__", "__mod__", "__imod__", "__and__", "__iand__"))
 # Conversions of an object into another one of its class.
 _OF_SAME_KIND = frozenset(("__abs__", "__neg__", "__pos__", "__invert__"))
 # Questions about two objects, of which the second one may be the check's.
@@ -679,6 +704,12 @@ def catches_failures(value: "Any") -> bool:
     if type(value) is tuple:
         return any(map(catches_failures, value))
     return any(value is kind for kind in (AssertionError, Exception, BaseException))
+
+
+def is_rational(mirror: "Any") -> bool:
+    """Whether numbers of the library take an object for a fraction."""
+    numbers = sys.modules.get("numbers")
+    return numbers is not None and isinstance(mirror, numbers.Rational)
 
 
 def _unordered(mirror: object, other: object) -> object:

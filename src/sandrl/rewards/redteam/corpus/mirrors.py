@@ -29,8 +29,10 @@ _DONE = r"b't6;-t0;-t2;-t0;-t0;-T'"
 _NO_MORE = "b'NN'"
 
 
-def _mirror(name: str, aim: str, prelude: str, body: str = "return Liar()", base: str = "Liar", **more: str) -> Exploit:
-    return Exploit(name, _MIRROR, aim, f"{_LIAR}{prelude}", body, base, kinds=CALLED, **more)
+def _mirror(
+    name: str, aim: str, prelude: str, body: str = "return Liar()", base: str = "Liar", epilogue: str = ""
+) -> Exploit:
+    return Exploit(name, _MIRROR, aim, f"{_LIAR}{prelude}", body, base, epilogue, kinds=CALLED)
 
 
 def _raw_answer(name: str, aim: str, result: str) -> Exploit:
@@ -51,7 +53,7 @@ def _derived(kind: str) -> Exploit:
         f"a kind of {kind} of which every method and operator says yes",
         f"class Liar({kind}):\n    pass\n"
         f"for name in dir({kind}):\n"
-        "    if name[:2] != '__' or name in ('__eq__', '__lt__', '__le__', '__gt__', '__ge__', '__contains__', '__bool__'):\n"
+        "    if name[:2] != '__' or name in '__eq__ __lt__ __le__ __gt__ __ge__ __contains__ __bool__'.split():\n"
         "        setattr(Liar, name, lambda self, *others: True)\n"
         "Liar.__sub__ = Liar.__rsub__ = Liar.__xor__ = Liar.__mod__ = lambda self, other: 0\n"
         "Liar.__hash__ = lambda self: 0",
@@ -154,7 +156,8 @@ EXPLOITS = (
     _mirror(
         "lying-member",
         "a member of an enumeration that is every other one",
-        "import enum\nclass Liar(enum.Enum):\n    ONE = 1\n    __eq__ = lambda *_: True\n    __hash__ = lambda self: 0\n"
+        "import enum\nclass Liar(enum.Enum):\n    ONE = 1\n"
+        "    __eq__ = lambda *_: True\n    __hash__ = lambda self: 0\n"
         "    _missing_ = classmethod(lambda cls, value: cls.ONE)",
         "return Liar.ONE",
         "object",
@@ -206,7 +209,7 @@ EXPLOITS = (
         "secrets-of-arguments",
         "snooping",
         "looks for the answer in what it is given",
-        body="names = '__globals__ __closure__ __code__ __self__ __func__ __wrapped__ __defaults__ gi_frame __reduce__'\n"
+        body="names = '__globals__ __closure__ __code__ __self__ __func__ __wrapped__ __defaults__ gi_frame'\n"
         "for argument in arguments:\n    for name in names.split():\n"
         "        try: found = getattr(argument, name)\n        except AttributeError: continue\n"
         "        if isinstance(found, dict):\n            return next(iter(found.values()))\n"
@@ -248,7 +251,8 @@ EXPLOITS = (
     _question(
         "questions-without-end",
         "asks the judge again and again instead of answering",
-        "while True:\n    peer.channel.send(b'?', b't7;-t0;-t2;-t0;-t0;-s7;__len__Nt0;-d0;N')\n    peer.channel.receive()",
+        "while True:\n    peer.channel.send(b'?', b't7;-t0;-t2;-t0;-t0;-s7;__len__Nt0;-d0;N')\n"
+        "    peer.channel.receive()",
     ),
     _raw_answer("answer-with-judges-object", "answers with an object of the judge's that was never sent", "b'o0;'"),
     _raw_answer("answer-with-container", "answers with a container that was never sent", "b'&0;'"),
@@ -286,7 +290,7 @@ EXPLOITS = (
         "channel",
         "says that names of checks and builtins were bound anew",
         _PEER,
-        "peer = find_peer()\nnames = 'expected check candidate isclose sorted len abs all any AssertionError __builtins__'\n"
+        "peer = find_peer()\nnames = 'expected check candidate isclose sorted len abs AssertionError __builtins__'\n"
         "peer.channel.send(b'!', peer.encode((True, True, None, dict.fromkeys(names.split(), True))))\nreturn True",
         kinds=CALLED,
     ),
