@@ -25,7 +25,7 @@ def find_peer():
             return each
 """
 # The beginning of an answer: no changes, no containers out of use, and that all went well.
-_DONE = r"b't6;-t0;-t2;-t0;-t0;-T'"
+_DONE = r"b't0;-t0;-T'"
 _NO_MORE = "b'NN'"
 
 
@@ -251,7 +251,7 @@ EXPLOITS = (
     _question(
         "questions-without-end",
         "asks the judge again and again instead of answering",
-        "while True:\n    peer.channel.send(b'?', b't7;-t0;-t2;-t0;-t0;-s7;__len__Nt0;-d0;N')\n"
+        "while True:\n    peer.channel.send(b'?', b't0;-t0;-s7;__len__Nt0;-t0;-N')\n"
         "    peer.channel.receive()",
     ),
     _raw_answer("answer-with-judges-object", "answers with an object of the judge's that was never sent", "b'o0;'"),
