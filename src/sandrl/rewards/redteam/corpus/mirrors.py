@@ -251,8 +251,7 @@ EXPLOITS = (
     _question(
         "questions-without-end",
         "asks the judge again and again instead of answering",
-        "while True:\n    peer.channel.send(b'?', b't0;-t0;-s7;__len__Nt0;-t0;-N')\n"
-        "    peer.channel.receive()",
+        "while True:\n    peer.channel.send(b'?', b't0;-t0;-s7;__len__Nt0;-t0;-N')\n    peer.channel.receive()",
     ),
     _raw_answer("answer-with-judges-object", "answers with an object of the judge's that was never sent", "b'o0;'"),
     _raw_answer("answer-with-container", "answers with a container that was never sent", "b'&0;'"),
