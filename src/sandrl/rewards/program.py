@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from types import CodeType
 
 from sandrl.rewards.verdict import Trust
 
@@ -74,7 +73,7 @@ class Program:
     Attributes:
         source: Its text.
         packed: Its text, compressed with zlib.
-        compiled: What the interpreter that runs this makes of it, without line numbers: most of what is sent is this.
+        compiled: What the interpreter that runs this makes of it.
     """
 
     source: bytes
@@ -94,13 +93,9 @@ def program_of(mode: Mode) -> Program:
     package = files("sandrl.rewards.guest")
     texts = [package.joinpath(f"{name}.py").read_bytes() for name in mode.files]
     source = b"\n".join([*texts, f"main(request_size, {mode.judge})\n".encode()])
-    code = _without_lines(compile(source, "<judge>", "exec", optimize=2, dont_inherit=True))
+    # With line numbers: where there are none, `traceback` fails on an exception that passed through the judge.
+    code = compile(source, "<judge>", "exec", optimize=2, dont_inherit=True)
     return Program(source, zlib.compress(source, 9), marshal.dumps(code))
-
-
-def _without_lines(code: CodeType) -> CodeType:
-    constants = tuple(_without_lines(each) if isinstance(each, CodeType) else each for each in code.co_consts)
-    return code.replace(co_consts=constants, co_linetable=b"")
 
 
 def digest(modes: Iterable[Mode]) -> str:

@@ -114,7 +114,7 @@ class Peer:
         self.shared: "dict[int, Shared]" = {}
         self.sent: "dict[int, Shared]" = {}
         self.received: "dict[int, Shared]" = {}
-        self.sent_count = self.received_count = 0
+        self.sent_count = 0
         self.loop: "Any" = None
         # Whether the answer at hand is one to a question that changes nothing.
         self.is_looking = False
@@ -145,7 +145,7 @@ class Peer:
             unused = self.unused()
         changes = tuple([(item.container, content_of(item.container)) for item in changed])
         encoder = Encoder(self.describe, self.shared)
-        data = encoder.encode(changes, unused, *value)
+        data = encoder.encode(self.sent_count, changes, unused, *value)
         # Nothing of this may stay where the message cannot be sent.
         self.known.update(encoder.classes)
         for item in changed:
@@ -165,11 +165,11 @@ class Peer:
             Malformed: If it is none.
         """
         decoder = Decoder(data, self.read)
-        changes, forgotten, *rest = decoder.all()
+        # While it is read, objects in sets are asked for their hashes: other messages are counted meanwhile.
+        first, changes, forgotten, *rest = decoder.all()
         for index, container in enumerate(decoder.containers):
             if container is not None:
-                self.share(container, self.received, b"^%d;", self.received_count + index, self.watches_large)
-        self.received_count += len(decoder.containers)
+                self.share(container, self.received, b"^%d;", first + index, self.watches_large)
         self.change_all(changes)
         for numbers, items in zip(forgotten, (self.received, self.sent)):
             for number in numbers:

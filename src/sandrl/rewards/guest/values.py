@@ -62,7 +62,7 @@ class Described:
 
 def replace_list(old: "Any", new: "Any") -> None:
     """Gives a list or an array the items of another one."""
-    old[:] = new
+    old[:] = new if type(old) is list or type(old) is bytearray else type(old)(old.typecode, new)
 
 
 def replace_mapping(old: "Any", new: "Any") -> None:
