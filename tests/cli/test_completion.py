@@ -26,6 +26,12 @@ FISH_PROMPT = "function fish_prompt; echo -n 'ready> '; end; set -g fish_greetin
 Ask = Callable[..., list[str]]
 
 
+@pytest.fixture(autouse=True)
+def _runs_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that other tests left in the directory of the session are not offered."""
+    monkeypatch.setenv("SANDRL_RUNS_DIR", str(tmp_path / "runs"))
+
+
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     """A state directory with one run, whose ledger knows a living sandbox and an ended one, and a daemon's roster."""
