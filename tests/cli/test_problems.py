@@ -154,14 +154,14 @@ def test_a_reference_that_fails_is_named_and_ends_the_command_with_1(sandrl: Run
 
 
 def test_a_problem_whose_checks_cannot_be_split_from_the_code_is_named(sandrl: Run, tmp_path: Path) -> None:
-    typed = {**SQUARE, "task_id": "typed", "prompt": "Drop what is of a type."}
-    typed["reference"] = "def drop(items, kind):\n    return [item for item in items if type(item) is not kind]\n"
-    # The same type must mean the same thing on both sides.
-    typed["tests"] = ["class Mark: pass\nassert drop([1, Mark()], Mark) == [1]"]
-    path = written(tmp_path / "p.jsonl", typed)
+    seeded = {**SQUARE, "task_id": "seeded", "prompt": "Roll a die."}
+    seeded["reference"] = "import random\ndef roll():\n    return random.random()\n"
+    # The check sets the random state of its own process.
+    seeded["tests"] = ["import random\nrandom.seed(1)\nx = roll()\nrandom.seed(1)\nassert roll() == x"]
+    path = written(tmp_path / "p.jsonl", seeded)
     summary = json.loads(sandrl("problems", "validate", "--problems", path, "--json").stdout)["summary"]
-    assert (summary["passed"], summary["in_process"]) == (1, ["typed"])
-    assert sandrl("problems", "validate", "--problems", path).stdout.endswith("In process: typed\n")
+    assert (summary["passed"], summary["in_process"]) == (1, ["seeded"])
+    assert sandrl("problems", "validate", "--problems", path).stdout.endswith("In process: seeded\n")
     refused = sandrl("problems", "validate", "--problems", path, "--require-isolated")
     assert (refused.returncode, "Statuses: 1 not_isolated\n" in refused.stdout) == (1, True)
     assert refused.stderr.endswith("sandrl: error: the checks of 1 of 1 problems cannot be isolated\n")
