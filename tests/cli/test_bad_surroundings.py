@@ -68,6 +68,13 @@ FLOATS = _options(float)
 TEXTS = _options(str, Path)
 
 
+@pytest.fixture
+def _built_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Typer builds all commands anew for every call, which takes ten times as long as the call itself."""
+    command = typer.main.get_command(app)
+    monkeypatch.setattr(typer.main, "get_command", lambda _: command)
+
+
 def test_the_lists_of_options_are_those_of_all_commands() -> None:
     assert (("reward",), "--format-reward") in FLOATS
     assert (("art", "rollout"), "--temperature") in FLOATS
@@ -75,6 +82,7 @@ def test_the_lists_of_options_are_those_of_all_commands() -> None:
         assert (("reward",), option) in TEXTS
 
 
+@pytest.mark.usefixtures("_built_once")
 @pytest.mark.parametrize("number", ["inf", "-inf", "nan", "1e300"])
 def test_no_option_of_any_command_takes_a_number_that_no_result_can_hold(
     number: str, capsys: pytest.CaptureFixture[str]
@@ -87,6 +95,7 @@ def test_no_option_of_any_command_takes_a_number_that_no_result_can_hold(
         assert option in error, (words, option)
 
 
+@pytest.mark.usefixtures("_built_once")
 @pytest.mark.parametrize("text", ["", "  "])
 def test_no_option_of_any_command_takes_an_empty_text(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     from sandrl.cli.app import main
