@@ -339,7 +339,7 @@ _GUEST_STATUSES = frozenset(
 
 
 class IsolatedJudge(InProcessJudge):
-    """Runs checks in a process of their own, against stand-ins for the completion's functions.
+    """Runs checks in a process of their own, against mirrors of the completion's functions and objects.
 
     Some checks mean something else there than in one process (they hand the completion a function, catch its exception,
     look at what it prints), and can only be judged in one. Whether those of a problem can is for its reference to say,

@@ -61,7 +61,21 @@ EXIT_STATUS = Mode(Trust.EXIT_STATUS, (*_FRAME, "script", "report"), "judge_scri
 CASES = Mode(Trust.ISOLATED, (*_FRAME, "script", "tolerance", "cases", "report"), "judge_cases")
 ISOLATED_TESTS = Mode(
     Trust.ISOLATED,
-    (*_FRAME, "values", "channel", "mirrors", "objects", "server", "client", "checks", "isolated", "report"),
+    (
+        *_FRAME,
+        "values",
+        "channel",
+        "mirrors",
+        "operations",
+        "crossing",
+        "loops",
+        "objects",
+        "server",
+        "client",
+        "checks",
+        "isolated",
+        "report",
+    ),
     "judge_isolated",
 )
 

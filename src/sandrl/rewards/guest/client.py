@@ -37,7 +37,8 @@ if "request_size" not in globals():
         plain_form,
         solid_of,
     )
-    from sandrl.rewards.guest.objects import COMPUTING, LIBRARY, OPERATIONS, STREAMS, UNCHANGEABLE_SOLIDS, Peer
+    from sandrl.rewards.guest.objects import Peer
+    from sandrl.rewards.guest.operations import COMPUTING, LIBRARY, OPERATIONS, STREAMS, UNCHANGEABLE_SOLIDS
     from sandrl.rewards.guest.values import (
         Decoder,
         Malformed,

@@ -1,10 +1,8 @@
 """Judges a completion from another process: checks run here, the completion's functions are called over a pipe.
 
-The design decision: the completion's process never contains a check or an expected value. It is forked before the
-checks are read; they then run in this process, in a namespace where the completion's functions are stand-ins. Arguments
-and results cross as plain values (`values.py`); an object that is none crosses as an opaque stand-in, which equals no
-plain value whatever its own `__eq__` says, and has no say in what an operator makes of it and a plain value unless the
-problem asks for a class: what a check compares with never reaches the completion.
+The completion's process never contains a check or an expected value of a check. It is forked before the checks are read;
+they then run in this process, in a namespace where mirrors (`mirrors.py`) take the place of the completion's functions,
+classes and objects. How far an object of the completion is believed is decided in `client.py`.
 """
 
 # The style is explained in `descriptors.py`.

@@ -1,0 +1,462 @@
+"""How objects cross between the judge and a completion: what a message says of them, and what is made of that.
+
+Each end keeps its own objects by number. Plain values cross as copies (`values.py`). Lists and other containers that
+both ends still use are kept in step, so that a change on one side is seen on the other one.
+"""
+
+# B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
+# ruff: noqa: B905, UP037
+
+import sys
+
+MYPY = False
+if MYPY:
+    from typing import Any
+if "request_size" not in globals():
+    # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.mirrors import (
+        CHANGEABLE,
+        NAMELESS,
+        Mirror,
+        fill,
+        is_mirror,
+        is_solid,
+        make_class,
+        make_error,
+        make_object,
+        make_value,
+        metaclass_for,
+        number_behind,
+        plain_form,
+        solid_base,
+        solid_of,
+        specials_of,
+    )
+    from sandrl.rewards.guest.operations import (
+        COMPUTING,
+        LIBRARY,
+        UNCHANGEABLE_SOLIDS,
+        content_of,
+        library_object,
+        own_dict,
+        rebuilt_error,
+    )
+    from sandrl.rewards.guest.values import (
+        REBUILT,
+        Decoder,
+        Encoder,
+        Malformed,
+        change_of,
+        has_changed,
+        rebuilt_place,
+        snapshot,
+    )
+
+# How many containers stay in step between messages, and how many items one of them may have.
+SHARED_CONTAINERS, SHARED_ITEMS = 256, 5_000
+# References to a container that nobody but this module has.
+_OWN_REFERENCES = 2
+# How far the causes of an exception are followed.
+_CAUSES = 5
+# What exceptions of the interpreter keep besides their arguments.
+_HIDDEN_ATTRIBUTES = ("filename", "filename2", "name", "path")
+
+
+class Shared:
+    """A mutable container that both processes have.
+
+    Attributes:
+        container: Ours.
+        content: What it held when both were equal last; None for a large one that is not kept in step.
+        reference: How it is referred to in a message of ours.
+        number: What its sender counts it as.
+    """
+
+    __slots__ = ("container", "content", "number", "reference")
+
+    def __init__(self, container: "Any", content: "list[Any] | None", reference: bytes, number: int) -> None:
+        self.container = container
+        self.content = content
+        self.reference = reference
+        self.number = number
+
+
+class Crossing:
+    """The part of a peer that makes messages and reads them."""
+
+    # Whether changes of large containers that arrive are to be found, too.
+    watches_large = False
+
+    def __init__(self) -> None:
+        # Our objects that the other side has mirrors of, and their numbers by `id`.
+        self.objects: "list[Any]" = []
+        self.numbers: "dict[int, int]" = {}
+        # What the other side knows of ours, and our mirrors of theirs, by number.
+        self.known: "set[int]" = set()
+        self.mirrors: "dict[int, Any]" = {}
+        # How often the other side was asked: what a mirror holds may be old after that.
+        self.asked = 0
+        self.fresh: "dict[int, int]" = {}
+        # Containers that both sides have: by `id`, and by the numbers of those that were sent and received first.
+        self.shared: "dict[int, Shared]" = {}
+        self.sent: "dict[int, Shared]" = {}
+        self.received: "dict[int, Shared]" = {}
+        self.sent_count = 0
+
+    def number_of(self, value: object) -> int:
+        """The number of one of our objects, the same for the same object."""
+        number = self.numbers.get(id(value))
+        if number is None:
+            number = self.numbers[id(value)] = len(self.objects)
+            self.objects.append(value)
+        return number
+
+    def encode(self, value: "tuple[Any, ...]") -> bytes:
+        """The bytes of a message, which also says how the containers that both sides have were changed."""
+        changed: "list[Shared]" = []
+        unused: "tuple[tuple[int, ...], ...]" = ()
+        if self.shared:
+            changed = [
+                item
+                for item in self.shared.values()
+                if item.content is not None and has_changed(item.container, item.content)
+            ]
+            unused = self.unused()
+        changes = tuple([(item.container, content_of(item.container)) for item in changed])
+        encoder = Encoder(self.describe, self.shared)
+        data = encoder.encode(self.sent_count, changes, unused, *value)
+        # Nothing of this may stay where the message cannot be sent.
+        self.known.update(encoder.classes)
+        for item in changed:
+            item.content = snapshot(item.container) if len(item.container) <= SHARED_ITEMS else None
+        for numbers, items in zip(unused, (self.sent, self.received)):
+            for number in numbers:
+                self.forget(number, items)
+        for index, container in enumerate(encoder.containers):
+            self.share(container, self.sent, b"&%d;", self.sent_count + index)
+        self.sent_count += len(encoder.containers)
+        return data
+
+    def decode(self, data: bytes) -> "tuple[Any, ...]":
+        """A message of the other side, without what it says about containers, which is done.
+
+        Raises:
+            Malformed: If it is none.
+        """
+        decoder = Decoder(data, self.read)
+        # While it is read, objects in sets are asked for their hashes: other messages are counted meanwhile.
+        first, changes, forgotten, *rest = decoder.all()
+        for index, container in enumerate(decoder.containers):
+            if container is not None:
+                self.share(container, self.received, b"^%d;", first + index, self.watches_large)
+        self.change_all(changes)
+        for numbers, items in zip(forgotten, (self.received, self.sent)):
+            for number in numbers:
+                self.forget(number, items)
+        return tuple(rest)
+
+    def share(
+        self, container: "Any", items: "dict[int, Shared]", reference: bytes, number: int, is_watched: bool = False
+    ) -> None:
+        """From now on both sides have a container; a large one is watched only while a call has it as an argument."""
+        content = snapshot(container) if is_watched or len(container) <= SHARED_ITEMS else None
+        items[number] = self.shared[id(container)] = Shared(container, content, reference % number, number)
+
+    def forget(self, number: int, items: "dict[int, Shared]") -> None:
+        """From now on a container is not kept in step."""
+        item = items.pop(number, None)
+        if item is not None:
+            self.shared.pop(id(item.container), None)
+
+    def unused(self) -> "tuple[tuple[int, ...], ...]":
+        """The numbers of sent and received containers that are not used here any more, are too large, or too many."""
+        getrefcount = sys.getrefcount
+        found = []
+        for items in (self.sent, self.received):
+            numbers = [
+                number
+                for number, item in items.items()
+                if getrefcount(item.container) <= _OWN_REFERENCES or len(item.container) > SHARED_ITEMS
+            ]
+            if len(items) > SHARED_CONTAINERS:
+                numbers.extend([number for number in list(items)[:-SHARED_CONTAINERS] if number not in numbers])
+            found.append(tuple(numbers))
+        return tuple(found) if found[0] or found[1] else ()
+
+    def change_all(self, changes: "Any") -> None:
+        """Gives containers the content that the other side's have now."""
+        for container, content in changes:
+            self.change(container, content)
+
+    def change(self, container: "Any", content: "Any") -> None:
+        """Gives a container the content that the other side's has now.
+
+        Raises:
+            Malformed: If that cannot be its content.
+        """
+        item = self.shared.get(id(container))
+        kind = type(container)
+        wanted = dict if issubclass(kind, dict) else kind if kind is set or kind is bytearray else list
+        changing = change_of(kind)
+        if item is None or changing is None or type(content) is not wanted:
+            raise Malformed("a change of something else")
+        changing(container, content)
+        item.content = snapshot(container) if len(container) <= SHARED_ITEMS else None
+
+    def describe(self, value: "Any", encoder: Encoder, levels: int) -> None:
+        """Adds what is no plain value to a message."""
+        kind = type(value)
+        if is_mirror(value):
+            encoder.parts.append(b"o%x;" % number_behind(value))
+        elif issubclass(kind, type):
+            self.describe_class(value, encoder)
+        elif issubclass(kind, BaseException):
+            self.describe_error(value, encoder, levels)
+        else:
+            place = self.place_of(value)
+            if place is None:
+                self.describe_object(value, kind, encoder, levels)
+            else:
+                encoder.parts.append(b"k")
+                encoder.text(place[0])
+                encoder.text(place[1])
+
+    def place_of(self, value: "Any") -> "tuple[str, str] | None":
+        """Where the other side finds a function that both have."""
+        if type(value) is not NAMELESS["builtin_function_or_method"]:
+            return None  # an object of a completion's own notices who looks at it
+        function: "Any" = value
+        module, name = function.__module__, function.__name__
+        if module not in COMPUTING:
+            return None
+        return (module, name) if getattr(sys.modules[module], name, None) is value else None
+
+    def class_place(self, kind: "Any") -> "tuple[str, str] | None":
+        """Where the other side finds a class that both have."""
+        name: str = kind.__name__
+        if getattr(sys.modules["builtins"], name, None) is kind:
+            return "builtins", name
+        return rebuilt_place(kind)
+
+    def describe_class(self, kind: "Any", encoder: Encoder, *, of_object: bool = False) -> None:
+        """Adds a class: by its name, its number, or all that its mirror is made of.
+
+        Args:
+            kind: The class.
+            encoder: The message.
+            of_object: Whether an object of the class follows, which needs a mirror class even where both sides have the
+                class itself.
+        """
+        if issubclass(type(kind), Mirror):
+            encoder.parts.append(b"o%x;" % number_behind(kind))
+            return
+        place = None if of_object else self.class_place(kind)
+        if place is not None:
+            encoder.parts.append(b"k")
+            encoder.text(place[0])
+            encoder.text(place[1])
+            return
+        number = self.number_of(kind)
+        if number in self.known or number in encoder.described:
+            encoder.parts.append(b"C%x;" % number)
+            return
+        encoder.described.add(number)
+        encoder.classes.append(number)
+        bases = type.__dict__["__bases__"].__get__(kind)
+        encoder.parts.append(b"D%x;%d;" % (number, len(bases)))
+        for base in bases:
+            self.describe_class(base, encoder)
+        for text in (type.__dict__["__name__"].__get__(kind), type.__dict__["__qualname__"].__get__(kind)):
+            encoder.text(text)
+        module = type.__dict__["__dict__"].__get__(kind).get("__module__", "builtins")
+        encoder.text(module if type(module) is str else "builtins")
+        encoder.text(" ".join(specials_of(kind)))
+        encoder.text("-" if type(kind) is type else " ".join(specials_of(type(kind))))
+
+    def describe_object(self, value: "Any", kind: "Any", encoder: Encoder, levels: int) -> None:
+        """Adds one of our objects, with the plain value that it holds if its class is derived from a builtin type."""
+        number = self.number_of(value)
+        if number in self.known or number in encoder.described:
+            encoder.parts.append(b"H%x;" % number)
+            return
+        encoder.described.add(number)
+        encoder.parts.append(b"h%x;" % number)
+        self.describe_class(kind, encoder, of_object=True)
+        solid = solid_base(kind)
+        if solid is None:
+            encoder.classes.append(number)
+            encoder.parts.append(b"-")
+        else:
+            encoder.parts.append(b"+")
+            encoder.value(plain_form(value, solid), levels - 1)
+
+    def describe_error(self, error: "Any", encoder: Encoder, levels: int, causes: int = _CAUSES) -> None:
+        """Adds an exception: its class, its arguments, its plain attributes, and what caused it."""
+        number = self.number_of(error)
+        if number in encoder.described:
+            encoder.parts.append(b"H%x;" % number)
+            return
+        encoder.described.add(number)
+        encoder.parts.append(b"e%x;" % number)
+        self.describe_class(type(error), encoder)
+        encoder.value(tuple(BaseException.args.__get__(error)), levels - 1)  # type: ignore[attr-defined]
+        attributes = None
+        if self.is_library_error(type(error)):
+            attributes = {name: getattr(error, name, None) for name in _HIDDEN_ATTRIBUTES}
+            attributes = {name: value for name, value in attributes.items() if value is not None}
+            attributes.update(error.__dict__)
+        encoder.value(attributes, levels - 1)
+        encoder.value(bool(error.__suppress_context__), levels - 1)
+        for name in ("__cause__", "__context__"):
+            of_error = getattr(BaseException, name).__get__(error)
+            is_told = of_error is None or self.number_of(of_error) in encoder.described
+            if is_told or not causes or is_mirror(of_error):
+                encoder.parts.append(b"N")
+            else:
+                self.describe_error(of_error, encoder, levels - 1, causes - 1)
+
+    def is_library_error(self, kind: "Any") -> bool:
+        """Whether an exception's class is one of the interpreter or its library."""
+        module = kind.__module__
+        return type(module) is str and module.partition(".")[0] in LIBRARY
+
+    def read(self, tag: bytes, decoder: Decoder) -> "Any":
+        """Reads, after its tag, what is no plain value.
+
+        Raises:
+            Malformed: If it is nothing that was ever sent.
+        """
+        if tag == b"k":
+            return self.find(decoder.text(), decoder.text())
+        if tag == b"&" or tag == b"^":
+            item = (self.received if tag == b"&" else self.sent).get(int(decoder.field()))
+            if item is None:
+                raise Malformed("a container that was never sent")
+            return item.container
+        number = int(decoder.field(), 16)
+        if tag == b"o":
+            if not 0 <= number < len(self.objects):
+                raise Malformed("an object that was never sent")
+            return self.objects[number]
+        if tag == b"H" or tag == b"C":
+            if number not in self.mirrors:
+                raise Malformed("a mirror of nothing")
+            return self.mirrors[number]
+        if tag == b"D":
+            return self.read_class(number, decoder)
+        if tag == b"h":
+            return self.read_object(number, decoder)
+        if tag == b"e":
+            return self.read_error(number, decoder)
+        raise Malformed(f"no value starts with {tag!r}")
+
+    def find(self, module: str, name: str) -> "Any":
+        """A class that both sides have."""
+        if module == "builtins":
+            found = sys.modules["builtins"].__dict__.get(name)
+        elif (module, name) in REBUILT:
+            found = getattr(__import__(module), name, None)
+        else:
+            found = None
+        if not isinstance(found, type):
+            raise Malformed("an unknown class")
+        return found
+
+    def read_class(self, number: int, decoder: Decoder) -> "Any":
+        """Reads a class, and makes its mirror."""
+        bases = [self.read_own_class(decoder) for _ in range(decoder.count())]
+        if not all(isinstance(base, type) for base in bases):
+            raise Malformed("a base that is no class")
+        names = (decoder.text(), decoder.text(), decoder.text())
+        specials = frozenset(decoder.text().split(" "))
+        of_class = decoder.text()
+        known = self.mirrors.get(number)
+        if known is not None:
+            return known
+        own = self.own_class(names[2], names[1])
+        if isinstance(own, type) and issubclass(own, BaseException):
+            self.mirrors[number] = own
+            return own
+        meta = Mirror if of_class == "-" else metaclass_for(frozenset(of_class.split(" ")))
+        try:
+            made = make_class(names, bases, specials, meta, number)
+        except (TypeError, ValueError) as error:
+            raise Malformed("a class that cannot be") from error
+        if type(own).__name__ == "ABCMeta":
+            own.register(made)
+        if names[2].partition(".")[0] in LIBRARY:
+            type.__setattr__(made, "_mirror_place", (names[2], names[1]))
+        self.mirrors[number] = made
+        return made
+
+    def read_own_class(self, decoder: Decoder) -> "Any":
+        """Reads the class of an object, or a base of a class."""
+        return decoder.value()
+
+    def class_shown(self, kind: "Any") -> type:
+        """What `__class__` of a mirror is: the class of this process that is the same, or the mirror class."""
+        place = type.__getattribute__(kind, "_mirror_place")
+        own = None if place is None or not own_dict(kind).get("_mirror_place") else self.own_class(*place)
+        return own if isinstance(own, type) and not is_solid(own) else kind
+
+    def own_class(self, module: str, name: str) -> "Any":
+        """The class of this process that a class of the other one is the same as, if there is one."""
+        if module == "builtins" and name in NAMELESS:
+            return NAMELESS[name]
+        return library_object(module, name)
+
+    def read_object(self, number: int, decoder: Decoder) -> "Any":
+        """Reads an object: the mirror that there is, or a new one; what it holds is up to date then."""
+        kind = self.read_own_class(decoder)
+        if not issubclass(type(kind), Mirror):
+            raise Malformed("an object of a class that has no mirror")
+        solid = solid_of(kind)
+        known = self.mirrors.get(number)
+        has_plain = decoder.take() == b"+"
+        if solid is None:
+            if known is None:
+                if issubclass(kind, BaseException):
+                    raise Malformed("an exception that is no exception")
+                known = self.mirrors[number] = make_object(kind, number)
+            if has_plain:
+                decoder.value()  # of a class that cannot be mirrored with its bases
+            return known
+        if not has_plain:
+            raise Malformed("an object without the value that it must hold")
+        if solid in UNCHANGEABLE_SOLIDS:
+            plain = decoder.value()
+            if known is None:
+                if type(plain) is not solid:
+                    raise Malformed("a value of another type than its class")
+                known = self.mirrors[number] = make_value(kind, number, plain)
+            return known
+        if known is None:
+            known = self.mirrors[number] = make_object(kind, number)
+        self.fill(known, solid, decoder.value())
+        return known
+
+    def fill(self, mirror: "Any", solid: "Any", plain: "Any") -> None:
+        """Gives a mirror the content that its object has now."""
+        wanted = solid if solid in CHANGEABLE else list if solid.__name__ == "deque" else dict
+        if type(plain) is not wanted or type(mirror) is solid:
+            raise Malformed("a content of another type than its class")
+        fill(mirror, solid, plain)
+        self.fresh[number_behind(mirror)] = self.asked
+
+    def read_error(self, number: int, decoder: Decoder) -> "Any":
+        """Reads an exception."""
+        kind, arguments, attributes = self.read_own_class(decoder), decoder.value(), decoder.value()
+        is_hidden, cause, context = decoder.value(), decoder.value(), decoder.value()
+        known = self.mirrors.get(number)
+        if known is None:
+            if not (isinstance(kind, type) and issubclass(kind, BaseException) and type(arguments) is tuple):
+                raise Malformed("no exception")
+            kind = self.class_shown(kind) if issubclass(type(kind), Mirror) else kind
+            is_own = not issubclass(type(kind), Mirror)
+            known = rebuilt_error(kind, arguments, attributes) if is_own else make_error(kind, number, arguments)
+            self.mirrors[number] = known
+            for name, error in (("__cause__", cause), ("__context__", context)):
+                if isinstance(error, BaseException) and error is not known:
+                    getattr(BaseException, name).__set__(known, error)
+            BaseException.__suppress_context__.__set__(known, is_hidden is True)  # type: ignore[attr-defined]
+        return known

@@ -1,0 +1,170 @@
+"""What one process does to its objects when the other one asks, and what both need to know of the standard library."""
+
+# The style is explained in `descriptors.py`.
+# ruff: noqa: BLE001, UP037
+
+import sys
+
+MYPY = False
+if MYPY:
+    from collections.abc import Callable
+    from typing import Any
+if "request_size" not in globals():
+    # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.mirrors import ARITHMETIC, CONVERSIONS, EQUALITY, IN_PLACE, ORDER, TEXT
+    from sandrl.rewards.guest.values import Unsendable
+
+STREAMS = ("stdin", "stdout", "stderr")
+LIBRARY = frozenset(getattr(sys, "stdlib_module_names", ("builtins", "json", "asyncio", "decimal", "queue", "re")))
+UNCHANGEABLE_SOLIDS = frozenset((int, str, float, complex, bytes, tuple, frozenset))
+
+
+def put_in_place(replaced: "dict[str, Any]") -> "dict[str, Any]":
+    """Replaces standard streams and `input`; returns what they were."""
+    builtins = sys.modules["builtins"].__dict__
+    before = {name: builtins["input"] if name == "input" else getattr(sys, name) for name in replaced}
+    for name, value in replaced.items():
+        if name == "input":
+            builtins["input"] = value
+        else:
+            setattr(sys, name, value)
+    return before
+
+
+# Questions that change nothing, as far as a check can expect.
+LOOKING = frozenset(
+    (*ORDER, *EQUALITY, *TEXT, *CONVERSIONS, "__hash__", "__bool__", "__len__", "__contains__", "plain", "isinstance")
+)
+# Modules of functions that do nothing but compute with what they are given.
+COMPUTING = frozenset(("_operator", "math", "cmath"))
+
+
+def uncarried(error: Unsendable) -> ValueError:
+    """The exception that takes the place of a result that cannot cross."""
+    return ValueError(f"the result cannot be judged: {error}")
+
+
+def own_dict(kind: "Any") -> "dict[str, Any]":
+    """What a class itself defines."""
+    return type.__dict__["__dict__"].__get__(kind)  # type: ignore[no-any-return]
+
+
+def library_object(module: str, name: str) -> "Any":
+    """An object of the standard library, if its module is loaded here."""
+    if module.partition(".")[0] not in LIBRARY:
+        return None
+    found: "Any" = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def rebuilt_error(kind: "Any", arguments: "tuple[Any, ...]", attributes: "Any") -> BaseException:
+    """An exception of the interpreter or its library, made anew."""
+    try:
+        error: "Any" = kind(*arguments) if kind.__module__ == "builtins" else kind.__new__(kind, *arguments)
+    except Exception:
+        error = kind.__new__(kind)
+    BaseException.args.__set__(error, arguments)  # type: ignore[attr-defined]
+    if type(attributes) is dict:
+        for name, value in attributes.items():
+            try:
+                setattr(error, name, value)
+            except Exception:
+                continue
+    return error  # type: ignore[no-any-return]
+
+
+def traceback_of(error: BaseException) -> "Any":
+    """A traceback of this process for an exception of the other one."""
+    try:
+        raise error
+    except BaseException:
+        return error.__traceback__
+
+
+def signature_of(subject: "Any") -> "list[tuple[Any, ...]]":
+    """The parameters of a function: name, kind, and a default in a list if there is one."""
+    inspect = __import__("inspect")
+    return [
+        (each.name, int(each.kind), [] if each.default is inspect.Parameter.empty else [each.default])
+        for each in inspect.signature(subject).parameters.values()
+    ]
+
+
+def rebuilt_signature(parameters: "list[tuple[Any, ...]]") -> "Any":
+    """The signature of a function of the other side."""
+    inspect = __import__("inspect")
+    return inspect.Signature(
+        [
+            inspect.Parameter(name, inspect._ParameterKind(kind), default=default[0] if default else inspect._empty)
+            for name, kind, default in parameters
+        ]
+    )
+
+
+def content_of(container: "Any") -> object:
+    """A container's content, as a container that was never sent."""
+    if isinstance(container, dict):
+        return dict(container)
+    if type(container) is set:
+        return set(container)
+    return bytearray(container) if type(container) is bytearray else list(container)
+
+
+def place_among(result: object, arguments: "tuple[Any, ...]", keywords: "dict[str, Any]") -> "int | str | None":
+    """Where among its arguments a call's result is, if it is one of them."""
+    for number, argument in enumerate(arguments):
+        if argument is result:
+            return number
+    for name, argument in keywords.items():
+        if argument is result:
+            return name
+    return None
+
+
+def _operations() -> "dict[str, Callable[..., Any]]":
+    operator = __import__("_operator")
+    found: "dict[str, Callable[..., Any]]" = {
+        "__len__": len,
+        "__iter__": iter,
+        "__next__": next,
+        "__reversed__": reversed,
+        "__hash__": hash,
+        "__bool__": bool,
+        "__str__": lambda subject: str.__add__("", str(subject)),
+        "__repr__": lambda subject: str.__add__("", repr(subject)),
+        "__format__": lambda subject, how: str.__add__("", format(subject, how)),
+        "__int__": int,
+        "__float__": float,
+        "__complex__": complex,
+        "__abs__": abs,
+        "__round__": round,
+        "__bytes__": bytes,
+        "__divmod__": divmod,
+        "__pow__": pow,
+        "__setitem__": operator.setitem,
+        "isinstance": isinstance,
+        "signature": signature_of,
+        "issubclass": issubclass,
+        "dir": dir,
+        "copy": lambda subject: __import__("copy").copy(subject),
+        "deepcopy": lambda subject: __import__("copy").deepcopy(subject),
+    }
+    names: "tuple[str, ...]" = (
+        "__getitem__",
+        "__delitem__",
+        "__contains__",
+        "__index__",
+        "__neg__",
+        "__pos__",
+        "__invert__",
+    )
+    names += ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__")
+    for name in (*names, *ARITHMETIC, *IN_PLACE):
+        plain = name.strip("_")
+        found.setdefault(name, getattr(operator, plain + "_" if plain in ("and", "or") else plain))
+    return found
+
+
+OPERATIONS = _operations()
