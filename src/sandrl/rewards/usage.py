@@ -17,15 +17,18 @@ from functools import lru_cache
 from sandrl.problems import Problem
 from sandrl.rewards.reference import read_reference
 
-# What a check may use that acts on its own process, and so misses the completion's: replaced functions, random state,
-# warnings, logs, environment, threads, frames, and what looks into functions and classes instead of calling them.
-_OF_ONE_PROCESS = frozenset(
-    "mock patch monkeypatch capsys capfd seed getstate setstate inspect gc weakref settrace setprofile globals locals"
-    " vars threading Thread ThreadPoolExecutor ProcessPoolExecutor multiprocessing warnings logging caplog assertLogs"
-    " environ putenv chdir getcwd argv setrecursionlimit getrecursionlimit getrefcount signal tracemalloc contextvars"
-    " ContextVar locale traceback linecache atexit ctypes dataclasses asdict astuple fields is_dataclass unittest super"
-    " get_type_hints dis Queue Event Condition Semaphore Future TaskGroup faulthandler resource symtable id"
-    " SimpleNamespace".split()
+# What a check may use that acts on its own process, and so misses the completion's: modules that replace functions,
+# record warnings and logs, start threads, or look into functions and classes instead of calling them; and names, which
+# count as attributes of a module, too.
+_MODULES = frozenset(
+    "mock inspect gc weakref threading multiprocessing warnings logging signal tracemalloc contextvars locale traceback"
+    " linecache atexit ctypes dataclasses unittest dis faulthandler resource symtable".split()
+)
+_NAMES = frozenset(
+    "patch monkeypatch capsys capfd caplog seed getstate setstate settrace setprofile globals locals vars id super"
+    " environ putenv chdir getcwd argv setrecursionlimit getrecursionlimit getrefcount assertLogs asdict astuple fields"
+    " is_dataclass get_type_hints Thread ThreadPoolExecutor ProcessPoolExecutor Queue Event Condition Semaphore Future"
+    " TaskGroup ContextVar SimpleNamespace".split()
 )
 # What makes code of a text or of bytes: it must not run in the judge.
 _RUNS_CODE = frozenset(
@@ -52,7 +55,7 @@ def needs_one_process(problem: Problem) -> bool:
         for node in _nodes(text):
             if isinstance(node, ast.ClassDef | ast.AsyncFunctionDef):
                 return True
-            if not _words(node).isdisjoint(_OF_ONE_PROCESS | _RUNS_CODE):
+            if not _words(node).isdisjoint(_MODULES | _NAMES | _RUNS_CODE):
                 return True
     return False
 
@@ -62,7 +65,9 @@ def _words(node: ast.AST) -> set[str]:
     if isinstance(node, ast.Name):
         return {node.id}
     if isinstance(node, ast.Attribute):
-        return {node.attr}
+        # `user.id` is an attribute of an object, `random.seed` one of a module.
+        is_of_module = isinstance(node.value, ast.Name) and node.value.id in sys.stdlib_module_names
+        return {node.attr} if is_of_module or node.attr in _MODULES else set()
     if isinstance(node, ast.Import | ast.ImportFrom):
         modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         return {part for name in (*modules, *(alias.name for alias in node.names)) for part in name.split(".")}

@@ -105,19 +105,27 @@ async def _check(folder: Path) -> SelfCheck:
     overlays.mkdir(mode=0o755)
     choice = await choose_launcher(find_images()[:1], folder, overlays)
     try:
-        groups = await asyncio.gather(*(_tried(name, attempt, choice, folder) for name, attempt in _ATTEMPTS.items()))
+        groups = await asyncio.gather(*(_tried(attempt, choice, folder) for attempt in _ATTEMPTS.values()))
+        for number, (name, attempt) in enumerate(_ATTEMPTS.items()):
+            if not isinstance(groups[number], Exception):
+                continue
+            # A busy machine, or what the other attempts took meanwhile: alone, the attempt may succeed.
+            again = await _tried(attempt, choice, folder)
+            # What cannot be tried is not known to hold.
+            failure = f"could not be tried: {str(again) or type(again).__name__}"
+            groups[number] = [Property(name, False, failure)] if isinstance(again, Exception) else again
     finally:
         await choice.close()
-    properties = tuple(each for group in groups for each in group)
+    properties = tuple(each for group in groups if not isinstance(group, Exception) for each in group)
     return SelfCheck(choice.launcher.name, choice.detail, choice.images[0].reference, properties)
 
 
-async def _tried(name: str, attempt: Attempt, choice: Choice, folder: Path) -> Sequence[Property]:
+async def _tried(attempt: Attempt, choice: Choice, folder: Path) -> Sequence[Property] | Exception:
+    """What came of an attempt, or why it could not be made; an answer that is none is a reason, too."""
     try:
         return await asyncio.wait_for(attempt(choice, folder), _TIMEOUT_SECONDS)
     except (LaunchError, StartError, SandboxGoneError, TimeoutError, ValueError, KeyError) as error:
-        # Also an answer that is none: what cannot be tried is not known to hold.
-        return [Property(name, False, f"could not be tried: {str(error) or type(error).__name__}")]
+        return error
 
 
 async def _reach(choice: Choice, folder: Path) -> Sequence[Property]:

@@ -1,8 +1,8 @@
 """Judges a completion from another process: checks run here, the completion's functions are called over a pipe.
 
-The completion's process never contains a check or an expected value of a check. It is forked before the checks are read;
-they then run in this process, in a namespace where mirrors (`mirrors.py`) take the place of the completion's functions,
-classes and objects. How far an object of the completion is believed is decided in `client.py`.
+The completion's process never contains a check or an expected value of a check. It is forked before the checks are
+read; they then run in this process, in a namespace where mirrors (`mirrors.py`) take the place of the completion's
+functions, classes and objects. How far an object of the completion is believed is decided in `client.py`.
 """
 
 # The style is explained in `descriptors.py`.
