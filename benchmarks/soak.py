@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tests.honest.entries import Entry, load_entries
@@ -65,6 +65,7 @@ class Tally:
         orphans: Processes below a daemon when it was killed, as pid and start time.
         sandboxes: Sandboxes since the daemon was started last.
         killed_at: Monotonic time of the last kill.
+        slowest: Seconds of the slowest honest completion, and what it was.
     """
 
     honest: Counter[str] = field(default_factory=Counter)
@@ -76,6 +77,7 @@ class Tally:
     orphans: set[tuple[int, str]] = field(default_factory=set)
     sandboxes: int = 0
     killed_at: float = 0.0
+    slowest: tuple[float, str] = (0.0, "none")
 
     @property
     def completions(self) -> int:
@@ -90,15 +92,16 @@ class Tally:
             self.hostile["rewarded" if result.reward else result.status.value] += 1
         else:
             self.honest[f"null, {result.status.value}" if result.reward is None else str(result.reward)] += 1
+            self.slowest = max(self.slowest, (result.duration_seconds, in_a_line(result)))
         if (result.reward or 0.0) > 0 if is_hostile else result.reward not in (None, 1.0):
-            self._add_bad(result)
+            self.bad.append(f"{in_a_line(result)}; last kill {time.monotonic() - self.killed_at:.1f} s before")
+            print(f"BAD: {self.bad[-1]}", flush=True)
 
-    def _add_bad(self, result: ScoredCompletion) -> None:
-        since = time.monotonic() - self.killed_at
-        line = f"{result.id} on {result.task_id}: reward {result.reward}, {result.status}: {result.detail!r}"
-        line += f"; {result.duration_seconds:.1f} s, {result.sandboxes} sandboxes, failures {result.failures}"
-        self.bad.append(f"{line}; last kill {since:.1f} s before")
-        print(f"BAD: {self.bad[-1]}", flush=True)
+
+def in_a_line(result: ScoredCompletion) -> str:
+    """A result with all that explains it."""
+    line = f"{result.id} on {result.task_id}: reward {result.reward}, {result.status}: {result.detail!r}"
+    return f"{line}; {result.duration_seconds:.1f} s, {result.sandboxes} sandboxes, failures {result.failures}"
 
 
 class Killer:
@@ -157,7 +160,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--concurrency", type=int, default=4)
-    parser.add_argument("--batch", type=int, default=100, help="completions per batch")
+    parser.add_argument("--batch", type=int, default=400, help="completions per batch")
     parser.add_argument("--timeout", type=float, default=20.0, help="seconds per completion")
     parser.add_argument("--pause", type=float, nargs=2, default=(20.0, 60.0), metavar="SECONDS", help="between kills")
     parser.add_argument("--seed", type=int, default=0)
@@ -194,23 +197,29 @@ def targets() -> list[Target]:
 def make_batch(
     honest: list[Entry], hostile: list[Target], size: int, chance: random.Random
 ) -> list[tuple[Completion, Problem]]:
-    """Completions in random order, and the problem of each."""
+    """Completions in random order, and the problem of each.
+
+    Exploits that take all their time come in the first half: at the end of a batch nothing would run beside them.
+    """
     attacks = max(1, size // (1 + HONEST_PER_HOSTILE))
-    batch = [aimed(number, hostile, chance) for number in range(attacks)]
+    places: list[tuple[float, Completion, Problem]] = []
+    for number in range(attacks):
+        exploit, target = aim(hostile, chance)
+        name = f"{_HOSTILE}{number} ({exploit.name})"
+        completion = Completion(id=name, task_id=target.problem.task_id, code=arm(exploit, target))
+        places.append((chance.random() * (0.5 if exploit.costly else 1.0), completion, target.problem))
     for number in range(size - attacks):
         entry = chance.choice(honest)
-        text = {"text": entry.text} if entry.text is not None else {"code": entry.code}
-        batch.append((Completion(id=f"honest {number}", task_id=entry.id, **text), entry.problem))
-    chance.shuffle(batch)
-    return batch
+        completion = replace(entry.completion, id=f"honest {number}")
+        places.append((chance.random(), completion, entry.problem))
+    places.sort(key=lambda place: place[0])
+    return [(completion, problem) for _, completion, problem in places]
 
 
-def aimed(number: int, hostile: list[Target], chance: random.Random) -> tuple[Completion, Problem]:
-    """A random exploit against a random problem that it suits."""
+def aim(hostile: list[Target], chance: random.Random) -> tuple[Exploit, Target]:
+    """A random problem, and a random exploit that suits it."""
     target = chance.choice(hostile)
-    exploit: Exploit = chance.choice([each for each in EXPLOITS if target.kind in each.kinds])
-    name = f"{_HOSTILE}{number} ({exploit.name})"
-    return Completion(id=name, task_id=target.problem.task_id, code=arm(exploit, target)), target.problem
+    return chance.choice([exploit for exploit in EXPLOITS if target.kind in exploit.kinds]), target
 
 
 def run_batch(batch: list[tuple[Completion, Problem]], tally: Tally, arguments: argparse.Namespace) -> None:
@@ -260,6 +269,7 @@ def report(tally: Tally, before: str) -> int:
     print(f"  honest: {tally.honest.total()}: {shown(tally.honest)}")
     print(f"  hostile: {tally.hostile.total()}: {shown(tally.hostile)}")
     print(f"  kills: {shown(tally.kills)}")
+    print(f"  slowest honest: {tally.slowest[1]}")
     for title, lines in (("must not be", tally.bad), ("ended a batch", tally.errors)):
         for line in lines:
             print(f"  {title}: {line}")
