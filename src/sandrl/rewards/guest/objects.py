@@ -11,7 +11,6 @@ import sys
 
 MYPY = False
 if MYPY:
-    from collections.abc import Iterator
     from typing import Any, NoReturn
 
     from sandrl.rewards.guest.channel import Channel
@@ -210,13 +209,7 @@ class Peer(Crossing, Loops):
             return self.drive(mirror)
         if name == "__call__":
             return self.ask("call", mirror, arguments, keywords)
-        if name == "__iter__":
-            return self.iterated(mirror)
         return self.ask(name, mirror, arguments, keywords)
-
-    def iterated(self, mirror: "Any") -> "Iterator[Any]":
-        """An iterator over an object of the other side."""
-        return self.ask("__iter__", mirror)  # type: ignore[no-any-return]
 
     def reflected(self, name: str, mirror: "Any", other: object) -> "Any":
         """Applies an operator whose left operand is no mirror, or does not know the right one."""
