@@ -27,7 +27,7 @@ NOT_IDENTIFIERS = {code: " " for code in range(128) if not (chr(code).isalnum() 
 # What makes code of a text, a file or bytes; where a check does that to an answer, the answer runs in the judge.
 CODE_RUNNERS = ("eval", "exec", "__import__", "system", "popen", "spawn")
 CODE_LOADERS = frozenset(("pickle", "marshal", "shelve", "importlib", "runpy", "subprocess"))
-STANDARD_CLASSES = {name: module for module, name in REBUILT}
+STANDARD_CLASSES = {name: module for module, name in REBUILT if module != "builtins"}
 
 
 def binds(text: str, name: str) -> bool:
