@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 from sandrl.problems.problem import Case, Problem
+from sandrl.syntax import parse
 
 SHOWN_TESTS = 1
 """How many checks a prompt shows unless told otherwise."""
@@ -94,8 +95,8 @@ def _within(tests: tuple[str, ...], asserts: int) -> tuple[str, ...]:
 
 def _count_asserts(test: str) -> int:
     try:
-        nodes = list(ast.walk(ast.parse(test)))
-    except (SyntaxError, ValueError, RecursionError):
+        nodes = list(ast.walk(parse(test)))
+    except SyntaxError:
         return 1
     return max(sum(isinstance(node, ast.Assert) for node in nodes), 1)
 

@@ -6,7 +6,6 @@ anything else must be our own. Once its format is recognised, a row must be righ
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 from typing import Literal
@@ -18,6 +17,7 @@ from sandrl.jsonl import Row
 from sandrl.problems.fields import Identifier, InputRow, Margin, Prelude, Seconds, parse_row
 from sandrl.problems.mbpp import is_mbpp
 from sandrl.problems.problem import Case, Problem, Tolerance
+from sandrl.syntax import parse
 
 
 class CaseRow(InputRow):
@@ -142,7 +142,7 @@ def _preamble(prompt: str, entry_point: str) -> str:
     begins = re.search(rf"^def[ \t]+{re.escape(entry_point)}\b", prompt, re.MULTILINE)
     preamble = prompt[: begins.start()].strip() if begins is not None else ""
     try:
-        ast.parse(preamble)
+        parse(preamble)
     except SyntaxError:
         return ""
     return preamble

@@ -204,7 +204,7 @@ class InProcessJudge:
         command = Command(
             # `-S` skips `site`, a third of the start of an interpreter.
             argv=("python", *self._flags, "-X", "utf8", "-c", BOOTSTRAP),
-            stdin=b"".join((program_of(mode).before(len(body)), body, hidden, key.encode())),
+            stdin=program_of(mode).framed(body, hidden) + key.encode(),
             timeout_seconds=longest_run_seconds(timeout_seconds),
         )
         return Execution(command, mode.trust, problem.check_count, key, may_refuse=mode is ISOLATED_TESTS)

@@ -1,11 +1,13 @@
 """The guest: files of `sandrl.rewards.guest` as one program, sent to where the completion is.
 
 The design decision: a program holds the files that its way of judging needs and no others, because loading it is part
-of what every judged completion costs.
+of the cost of every judged completion. The files that only the judge needs are loaded after the fork: the completion's
+process never contains them, and no memory is copied for them.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib.util
 import marshal
@@ -16,6 +18,7 @@ from functools import cache
 from importlib.resources import files
 
 from sandrl.rewards.verdict import Trust
+from sandrl.syntax import compiling
 
 _HEADER_BYTES = 64
 _FRAME = ("descriptors", "clock", "child", "supervisor")
@@ -30,12 +33,17 @@ def take(size):
         if not block: raise EOFError
         data += block
     return data
-magic, compiled, source, request = take(64).split()
-compiled, source = take(int(compiled)), take(int(source))
-same = magic.decode() == _frozen_importlib_external.MAGIC_NUMBER.hex()
-code = marshal.loads(compiled) if same else compile(__import__("zlib").decompress(source), "<judge>", "exec")
-del compiled, source
-exec(code, {"__name__": "judge", "request_size": int(request)})
+magic, *sizes = take(64).split()
+sizes = [int(size) for size in sizes]
+space = {"__name__": "judge", "request_size": sizes.pop()}
+def load():
+    compiled, source = take(sizes.pop(0)), take(sizes.pop(0))
+    same = magic.decode() == _frozen_importlib_external.MAGIC_NUMBER.hex()
+    code = marshal.loads(compiled) if same else compile(__import__("zlib").decompress(source), "<judge>", "exec")
+    del compiled, source
+    exec(code, space)
+space["load_rest"] = load
+load()
 """
 """Runs in the sandbox, and takes everything else from standard input. The compiled form of the program serves where the
 image's interpreter has the same bytecode as this one. No garbage is collected while the program is loaded."""
@@ -49,11 +57,13 @@ class Mode:
         trust: How far its verdicts can be believed.
         files: What its program is made of, in the order in which names are needed.
         judge: The function that judges.
+        judge_files: What the judge alone needs, and loads with `load_rest` after the fork.
     """
 
     trust: Trust
     files: tuple[str, ...]
     judge: str
+    judge_files: tuple[str, ...] = ()
 
 
 TESTS = Mode(Trust.IN_PROCESS, (*_FRAME, "in_process", "report"), "judge_tests")
@@ -71,18 +81,17 @@ ISOLATED_TESTS = Mode(
         "loops",
         "objects",
         "server",
-        "client",
-        "checks",
         "isolated",
         "report",
     ),
     "judge_isolated",
+    ("origins", "guarded", "client", "checks", "apart"),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
-    """A guest program.
+class Part:
+    """One part of a guest program.
 
     Attributes:
         source: Its text.
@@ -94,22 +103,92 @@ class Program:
     packed: bytes
     compiled: bytes
 
-    def before(self, request_size: int) -> bytes:
-        """What standard input begins with; `request_size` bytes of request follow."""
-        magic = importlib.util.MAGIC_NUMBER.hex()
-        header = f"{magic} {len(self.compiled)} {len(self.packed)} {request_size}"
-        return b"".join((header.encode().ljust(_HEADER_BYTES), self.compiled, self.packed))
+    @classmethod
+    def of(cls, source: bytes) -> Part:
+        """The part with a source text."""
+        # With line numbers: where there are none, `traceback` fails on an exception that passed through the judge.
+        with compiling():
+            code = compile(_without_types(source), "<judge>", "exec", optimize=2, dont_inherit=True)
+        return cls(source, zlib.compress(source, 9), marshal.dumps(code))
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A guest program.
+
+    Attributes:
+        first: What is loaded at the start.
+        rest: What is loaded after the fork; empty where a mode has no such files.
+    """
+
+    first: Part
+    rest: Part
+
+    @property
+    def source(self) -> bytes:
+        """The text of both parts."""
+        return self.first.source + self.rest.source
+
+    def framed(self, request: bytes, hidden: bytes) -> bytes:
+        """Standard input of the guest, up to the key.
+
+        Args:
+            request: What the completion's process may hold.
+            hidden: What it may not.
+        """
+        parts = [self.first, self.rest] if self.rest.source else [self.first]
+        sizes = [size for part in parts for size in (len(part.compiled), len(part.packed))]
+        header = " ".join([importlib.util.MAGIC_NUMBER.hex(), *map(str, sizes), str(len(request))])
+        blocks = [header.encode().ljust(_HEADER_BYTES), parts[0].compiled, parts[0].packed, request]
+        blocks += [block for part in parts[1:] for block in (part.compiled, part.packed)]
+        return b"".join((*blocks, hidden))
 
 
 @cache
 def program_of(mode: Mode) -> Program:
     """The program that judges in a mode."""
+    call = f"main(request_size, {mode.judge})\n".encode()
+    return Program(Part.of(_text_of(mode.files) + b"\n" + call), Part.of(_text_of(mode.judge_files)))
+
+
+def _text_of(names: Iterable[str]) -> bytes:
     package = files("sandrl.rewards.guest")
-    texts = [package.joinpath(f"{name}.py").read_bytes() for name in mode.files]
-    source = b"\n".join([*texts, f"main(request_size, {mode.judge})\n".encode()])
-    # With line numbers: where there are none, `traceback` fails on an exception that passed through the judge.
-    code = compile(source, "<judge>", "exec", optimize=2, dont_inherit=True)
-    return Program(source, zlib.compress(source, 9), marshal.dumps(code))
+    return b"\n".join(package.joinpath(f"{name}.py").read_bytes() for name in names)
+
+
+class _Types(ast.NodeTransformer):
+    """Removes what only type checkers and tests need: annotations, and imports under a condition of theirs."""
+
+    _CONDITIONS = ("MYPY", "'request_size' not in globals()")
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        return None if ast.unparse(node.test) in self._CONDITIONS else self.generic_visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is None:
+            return ast.copy_location(ast.Pass(), node)
+        return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+
+def _without_types(source: bytes) -> ast.Module:
+    """A syntax tree without annotations and with line numbers alone, which makes a seventh less of what is loaded."""
+    tree: ast.Module = _Types().visit(ast.parse(source))
+    for node in ast.walk(ast.fix_missing_locations(tree)):
+        if hasattr(node, "lineno"):
+            node.end_lineno, node.col_offset, node.end_col_offset = node.lineno, 0, 0  # type: ignore[attr-defined]
+    return tree
 
 
 def digest(modes: Iterable[Mode]) -> str:

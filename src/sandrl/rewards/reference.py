@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from sandrl.problems import Problem
+from sandrl.syntax import compiling, parse
 
 _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
 
@@ -40,9 +41,10 @@ class Reference:
 def read_reference(text: str) -> Reference | None:
     """What a reference says; None if it cannot be read."""
     try:
-        body = ast.parse(text).body
-        symbols = symtable.symtable(text, "<reference>", "exec").get_symbols()
-    except (SyntaxError, ValueError, RecursionError):
+        with compiling():
+            body = ast.parse(text).body
+            symbols = symtable.symtable(text, "<reference>", "exec").get_symbols()
+    except SyntaxError:
         return None
     imports = {}
     for node in body:
@@ -76,8 +78,8 @@ def is_plain(test: str) -> bool:
     Such a check means the same wherever it runs.
     """
     try:
-        nodes = list(ast.walk(ast.parse(test)))
-    except (SyntaxError, ValueError, RecursionError):
+        nodes = list(ast.walk(parse(test)))
+    except SyntaxError:
         return False
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     return all(

@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 
 from sandrl.rewards.asked import Asked
 from sandrl.rewards.sources import Source, Sources
+from sandrl.syntax import parse
 
 _READS = re.compile(r"\b(?:input|stdin|fileinput|open|read|readline|readlines)\b")
 _PRINTS = re.compile(r"\b(?:print|write|writelines|stdout|exec\w*|system|run|call)\b")
@@ -123,7 +124,7 @@ def _future_imports(code: str) -> list[ast.ImportFrom]:
     if "__future__" not in code:
         return []
     try:
-        body = ast.parse(code).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError, SystemError):
+        body = parse(code).body
+    except SyntaxError:
         return []
     return [node for node in body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]

@@ -1,8 +1,7 @@
 """Python source that a model wrote: whether it compiles, which names it binds, and which it needs from elsewhere.
 
 The design decision: the compiler answers all three, and nothing is executed. The text is hostile, so the number of
-characters that one completion can have compiled is bounded. The compiler runs under a lock, because CPython 3.11 raises
-`SystemError` where several threads build syntax trees at once.
+characters that one completion can have compiled is bounded.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ import ast
 import builtins
 import symtable
 import sys
-import threading
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from sandrl.syntax import compiling
 
 MAX_CHARACTERS = 40_000
 """How much text is compiled for one completion, all attempts together: about 25 ms of ordinary code."""
@@ -22,10 +21,7 @@ MAX_CHARACTERS = 40_000
 MAX_LENGTH = 20_000
 """How long a text may be to be compiled."""
 
-_LOCK = threading.Lock()
 _BUILTINS = frozenset(dir(builtins)) | {"__name__", "__file__", "__doc__", "exit", "quit"}
-# What the compiler raises for text that is no Python, or too much of it.
-_REFUSALS = (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError, SystemError)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 _ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 _QUIET_CALLS = frozenset({"setrecursionlimit", "stack_size"})
@@ -77,30 +73,26 @@ class Sources:
 
 def refusal(code: str) -> str | None:
     """Why the compiler refuses a text, in one line; None if it compiles."""
-    with _LOCK, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
+    try:
+        with compiling():
             compile(code, "<check>", "exec", dont_inherit=True)
-        except SyntaxError as error:
-            return f"{error.msg} (line {error.lineno})"
-        except _REFUSALS as error:
-            return str(error) or type(error).__name__
+    except SyntaxError as error:
+        return f"{error.msg} (line {error.lineno})" if error.lineno else error.msg
     return None
 
 
 def read_source(code: str) -> Source | None:
     """A text as source; None if the compiler refuses it."""
-    with _LOCK, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
+    try:
+        with compiling():
             compile(code, "<completion>", "exec", dont_inherit=True)
             tree = ast.parse(code)
             table = symtable.symtable(code, "<completion>", "exec")
             binds, uses = _names(table)
             early = _used_early(tree) & binds if binds & uses else frozenset()
             binds -= _stubs(tree) | _borrowed(tree)
-        except _REFUSALS:
-            return None
+    except SyntaxError:
+        return None
     acts = any(_acts(statement) for statement in tree.body)
     is_expression = all(isinstance(statement, ast.Expr) for statement in tree.body) and not acts
     return Source(

@@ -16,6 +16,7 @@ from functools import lru_cache
 
 from sandrl.problems import Problem
 from sandrl.rewards.reference import read_reference
+from sandrl.syntax import parse
 
 # What a check may use that acts on its own process, and so misses the completion's: modules that replace functions,
 # record warnings and logs, start threads, or look into functions and classes instead of calling them; and names, which
@@ -185,6 +186,6 @@ def _all_nodes(problem: Problem) -> list[ast.AST]:
 
 def _nodes(text: str) -> Iterator[ast.AST]:
     try:
-        return ast.walk(ast.parse(text))
-    except (SyntaxError, ValueError, RecursionError):
+        return ast.walk(parse(text))
+    except SyntaxError:
         return iter(())

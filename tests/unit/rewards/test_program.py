@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import marshal
 from collections import Counter
 from importlib.resources import files
+from typing import Any
 
 import pytest
 
-from sandrl.rewards.program import CASES, EXIT_STATUS, ISOLATED_TESTS, TESTS, Mode, digest, program_of
+from sandrl.rewards.program import CASES, EXIT_STATUS, ISOLATED_TESTS, TESTS, Mode, Part, digest, program_of
 
 MODES = pytest.mark.parametrize("mode", [TESTS, EXIT_STATUS, CASES, ISOLATED_TESTS], ids=lambda mode: mode.judge)
 
@@ -46,3 +48,35 @@ def test_a_program_holds_nothing_that_its_mode_does_not_need() -> None:
 def test_a_digest_is_that_of_the_programs() -> None:
     assert digest([TESTS, CASES]) == digest([TESTS, CASES])
     assert len({digest([TESTS]), digest([CASES]), digest([TESTS, CASES])}) == 3
+
+
+def test_the_completions_process_never_loads_the_code_of_the_judges_end() -> None:
+    program = program_of(ISOLATED_TESTS)
+    assert b"class Completion(" in program.rest.source
+    assert b"class Checks" in program.rest.source
+    assert b"class Completion(" not in program.first.source
+
+
+def test_annotations_and_imports_of_tests_are_left_out_of_what_is_compiled() -> None:
+    source = b'''MYPY = False
+if MYPY:
+    from typing import Any
+if "request_size" not in globals():
+    import tests_only
+
+x: "Any" = 1
+y: int
+
+def f(a: "Any", *b: int, c: int = 2, **d: int) -> "Any":
+    """Says what it does."""
+    z: int
+    return a, b, c, d
+'''
+    names: dict[str, Any] = {}
+    exec(marshal.loads(Part.of(source).compiled), names)
+    assert (names["x"], names["f"](0, 1, d=3)) == (1, (0, (1,), 2, {"d": 3}))
+    assert names["f"].__annotations__ == {}
+    assert "tests_only" not in names
+    assert "__annotations__" not in names
+    assert names["f"].__doc__ is None
+    assert names["f"].__code__.co_firstlineno == 10

@@ -3,6 +3,7 @@
 # The style is explained in `descriptors.py`.
 
 import _signal  # type: ignore[import-not-found]
+import posix
 
 # What a message is.
 QUESTION, ANSWER, READY = b"?", b"!", b"r"
@@ -27,6 +28,11 @@ class Channel:
     def __init__(self, reading: int, writing: int) -> None:
         self.reading = reading
         self.writing = writing
+
+    def close(self) -> None:
+        """Closes this end."""
+        posix.close(self.writing)
+        posix.close(self.reading)
 
     def send(self, kind: bytes, data: bytes) -> None:
         """Sends one message of a kind."""

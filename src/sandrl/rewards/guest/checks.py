@@ -21,9 +21,8 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.supervisor import FAILED, PASSED, TIMED_OUT
     from sandrl.rewards.guest.values import REBUILT
 
-NOT_NAMES_NOR_CALLS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "_(")}
-NOT_NAMES_NOR_CALLS[ord("(")] = "( "
-NOT_IDENTIFIERS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
+NOT_IDENTIFIERS = dict.fromkeys(bytes(range(48)) + b":;<=>?@[\\]^`{|}~\x7f", " ")
+NOT_NAMES_NOR_CALLS = {**NOT_IDENTIFIERS, 40: "( "}
 # What makes code of a text, a file or bytes; where a check does that to an answer, the answer runs in the judge.
 CODE_RUNNERS = ("eval", "exec", "__import__", "system", "popen", "spawn")
 CODE_LOADERS = frozenset(("pickle", "marshal", "shelve", "importlib", "runpy", "subprocess"))
@@ -118,7 +117,7 @@ class Checks:
             if issubclass(type(value), Mirror):
                 self.trust_class(name, number_behind(value))
             if is_mirror(value):
-                self.completion.lent.add(number_behind(value))
+                self.completion.origins.lent.add(number_behind(value))
             self.namespace[name] = self.values[name] = value
             self.lent.add(name)
         if "def " in text or "lambda" in text or "class " in text:
@@ -127,13 +126,13 @@ class Checks:
 
     def trust_class(self, name: str, number: int) -> None:
         """Takes note of how a check names a class; one that has the name of a function, too, makes no objects."""
-        completion = self.completion
+        origins = self.completion.origins
         if self.is_class(name):
-            completion.named.add(number)
+            origins.named.add(number)
             if name in self.comparable:
-                completion.comparable.add(number)
+                origins.comparable.add(number)
         if name not in self.comparable:
-            completion.doubtful.add(number)
+            origins.doubtful.add(number)
 
     def rebind(self, news: "dict[Any, Any]") -> None:
         """Gives lent names the values that the completion bound to them since."""

@@ -1,13 +1,11 @@
-"""Judges a completion from another process: checks run here, the completion's functions are called over a pipe.
+"""Judges a completion from another process: forks the completion's process, and then loads what judges it.
 
-The completion's process never contains a check or an expected value of a check. It is forked before the checks are
-read; they then run in this process, in a namespace where mirrors (`mirrors.py`) take the place of the completion's
-functions, classes and objects. How far an object of the completion is believed is decided in `client.py`.
+The completion's process never contains a check, an expected value of a check, or the code of the judge's end of the
+channel (`apart.py`).
 """
 
 # The style is explained in `descriptors.py`.
 
-import _signal  # type: ignore[import-not-found]
 import posix
 
 MYPY = False
@@ -16,45 +14,17 @@ if MYPY:
     from sandrl.rewards.guest.descriptors import Libc
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.apart import judge_apart
     from sandrl.rewards.guest.channel import Channel
-    from sandrl.rewards.guest.checks import Checks
-    from sandrl.rewards.guest.client import Completion, CompletionGone, Unsplittable
-    from sandrl.rewards.guest.clock import Clock, too_long
-    from sandrl.rewards.guest.descriptors import DeadlineReached
     from sandrl.rewards.guest.server import run_completion
-    from sandrl.rewards.guest.supervisor import (
-        Judged,
-        end_child,
-        filled,
-        judge_child,
-        letter_of,
-        read_hidden,
-        start_child,
-        uncounted,
-    )
+    from sandrl.rewards.guest.supervisor import Judged, read_hidden, start_child
 
-FLUSH_SECONDS = 0.5
-
-
-def watch_for_end(pid: int, completion: Completion) -> None:
-    """From here on the end of the completion's process raises `CompletionGone`.
-
-    Processes it forked may hold the channel open after it, so the end of the channel is not enough of a sign.
-    """
-
-    def on_end(number: int, frame: object) -> None:
-        if not completion.gone:
-            completion.gone = True
-            raise CompletionGone
-
-    _signal.signal(_signal.SIGCHLD, on_end)
-    if posix.waitid(posix.P_PID, pid, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT) is not None:
-        raise CompletionGone
+    def load_rest() -> None:
+        """Loads the files of the program that come after the fork: for the tests they are loaded."""
 
 
 def judge_isolated(request: "Request", call: "Libc | None") -> Judged:
     """Judges a completion whose checks run here, in the supervisor, against a process that never sees them."""
-    seconds = request["timeout_seconds"]
     to_read, their_write = posix.pipe()
     their_read, to_write = posix.pipe()
 
@@ -64,41 +34,5 @@ def judge_isolated(request: "Request", call: "Libc | None") -> Judged:
     child = start_child(body, request, posix.open("/dev/null", posix.O_RDONLY), call, (their_read, their_write))
     posix.close(their_read)
     posix.close(their_write)
-    hidden = read_hidden(request)
-    completion = Completion(Channel(to_read, to_write), child.pid)
-    clock = Clock(seconds, child.pid)
-    checks = Checks(completion, hidden, clock, request["check_timeout_seconds"])
-    status, detail, gone, is_whole = "passed", "", False, False
-    try:
-        clock.start()
-        try:
-            try:
-                watch_for_end(child.pid, completion)
-                completion.wait_until_ready()
-                status, detail = checks.run()
-                is_whole = True
-            finally:
-                # Its end is known by now, or no news any more; what follows is not to be torn open by it.
-                _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
-        except CompletionGone:
-            completion.gone, gone, is_whole = True, True, False
-        except Unsplittable as error:
-            status, detail = "not_isolated", str(error)
-        clock.stop()
-    except DeadlineReached:
-        completion.gone = True
-        clock.stop()
-        clock.left = 0.0
-        status, detail = "timeout", too_long(seconds)
-    posix.close(to_write)
-    posix.close(to_read)
-    # It has a moment to flush what it printed.
-    ended = end_child(child, min(clock.left, FLUSH_SECONDS), clock)
-    if gone:
-        status, detail = judge_child(ended, seconds)
-        if status in ("passed", "timeout", "invalid_problem", "not_isolated"):
-            status, detail = "crashed", "it stopped answering before its checks were done"
-    reached = checks.reached
-    if not is_whole:
-        reached = uncounted(reached) + [(letter_of(status), detail)] * checks.is_in_check
-    return Judged(status, detail, filled(reached, len(checks.tests)), ended.times, ended.stdout, ended.stderr)
+    load_rest()
+    return judge_apart(child, Channel(to_read, to_write), request, read_hidden(request))

@@ -35,6 +35,8 @@ def put_in_place(replaced: "dict[str, Any]") -> "dict[str, Any]":
 LOOKING = frozenset(
     (*ORDER, *EQUALITY, *TEXT, *CONVERSIONS, "__hash__", "__bool__", "__len__", "__contains__", "plain", "isinstance")
 )
+# Operators of two operands; those of comparisons left out.
+OPERATORS = frozenset(("__divmod__", "__idivmod__", *ARITHMETIC, *IN_PLACE))
 # Modules of functions that do nothing but compute with what they are given.
 COMPUTING = frozenset(("_operator", "math", "cmath"))
 

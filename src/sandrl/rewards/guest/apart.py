@@ -1,0 +1,90 @@
+"""Runs the checks against a completion in another process, and gives the verdict.
+
+Checks run in a namespace where mirrors (`mirrors.py`) take the place of the completion's functions, classes and
+objects. How far an object of the completion is believed is decided in `client.py`.
+"""
+
+# The style is explained in `descriptors.py`.
+
+import _signal  # type: ignore[import-not-found]
+import posix
+
+MYPY = False
+if MYPY:
+    from sandrl.rewards.guest.channel import Channel
+    from sandrl.rewards.guest.child import Request
+    from sandrl.rewards.guest.supervisor import Child
+if "request_size" not in globals():
+    # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.checks import Checks
+    from sandrl.rewards.guest.client import Completion, CompletionGone, Unsplittable
+    from sandrl.rewards.guest.clock import Clock, too_long
+    from sandrl.rewards.guest.descriptors import DeadlineReached
+    from sandrl.rewards.guest.supervisor import Judged, end_child, filled, judge_child, letter_of, uncounted
+
+FLUSH_SECONDS = 0.5
+
+
+def watch_for_end(pid: int, completion: Completion) -> None:
+    """From here on the end of the completion's process raises `CompletionGone`.
+
+    Processes it forked may hold the channel open after it, so the end of the channel is not enough of a sign.
+    """
+
+    def on_end(number: int, frame: object) -> None:
+        if not completion.gone:
+            completion.gone = True
+            raise CompletionGone
+
+    _signal.signal(_signal.SIGCHLD, on_end)
+    if posix.waitid(posix.P_PID, pid, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT) is not None:
+        raise CompletionGone
+
+
+def judge_apart(child: "Child", channel: "Channel", request: "Request", hidden: "Request") -> Judged:
+    """Judges a completion that runs in a child.
+
+    Args:
+        child: The child.
+        channel: To the child.
+        request: What the child knows, too.
+        hidden: The checks.
+    """
+    seconds = request["timeout_seconds"]
+    completion = Completion(channel, child.pid)
+    clock = Clock(seconds, child.pid)
+    checks = Checks(completion, hidden, clock, request["check_timeout_seconds"])
+    status, detail, gone, is_whole = "passed", "", False, False
+    try:
+        clock.start()
+        try:
+            try:
+                watch_for_end(child.pid, completion)
+                completion.wait_until_ready()
+                status, detail = checks.run()
+                is_whole = True
+            finally:
+                # Its end is known by now, or no news any more; what follows is not to be torn open by it.
+                _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+        except CompletionGone:
+            completion.gone, gone, is_whole = True, True, False
+        except Unsplittable as error:
+            status, detail = "not_isolated", str(error)
+        clock.stop()
+    except DeadlineReached:
+        completion.gone = True
+        clock.stop()
+        clock.left = 0.0
+        status, detail = "timeout", too_long(seconds)
+    # The end of the channel is the end of the completion's work.
+    channel.close()
+    # It has a moment to flush what it printed.
+    ended = end_child(child, min(clock.left, FLUSH_SECONDS), clock)
+    if gone:
+        status, detail = judge_child(ended, seconds)
+        if status in ("passed", "timeout", "invalid_problem", "not_isolated"):
+            status, detail = "crashed", "it stopped answering before its checks were done"
+    reached = checks.reached
+    if not is_whole:
+        reached = uncounted(reached) + [(letter_of(status), detail)] * checks.is_in_check
+    return Judged(status, detail, filled(reached, len(checks.tests)), ended.times, ended.stdout, ended.stderr)

@@ -1,0 +1,151 @@
+"""What the completion may do to objects of a check, and what it may know of the judge's process.
+
+A check may hand the completion a function or an object. From then on the completion can send any question about it, and
+only those that are listed here are answered, about these objects and nothing else: neither the code of a check nor a
+frame can be reached from them.
+"""
+
+# The style is explained in `descriptors.py`.
+# ruff: noqa: SIM905, UP037
+
+import sys
+
+MYPY = False
+if MYPY:
+    from typing import Any
+if "request_size" not in globals():
+    # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.mirrors import EQUALITY, NAMELESS, ORDER, SPECIALS
+    from sandrl.rewards.guest.objects import Peer
+    from sandrl.rewards.guest.operations import COMPUTING, LIBRARY, OPERATORS
+    from sandrl.rewards.guest.values import rebuilt_place
+
+# The module that classes and functions of checks belong to.
+CHECKS = "checks"
+# What an object of the judge's own may never be asked for, whatever its class: the way to what a check expects.
+_REVEALING = frozenset(
+    "gi_frame gi_code gi_yieldfrom cr_frame cr_code cr_await cr_origin ag_frame ag_code ag_await tb_frame tb_next"
+    " f_back f_globals f_locals f_builtins f_code".split()
+)
+_OF_FUNCTIONS = frozenset(("__name__", "__qualname__", "__doc__", "__module__", "__defaults__", "__annotations__"))
+# Questions about two objects, of which the second one may be the check's.
+_OF_TWO = frozenset((*OPERATORS, *ORDER, *EQUALITY, "isinstance", "issubclass"))
+# Questions that a class answers by what it is: the check's own classes do, those of the library are everywhere.
+_OF_CLASSES = frozenset(("call", "get", "set", "delattr"))
+# Questions that are answered.
+_QUESTIONS = frozenset(
+    "call get set delattr dir copy deepcopy plain task step outcome cancel isinstance issubclass signature".split()
+) | (SPECIALS - {"__call__"})
+_CODE_KINDS = (*NAMELESS.values(), type)
+_NAMED_KINDS = (type(len), type(str.upper), type(lambda: 0), type(str.__len__))
+
+
+class Parameters:
+    """What a completion may know of the code of a check's function.
+
+    Args:
+        code: The code.
+    """
+
+    def __init__(self, code: "Any") -> None:
+        count = code.co_argcount + code.co_kwonlyargcount
+        self.co_argcount, self.co_kwonlyargcount = code.co_argcount, code.co_kwonlyargcount
+        self.co_posonlyargcount = code.co_posonlyargcount
+        self.co_name, self.co_flags, self.co_varnames = code.co_name, code.co_flags, code.co_varnames[:count]
+
+
+class Guarded(Peer):
+    """The end of a channel whose objects the other side may ask about only so far."""
+
+    def perform(
+        self, operation: str, subject: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any]"
+    ) -> object:
+        """Does something to an object of a check, and to nothing else: the completion may send any question.
+
+        Raises:
+            AttributeError: If it may not be done.
+        """
+        is_handed = self.is_handed_over(subject)
+        if not is_handed and operation in _OF_TWO:
+            is_handed = bool(arguments) and self.is_handed_over(arguments[0])
+        if not is_handed or operation not in _QUESTIONS:
+            raise AttributeError(f"a {type(subject).__name__} of the judge has nothing to do with {operation!r}")
+        if operation in _OF_CLASSES and isinstance(subject, type) and subject.__module__ != CHECKS:
+            raise AttributeError(f"class {subject.__name__} is none of the check's")
+        if operation == "get" and arguments[0] == "__code__" and type(subject) is NAMELESS["function"]:
+            # Of a function's code only its parameters are told.
+            return Parameters(getattr(subject, arguments[0]))
+        if operation == "set" or operation == "delattr":
+            self.refuse_change(subject, arguments[0])
+        result = Peer.perform(self, operation, subject, arguments, keywords)
+        # The completion may read the attributes of an object, but sets them one by one.
+        return dict(result) if operation == "get" and arguments[0] == "__dict__" else result  # type: ignore[call-overload]
+
+    def is_handed_over(self, value: object) -> bool:
+        """Whether something is an object of the judge's that a check has handed over."""
+        return id(value) in self.numbers and self.objects[self.numbers[id(value)]] is value
+
+    def refuse_change(self, subject: "Any", name: str) -> None:
+        """Refuses to change what an object of a check does; what it holds may be changed.
+
+        Raises:
+            AttributeError: If the name is that of a method, or of the interpreter's.
+        """
+        kind = subject if isinstance(subject, type) else type(subject)
+        for base in type.__dict__["__mro__"].__get__(kind):
+            own = type.__dict__["__dict__"].__get__(base).get(name)
+            has_setter = hasattr(type(own), "__set__") and kind is not subject
+            if own is not None and not has_setter and (callable(own) or hasattr(type(own), "__get__")):
+                raise AttributeError(f"{name!r} of a {kind.__name__} of the check cannot be changed")
+        if name[:2] == "__":
+            raise AttributeError(f"{name!r} of a {kind.__name__} of the check cannot be changed")
+
+    # What of the judge's own crosses
+
+    def find(self, module: str, name: str) -> "Any":
+        """A class, or a function of the library's that only computes, that both sides have."""
+        if module in COMPUTING:
+            found = getattr(__import__(module), name, None)
+            if type(found) is type(len):
+                return found
+        return Peer.find(self, module, name)
+
+    def place_of(self, value: "Any") -> "tuple[str, str] | None":
+        """Where the completion finds a function of the standard library."""
+        if type(value) not in _NAMED_KINDS:
+            return None
+        return self.class_place(getattr(value, "__objclass__", None), "." + value.__name__) or library_place(value)
+
+    def class_place(self, kind: "Any", rest: str = "") -> "tuple[str, str] | None":
+        """Where the completion finds a class of the standard library."""
+        if kind is None:
+            return None
+        place = rebuilt_place(kind) or library_place(kind)
+        return None if place is None else (place[0], place[1] + rest)
+
+    def allowed(self, subject: object, name: str) -> str:
+        """The name of an attribute of the judge's own, if the completion may ask for it.
+
+        Raises:
+            AttributeError: If it may not.
+        """
+        is_of_check = type(subject).__module__ == CHECKS or (isinstance(subject, type) and subject.__module__ == CHECKS)
+        if name[:1] == "_":
+            may = name in _OF_FUNCTIONS or (is_of_check and name in ("__dict__", "__init__"))
+            may = may or (name in SPECIALS and (is_of_check or type(subject) not in _CODE_KINDS))
+        else:
+            may = name not in _REVEALING and type(subject) is not type(sys)
+        if not may:
+            raise AttributeError(f"{type(subject).__name__!r} object has no attribute {name!r}")
+        return name
+
+
+def library_place(value: "Any") -> "tuple[str, str] | None":
+    """Where a class or function of the standard library is found."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if type(module) is not str or type(name) is not str or module.partition(".")[0] not in LIBRARY:
+        return None
+    found: "Any" = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return (module, name) if found is value else None

@@ -1,0 +1,127 @@
+"""Where the completion's objects come from: what a check made itself, and what the completion returned.
+
+An object that a method or a function returns may pretend to be the value that a check asks for, even if it is `self`,
+and even in a list. An object that a check made by calling a class that it names is what the check says. Objects and
+classes are known by the numbers that they have on the channel.
+"""
+
+# The style is explained in `descriptors.py`.
+# ruff: noqa: UP037
+
+MYPY = False
+if MYPY:
+    from typing import Any
+if "request_size" not in globals():
+    # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.mirrors import CONVERSIONS, Mirror, is_mirror, number_behind
+    from sandrl.rewards.guest.operations import OPERATORS
+
+
+class Origins:
+    """What is known of the completion's objects and classes, as sets of their numbers.
+
+    Attributes:
+        named: Classes that checks name: their objects do themselves what the class is there for.
+        comparable: Those whose own `==` and `<` may compare an object that the check has made with a plain value.
+        doubtful: Classes that came in any other way than by their name.
+        made: Objects that a check made by calling a class that it names, and that nothing else has returned.
+        returned: Objects that came in any other way.
+        lent: Objects that checks know by a global name of the completion.
+        derived: Objects that came of an operator or a conversion of an object that no check has made.
+        attributes: Objects that were an attribute.
+    """
+
+    def __init__(self) -> None:
+        self.named: "set[int]" = set()
+        self.comparable: "set[int]" = set()
+        self.doubtful: "set[int]" = set()
+        self.made: "set[int]" = set()
+        self.returned: "set[int]" = set()
+        self.lent: "set[int]" = set()
+        self.derived: "set[int]" = set()
+        self.attributes: "set[int]" = set()
+        # Objects and classes in the messages that are being read.
+        self.arrived: "list[int]" = []
+        self.arrived_classes: "list[int]" = []
+        # How many descriptions of objects are being read, which name their class without handing it over.
+        self.describing = 0
+
+    def note_arrival(self, value: object) -> None:
+        """Takes note of an object or a class that is in a message."""
+        if not self.describing and is_mirror(value):
+            arrived = self.arrived_classes if issubclass(type(value), Mirror) else self.arrived
+            arrived.append(number_behind(value))
+
+    def settle(self, own: "tuple[int, ...]" = ()) -> None:
+        """Takes note of what has arrived: nothing of it was made by a check, except its own objects."""
+        self.returned.update(self.arrived)
+        self.returned.difference_update(own)
+        self.made -= self.returned
+        self.arrived.clear()
+
+    def settle_error(self) -> None:
+        """Takes note of what an exception carried: it was returned, too."""
+        self.doubtful.update(self.arrived_classes)
+        self.settle()
+
+    def remember(self, operation: str, subject: object, result: object) -> None:
+        """Takes note of the answer to a question: a class in it may take the place of a method."""
+        if operation != "global":
+            self.doubtful.update(self.arrived_classes)
+        self.arrived_classes.clear()
+        number = number_behind(result) if is_mirror(result) else -1
+        if operation == "get" and number >= 0:
+            self.attributes.add(number)
+        is_call = operation == "call" and self.is_class_of_check(subject)
+        own: "list[int]" = []
+        if is_call or operation in OPERATORS or operation in CONVERSIONS:
+            parts = result if type(result) is tuple and not is_call else (result,)
+            own = [number_behind(each) for each in parts if is_mirror(each)]
+            own = [each for each in own if each not in self.returned and self.arrived.count(each) == 1]
+        self.settle(tuple(own))
+        if is_call:
+            self.made.update(own)
+
+    def is_class_of_check(self, subject: object) -> bool:
+        """Whether something is a class that the check knows by its own name, and in no other way."""
+        if not issubclass(type(subject), Mirror):
+            return False
+        number = number_behind(subject)
+        return number in self.named and number not in self.doubtful
+
+    def are_made(self, *operands: object) -> bool:
+        """Whether a check made the objects among some operands by itself."""
+        return all(number_behind(each) in self.made for each in operands if is_mirror(each))
+
+    def add_result_of_made(self, result: "Any") -> None:
+        """What an operator gives whose operands the check has made counts as made by the check, too."""
+        for each in result if type(result) is tuple else (result,):
+            if is_mirror(each) and number_behind(each) not in self.returned:
+                self.made.add(number_behind(each))
+
+    def result_of_lent(self, result: "Any") -> "Any":
+        """What an operator gives whose operands the check knows by name is used like them."""
+        if is_mirror(result):
+            self.lent.add(number_behind(result))
+        return result
+
+    def is_lent(self, left: "Any", right: "Any") -> bool:
+        """Whether one operand is an object that the check knows by name, and the other one is no number."""
+        mirror, other = (left, right) if is_mirror(left) else (right, left)
+        return number_behind(mirror) in self.lent and not isinstance(other, (int, float, complex))
+
+    def decides(self, kind: type) -> bool:
+        """Whether a class is, or is derived from, one that a check names."""
+        return is_among(kind, self.named)
+
+    def is_comparable(self, *operands: object) -> bool:
+        """Whether the classes of the objects among some operands may compare these with a plain value."""
+        return all(is_among(type(each), self.comparable) for each in operands if is_mirror(each))
+
+
+def is_among(kind: type, numbers: "set[int]") -> bool:
+    """Whether a class, or one of its bases, is among some."""
+    for base in type.__dict__["__mro__"].__get__(kind):
+        if issubclass(type(base), Mirror) and type.__getattribute__(base, "_mirror_number") in numbers:
+            return True
+    return False
