@@ -188,6 +188,8 @@ def stop(state_dir: Path, *, timeout_seconds: float = 10.0) -> bool:
         return True
     try:
         signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+        # One that was stopped by a signal obeys only once it goes on.
+        signal.pidfd_send_signal(pidfd, signal.SIGCONT)
         if select.select([pidfd], [], [], timeout_seconds)[0]:
             return True
     finally:
@@ -215,12 +217,25 @@ def status(state_dir: Path) -> RuntimeStatus:
         except grpc.RpcError as error:
             if _ends_soon(endpoint.pid):
                 return RuntimeStatus(running=False)
+            if _is_stopped(endpoint.pid):
+                raise RuntimeUnavailableError(
+                    f"the local runtime (pid {endpoint.pid}) is stopped by a signal",
+                    hint=f"kill -CONT {endpoint.pid} continues it; sandrl runtime stop ends it",
+                ) from error
             raise RuntimeUnavailableError(
                 f"the local runtime (pid {endpoint.pid}) does not answer: {error.code().name}",
                 hint="sandrl runtime stop, and try again",
             ) from error
     answer["images"] = tuple(answer["images"])
     return RuntimeStatus(running=True, pid=endpoint.pid, base_url=endpoint.base_url, **answer)
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether a process stands still since a SIGSTOP or Ctrl-Z, or under a debugger."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] in b"Tt"
+    except OSError:
+        return False
 
 
 def _ends_soon(pid: int) -> bool:

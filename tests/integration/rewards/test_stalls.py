@@ -69,6 +69,7 @@ def test_a_runtime_that_stands_still_makes_no_right_answer_wrong(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("concurrency", [4, 16])
 @pytest.mark.parametrize("timeout_seconds", [2, 10])
 @pytest.mark.parametrize("stall_seconds", [13, 20, 75])
@@ -91,7 +92,8 @@ def test_a_stall_at_a_random_moment_changes_no_reward(
     try:
         client = subprocess.Popen([sys.executable, "-m", "sandrl", *words], env=environment, stdout=subprocess.PIPE)
         stopped = {"client": [client.pid], "runtime": [endpoint.pid], "both": [client.pid, endpoint.pid]}[who]
-        time.sleep(random.uniform(1.5, 4.0))
+        wait_for_sandboxes(tmp_path / "runs")
+        time.sleep(random.uniform(0.0, 2.5))
         for pid in stopped:
             os.kill(pid, signal.SIGSTOP)
         time.sleep(stall_seconds)
@@ -102,6 +104,14 @@ def test_a_stall_at_a_random_moment_changes_no_reward(
         daemon.stop(settings.state_dir)
     assert {result["reward"] for result in json.loads(printed)["results"]} == {1.0}
     assert client.returncode == 0
+
+
+def wait_for_sandboxes(runs: Path) -> None:
+    """Returns once the run has asked for its first sandbox."""
+    deadline = time.monotonic() + 60
+    while not any(ledger.stat().st_size for ledger in runs.glob("*/sandboxes.jsonl")):
+        assert time.monotonic() < deadline, "the run does not begin"
+        time.sleep(0.05)
 
 
 BUYERS = {

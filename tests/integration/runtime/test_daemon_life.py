@@ -176,3 +176,15 @@ def _wait_until(condition: object, seconds: float = 10) -> None:
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < deadline, "it did not happen in time"
         time.sleep(0.01)
+
+
+def test_a_daemon_that_stands_still_is_named_and_can_be_ended(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemon, "_STATUS_TIMEOUT_SECONDS", 1.0)
+    endpoint = daemon.ensure_running(state)
+    os.kill(endpoint.pid, signal.SIGSTOP)
+    with pytest.raises(RuntimeUnavailableError, match="is stopped by a signal") as error:
+        daemon.status(state)
+    assert error.value.hint is not None
+    assert f"kill -CONT {endpoint.pid}" in error.value.hint
+    assert daemon.stop(state)
+    assert not daemon.status(state).running

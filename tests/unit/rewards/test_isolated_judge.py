@@ -418,3 +418,10 @@ def test_a_setup_that_imports_what_is_not_there_is_the_problems_fault() -> None:
     assert verdict.status is Status.INVALID_PROBLEM
     blamed = verdict_of("assert f(1) == 1", "def g(x): return x", setup="start = f(0)")
     assert blamed.status is Status.FAILED
+
+
+def test_an_interpreter_of_another_version_compiles_both_parts_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.MAGIC_NUMBER", b"\0\0\0\0")
+    code = "class Point:\n    def __init__(self, x):\n        self.x = x\n"
+    assert verdict_of("assert Point(3).x == 3", code).is_pass
+    assert verdict_of("assert Point(3).x == 4", code).status is Status.FAILED
