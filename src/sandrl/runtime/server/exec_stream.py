@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import grpc
 from cwsandbox._proto import sandbox_pb2 as pb
@@ -49,11 +50,11 @@ async def serve_exec(
         return
     ready = pb.ExecStreamResponse()
     ready.ready.ready_time.GetCurrentTime()
-    feeding: asyncio.Task[None] | None = None
+    stdin: _Input | None = None
     try:
         await context.write(ready)
-        feeding = asyncio.ensure_future(_feed(process, context))
-        feeding.add_done_callback(functools.partial(_kill_unfed, host, number))
+        # A program whose input broke would wait for the rest of it for ever.
+        stdin = _Input(process, context, on_broken=functools.partial(host.kill, number))
         while not isinstance(output := await process.next_output(), Exit):
             stream, data = output
             message = pb.ExecStreamResponse(output=pb.ExecStreamOutput(stream=_STREAMS[stream], data=data))
@@ -64,27 +65,63 @@ async def serve_exec(
         host.kill(number)
         raise
     finally:
-        if feeding is not None:
-            feeding.cancel()
+        if stdin is not None:
+            stdin.end()
 
 
-def _kill_unfed(host: HostSandbox, number: int, feeding: asyncio.Task[None]) -> None:
-    """A program whose input broke would wait for the rest of it for ever."""
-    if not feeding.cancelled() and feeding.exception() is not None:
-        host.kill(number)
+class _Input:
+    """Passes a client's input on to a program, until the client ends its side.
 
+    Args:
+        process: The program.
+        context: The call.
+        on_broken: Called if the input cannot be passed on.
+    """
 
-async def _feed(process: GuestProcess, context: grpc.aio.ServicerContext[Any, Any]) -> None:
-    """Pass the client's input on until it ends its side."""
-    while (request := await context.read()) is not END:
-        if request.HasField("stdin"):
-            await process.write_stdin(request.stdin)
-        elif request.HasField("resize"):
-            process.resize(request.resize.width, request.resize.height)
-        elif request.HasField("close"):
-            break
-    if not process.is_terminal:
-        process.close_stdin()
+    _unfinished: ClassVar[set[asyncio.Task[None]]] = set()
+
+    def __init__(
+        self, process: GuestProcess, context: grpc.aio.ServicerContext[Any, Any], *, on_broken: Callable[[], None]
+    ) -> None:
+        self._process = process
+        self._context = context
+        self._on_broken = on_broken
+        self._is_reading = self._is_over = False
+        self._task = asyncio.ensure_future(self._pass_on())
+        self._unfinished.add(self._task)
+        self._task.add_done_callback(self._note_end)
+
+    def end(self) -> None:
+        """The program has ended: what comes now is dropped.
+
+        gRPC (1.80) never frees the buffer of a read that is cancelled, so a read ends with the call.
+        """
+        self._is_over = True
+        if not self._is_reading:
+            self._task.cancel()
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        self._unfinished.discard(task)
+        if not task.cancelled() and task.exception() is not None and not self._is_over:
+            self._on_broken()
+
+    async def _next(self) -> Any:
+        self._is_reading = True
+        try:
+            return await self._context.read()
+        finally:
+            self._is_reading = False
+
+    async def _pass_on(self) -> None:
+        while (request := await self._next()) is not END and not self._is_over:
+            if request.HasField("stdin"):
+                await self._process.write_stdin(request.stdin)
+            elif request.HasField("resize"):
+                self._process.resize(request.resize.width, request.resize.height)
+            elif request.HasField("close"):
+                break
+        if not self._process.is_terminal and not self._is_over:
+            self._process.close_stdin()
 
 
 async def _report_exit(context: grpc.aio.ServicerContext[Any, Any], end: Exit, host: HostSandbox) -> None:

@@ -60,6 +60,7 @@ class Record:
         self.plan = dataclasses.replace(self.plan, files=())
         if self.lifetime is not None:
             self.lifetime.cancel()
+            self.lifetime = None  # it would keep the call alive in which it was made
         self.terminal.set()
 
     def to_proto(self, runner_id: str) -> pb.Sandbox:

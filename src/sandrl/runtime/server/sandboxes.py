@@ -101,7 +101,7 @@ class SandboxManager:
             return await asyncio.shield(known[1])
         creation = asyncio.ensure_future(self._create(spec))
         self._creations[request_id] = (declared, creation)
-        creation.add_done_callback(lambda done: self._forget_failed(request_id, done))
+        creation.add_done_callback(lambda done: self._note_created(request_id, done))
         if len(self._creations) > _REMEMBERED_REQUESTS:
             self._creations.popitem(last=False)
         # A client that gave up may ask again under the same id, and must find what it started.
@@ -116,9 +116,13 @@ class SandboxManager:
         if under_way:
             await asyncio.wait(under_way, timeout=_LONGEST_SETTLING_SECONDS)
 
-    def _forget_failed(self, request_id: str, done: asyncio.Future[Record]) -> None:
-        if done.cancelled() or done.exception() is not None:
-            self._creations.pop(request_id, None)
+    def _note_created(self, request_id: str, done: asyncio.Future[Record]) -> None:
+        known = self._creations.pop(request_id, None)
+        if known is not None and not done.cancelled() and done.exception() is None:
+            # Not the task, which would keep the call alive that it was made for.
+            created: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
+            created.set_result(done.result())
+            self._creations[request_id] = (known[0], created)
 
     async def _create(self, spec: pb.SandboxSpec) -> Record:
         most = self._max_sandboxes
