@@ -1,7 +1,7 @@
-"""The one exception tree of sandrl, and the exit code each branch ends a command with.
+"""The one exception tree of sandrl, and what each error makes of a run and of a command.
 
-Everything a user can run into derives from `SandrlError`; the command line catches that class once, in
-`sandrl.cli.app`, prints the message and the hint, and exits with the class's `exit_code`.
+Everything a user can run into derives from `SandrlError`. `ending_of` maps any exception to the outcome that a run
+keeps (`sandrl.runs.session`) and to the message and the exit code of the command (`sandrl.cli.app`), so they agree.
 
     SandrlError                        1
     ├── UsageError                     2   wrong option or combination of options
@@ -25,7 +25,16 @@ Everything a user can run into derives from `SandrlError`; the command line catc
 
 from __future__ import annotations
 
+import errno
+import signal
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+
+BUG_EXIT_CODE = 70
+"""Of a command that ends with an error nobody has foreseen (`EX_SOFTWARE` in sysexits.h)."""
+
+_USERS_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class SandrlError(Exception):
@@ -222,3 +231,51 @@ def raise_for_end(
         raise InterruptedRunError(message, signal_number=signal_number, hint=next_step)
     if cleanup_error is not None:
         raise cleanup_error
+
+
+class Outcome(StrEnum):
+    """How a job ended; one that has none is running, or was killed."""
+
+    FINISHED = "finished"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What an exception makes of the work that it ends.
+
+    Attributes:
+        outcome: What a run keeps.
+        exit_code: What the command exits with.
+        message: What happened, in one line as a rule.
+        hint: The next thing to do about it.
+    """
+
+    outcome: Outcome
+    exit_code: int
+    message: str
+    hint: str | None = None
+
+
+def ending_of(error: BaseException) -> Ending:
+    """What an exception makes of the work that it ends."""
+    match error:
+        case SandrlError():
+            outcome = Outcome.INTERRUPTED if isinstance(error, InterruptedRunError) else Outcome.FAILED
+            return Ending(outcome, error.exit_code, error.message, error.hint)
+        case KeyboardInterrupt():
+            return Ending(Outcome.INTERRUPTED, 128 + signal.SIGINT, "interrupted")
+        case SystemExit(code=code):
+            # As Python does: nothing is 0, and what is no number is a message.
+            number = code if isinstance(code, int) else int(code is not None)
+            is_users = number - 128 in _USERS_SIGNALS
+            return Ending(Outcome.INTERRUPTED if is_users else Outcome.FAILED, number, f"the process was ended: {code}")
+        case BrokenPipeError():
+            # The exit code is what a shell makes of the signal.
+            return Ending(Outcome.FAILED, 128 + signal.SIGPIPE, "the reader of a pipe is gone")
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            message = f"{error.filename or 'the output'} could not be written: {error.strerror}"
+            return Ending(Outcome.FAILED, ServiceError.exit_code, message, "make room, or write somewhere else")
+    message = f"internal error: {type(error).__name__}: {error}"
+    return Ending(Outcome.FAILED, BUG_EXIT_CODE, message, "sandrl --debug … shows where")

@@ -66,6 +66,32 @@ class Trained:
 
 Train = Callable[..., Trained]
 
+_BROKEN = """
+import os, sys
+from transformers import TrainerCallback, trainer
+
+class Broken(TrainerCallback):
+    def on_step_end(self, args, state, control, **kwargs):
+        if os.environ.get("RANK", "{rank}") == "{rank}":
+            raise RuntimeError("the callback of rank {rank} is broken")
+
+trainer.DEFAULT_CALLBACKS.append(Broken)
+from sandrl.cli.app import main
+sys.exit(main(sys.argv[3:]))
+"""
+
+
+@pytest.fixture
+def broken_callback(tmp_path: Path) -> Callable[[int], str]:
+    """Makes a program that runs what follows `-m sandrl`, with a callback of the trainer that fails in one rank."""
+
+    def write(rank: int) -> str:
+        program = tmp_path / "broken.py"
+        program.write_text(_BROKEN.format(rank=rank), encoding="utf-8")
+        return str(program)
+
+    return write
+
 
 @pytest.fixture
 def train(tmp_path: Path, tiny_directory: Path) -> Train:

@@ -7,11 +7,12 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sandrl.runs import Outcome, RunReader, disagreements
+from sandrl.runs import Outcome, RunReader, disagreements, state_of
 from sandrl.trainers.checkpoints import last_checkpoint
 from tests.trainers.conftest import SMALL, Train
 
@@ -20,6 +21,12 @@ def step_of(line: str) -> int:
     """The number in a line about a step; 0 in any other."""
     found = re.match(r"Step (\d+)/", line)
     return int(found[1]) if found else 0
+
+
+def state(run: Path) -> str:
+    """How it stands with a run."""
+    reader = RunReader(run)
+    return state_of(reader.config, is_running=reader.is_running).value
 
 
 def test_a_run_trains_evaluates_and_adds_up(train: Train) -> None:
@@ -74,11 +81,13 @@ def test_killed_at_any_step_it_goes_on_without_gap_or_repetition(train: Train) -
     assert whole.code == 0, whole.stderr
     killed = train(*SMALL, "--steps", "5", "--save-steps", "2", until=lambda line: step_of(line) == 4)
     assert killed.code == -signal.SIGKILL
+    assert state(killed.run) == "killed"
     refused = train("--resume", "run", "--learning-rate", "1e-3")
     assert refused.code == 2
     assert "the run 'run' cannot go on: learning_rate has changed" in refused.stderr
     resumed = train("--resume", "run", "--learning-rate", "4e-4")
     assert resumed.code == 0, resumed.stderr
+    assert state(resumed.run) == "finished"
     assert "from step 3 on" in resumed.stderr or "from step 5 on" in resumed.stderr
     rows, expected = RunReader(resumed.run).metrics().rows, RunReader(whole.run).metrics().rows
     assert sorted(row.step for row in rows) == [0, 1, 2, 3, 4]
@@ -88,6 +97,21 @@ def test_killed_at_any_step_it_goes_on_without_gap_or_repetition(train: Train) -
     for row in expected:
         assert by_step[row.step].metrics["reward/mean"] == row.metrics["reward/mean"]
         assert by_step[row.step].metrics["loss"] == pytest.approx(row.metrics["loss"], abs=1e-6)
+
+
+def test_a_callback_that_raises_leaves_a_failed_run_with_its_message(
+    train: Train, broken_callback: Callable[[int], str]
+) -> None:
+    done = train(*SMALL, "--steps", "2", launcher=(sys.executable, broken_callback(0)))
+    assert done.code == 70, done.stderr
+    assert "sandrl: error: internal error: RuntimeError: the callback of rank 0 is broken" in done.stderr
+    assert state(done.run) == "failed"
+    reader = RunReader(done.run)
+    assert reader.config.jobs[-1].error == "internal error: RuntimeError: the callback of rank 0 is broken"
+    ledger = reader.sandboxes().rows
+    created = {row.sandbox_id for row in ledger if row.event == "created"}
+    assert created
+    assert created <= {row.sandbox_id for row in ledger if row.event == "stopped"}
 
 
 def test_the_first_ctrl_c_saves_the_step_in_hand(train: Train) -> None:

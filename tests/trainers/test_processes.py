@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
-from sandrl.runs import RunReader, disagreements
+from sandrl.runs import Outcome, RunReader, disagreements
 from tests.trainers.conftest import Train
 
 # `--multi_gpu` is what makes it start several processes at all; where there is no GPU they meet over gloo.
@@ -35,3 +36,14 @@ def test_two_processes_show_one_display_and_share_the_work(train: Train) -> None
     assert disagreements(reader, is_complete=True) == ()
     created = [row.sandbox_id for row in reader.sandboxes().rows if row.event == "created"]
     assert len(created) == len(set(created))
+
+
+def test_a_crash_in_another_rank_leaves_a_failed_run_with_its_message(
+    train: Train, broken_callback: Callable[[int], str]
+) -> None:
+    options = ("--batch-size", "8", "--num-generations", "4", "--eval-problems", "0", "--steps", "4")
+    done = train(*options, "--runtime", "local", launcher=(*LAUNCHER, broken_callback(1)))
+    assert done.code != 0
+    job = RunReader(done.run).config.jobs[-1]
+    assert job.outcome is Outcome.FAILED
+    assert job.error == "internal error: RuntimeError: the callback of rank 1 is broken"

@@ -1,15 +1,13 @@
 """The `sandrl` command: its tree of commands, and the one place where errors become messages and exit codes.
 
 The design decision: commands raise, this module answers. A `SandrlError` is shown as what happened and what to do
-about it, in two lines, and its class decides the exit code; anything else is a bug of sandrl and says so. To start
-fast, nothing is imported here but the command files, and they import what they need when they run.
+about it, in two lines; anything else is a bug of sandrl and says so. `sandrl.errors.ending_of` decides the exit code.
+To start fast, nothing is imported here but the command files, and they import what they need when they run.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -23,11 +21,19 @@ from sandrl.cli import art, doctor, grpo, metrics, policy, problems, redteam, re
 from sandrl.cli import eval as evaluation
 from sandrl.cli.checks import check_all
 from sandrl.cli.text import visible
-from sandrl.errors import SandrlError, ServiceError
+from sandrl.errors import BUG_EXIT_CODE, ending_of
 
 
 class _ReaderGone(Exception):
-    """Nobody reads our output any more (`| head`)."""
+    """Nobody reads our output any more (`| head`).
+
+    Args:
+        error: What told so.
+    """
+
+    def __init__(self, error: BrokenPipeError) -> None:
+        super().__init__()
+        self.error = error
 
 
 class _Commands(TyperGroup):
@@ -37,7 +43,7 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
-            raise _ReaderGone from error
+            raise _ReaderGone(error) from error
 
 
 app = typer.Typer(
@@ -140,29 +146,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = app(args=None if arguments is None else list(arguments), prog_name="sandrl", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
-    except SandrlError as error:
-        _complain(error, error.message, error.hint)
-        return error.exit_code
     except _ClickException as error:
         return _complain_of_usage(error)
-    except (KeyboardInterrupt, typer.Abort):
+    except _ReaderGone as error:
+        return _complain_of(error.error)
+    except typer.Abort:
+        return _complain_of(KeyboardInterrupt())
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - a bug is reported in words, not as a traceback
+        return _complain_of(error)
+
+
+def _complain_of(error: BaseException) -> int:
+    """Says what ended the command; returns the exit code."""
+    ending = ending_of(error)
+    if isinstance(error, KeyboardInterrupt):
         typer.echo("sandrl: interrupted", err=True)
-        return 130
-    except (_ReaderGone, BrokenPipeError):
+    elif not isinstance(error, BrokenPipeError):
+        _complain(error, ending.message, ending.hint)
+    if isinstance(error, OSError) and ending.exit_code != BUG_EXIT_CODE:
         _give_up_output()
-        return 128 + signal.SIGPIPE  # what a shell makes of it
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            return _complain_of_bug(error)
-        place = error.filename or "the output"
-        _complain(error, f"{place} could not be written: {error.strerror}", "make room, or write somewhere else")
-        _give_up_output()
-        return ServiceError.exit_code
-    except Exception as error:  # noqa: BLE001 - the last resort: a bug is reported in words, not as a traceback
-        return _complain_of_bug(error)
+    return ending.exit_code
 
 
-def _complain(error: Exception, message: str, hint: str | None) -> None:
+def _complain(error: BaseException, message: str, hint: str | None) -> None:
     if os.environ.get("SANDRL_DEBUG"):
         import traceback
 
@@ -182,11 +188,6 @@ def _complain_of_usage(error: Exception) -> int:
         command = context.command_path if context is not None else "sandrl"
         _complain(error, message, f"{command} --help")
     return int(getattr(error, "exit_code", 2))
-
-
-def _complain_of_bug(error: Exception) -> int:
-    _complain(error, f"internal error: {type(error).__name__}: {error}", "sandrl --debug … shows where")
-    return 70
 
 
 def _give_up_output() -> None:

@@ -68,7 +68,10 @@ def _heading(run: RunOverview) -> str:
         numbers.append(f"mean reward {run.reward_mean:.3f}")
     if run.pass_rate is not None:
         numbers.append(f"pass rate {run.pass_rate:.0%}")
-    return f"Run {visible(run.run_id)}: {visible(run.command)}, {run.state}, {', '.join(numbers)}\n{run.path}\n"
+    lines = [f"Run {visible(run.run_id)}: {visible(run.command)}, {run.state}, {', '.join(numbers)}", str(run.path)]
+    if run.error is not None:
+        lines.append(f"{run.state}: {visible(run.error)}")
+    return "\n".join(lines) + "\n"
 
 
 def _opinions(rows: Iterable[TrajectoryRow]) -> str:

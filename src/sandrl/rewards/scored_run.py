@@ -26,7 +26,6 @@ from sandrl.events import (
     OpinionsAwaited,
     RetryScheduled,
     Warned,
-    all_of,
     ignore,
 )
 from sandrl.jsonl import RowAppender
@@ -40,8 +39,8 @@ from sandrl.rewards.records import opinion_row, trajectory_row
 from sandrl.rewards.request import RewardRequest, RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport, summarise
-from sandrl.runs import MetricsRecorder, Outcome, RunLog, RunWriter, own_versions
-from sandrl.runs.wandb import reported, wandb_tags
+from sandrl.runs import RunWriter
+from sandrl.runs.session import RunPlan, open_run
 from sandrl.sandboxes import Connection, Interrupt, checked_job_id, new_job_id
 from sandrl.settings import Settings
 
@@ -85,28 +84,28 @@ def score_run(
         cache = VerdictCache(request.cache)
         out = None if request.out is None else stack.enter_context(_opened(request.out))
         connection = request.sandboxes.connect(settings, emit=emit)
-        stack.enter_context(interrupt.heard())
         concurrency = request.concurrency or max(connection.suggested_concurrency, least_concurrency)
-        created = RunWriter.create(
-            request.runs_dir or settings.runs_dir,
+        plan = RunPlan(
             command=command,
             job_id=job_id,
-            state_dir=settings.state_dir,
-            name=request.run_name,
             options={**(options or {}), **_options(request, connection, concurrency)},
-            versions={**own_versions(), **(versions or {})},
-            secrets=settings.secrets,
+            versions=versions or {},
+            runs_dir=request.runs_dir,
+            name=request.run_name,
+            report_to=request.report_to,
+            log_level=request.log_level,
         )
-        writer = stack.enter_context(created.noting_failure())
-        wandb_run = stack.enter_context(reported(writer, request.report_to, settings, is_training=False, emit=emit))
-        recorder = stack.enter_context(MetricsRecorder(writer, emit=emit))
-        tell = all_of(recorder, RunLog(writer, request.log_level), _opinions_kept(writer, job_id), emit)
-        job = request.sandboxes.tagged(*wandb_tags(wandb_run)).job(
-            connection,
-            command=command,
-            max_lifetime_seconds=lifetime_seconds(problems, request.limits),
-            writer=writer,
-            emit=tell,
+        session = stack.enter_context(open_run(plan, settings, interrupt=interrupt, emit=emit))
+        writer, recorder = session.writer, session.recorder()
+        tell = session.told(recorder, _opinions_kept(writer))
+        job = session.own(
+            request.sandboxes.tagged(*session.tags).job(
+                connection,
+                command=command,
+                max_lifetime_seconds=lifetime_seconds(problems, request.limits),
+                writer=writer,
+                emit=tell,
+            )
         )
         tell(JobStarted(job_id, total, min(concurrency, total, request.sandboxes.max_sandboxes or concurrency)))
         judge = IsolatedJudge(
@@ -115,45 +114,43 @@ def score_run(
         results: list[ScoredCompletion] = []
         told: set[str] = set()
         opinions: OpinionMemory = {}
-        with job:
-            for batch in batches:
-                place = _Place(len(results), len(batch), total, tell, told)
+        for batch in batches:
+            place = _Place(len(results), len(batch), total, tell, told)
 
-                def keep(result: ScoredCompletion, place: _Place = place, batch: Sequence[Completion] = batch) -> None:
-                    completion = batch[result.index]
-                    result = place.of(result)
-                    writer.write_trajectory(trajectory_row(result, completion, job_id=job_id))
-                    if out is not None:
-                        out.append(to_line(result_document(result)))
+            def keep(result: ScoredCompletion, place: _Place = place, batch: Sequence[Completion] = batch) -> None:
+                completion = batch[result.index]
+                result = place.of(result)
+                writer.write_trajectory(trajectory_row(result, completion, job_id=job_id))
+                if out is not None:
+                    out.append(to_line(result_document(result)))
 
-                report = score(
-                    batch,
-                    problems,
-                    job=job,
-                    judge=judge,
-                    options=_score_options(request, concurrency),
-                    cache=cache,
-                    emit=place.tell,
-                    interrupt=interrupt,
-                    on_result=keep,
-                    opinions=opinions,
-                )
-                results += [place.of(result) for result in report.results]
-                if interrupt.level:
-                    break
+            report = score(
+                batch,
+                problems,
+                job=job,
+                judge=judge,
+                options=_score_options(request, concurrency),
+                cache=cache,
+                emit=place.tell,
+                interrupt=interrupt,
+                on_result=keep,
+                opinions=opinions,
+            )
+            results += [place.of(result) for result in report.results]
+            if interrupt.level:
+                break
         recorder.log(0)
-        writer.finish(Outcome.INTERRUPTED if interrupt.level else Outcome.FINISHED)
-        summary = summarise(results, opinion_rate=request.second_opinion.rate)
-        report = ScoreReport(job_id, tuple(results), summary, total - len(results), interrupt.signal_number)
-        return RewardRun(request, report, writer.path, job.cleanup_error())
+    summary = summarise(results, opinion_rate=request.second_opinion.rate)
+    report = ScoreReport(job_id, tuple(results), summary, total - len(results), interrupt.signal_number)
+    return RewardRun(request, report, writer.path, session.cleanup_error())
 
 
-def _opinions_kept(writer: RunWriter, job_id: str) -> Emit:
+def _opinions_kept(writer: RunWriter) -> Emit:
     """Writes second opinions into the run directory."""
 
     def keep(event: Event) -> None:
         if isinstance(event, OpinionFinished):
-            writer.write_opinion(opinion_row(event, job_id=job_id))
+            writer.write_opinion(opinion_row(event, job_id=writer.job_id))
 
     return keep
 

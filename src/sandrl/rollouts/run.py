@@ -7,13 +7,12 @@ problems, the endpoint and its model, the runtime. A trajectory is in the run di
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack
 from itertools import islice
 
 from pydantic import JsonValue
 
 from sandrl.errors import AuthenticationError
-from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, all_of, ignore
+from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, ignore
 from sandrl.problems import load_problems
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rollouts.chat import ChatModel
@@ -22,8 +21,8 @@ from sandrl.rollouts.request import RolloutRequest, RolloutRun
 from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
 from sandrl.rollouts.toolbox import tool_schemas
 from sandrl.rollouts.wire import OPENAI_BASE_URL, VLLM_BASE_URL, Endpoint
-from sandrl.runs import MetricsRecorder, Outcome, RunLog, RunWriter, own_versions
-from sandrl.runs.wandb import reported, wandb_tags
+from sandrl.runs import MetricsRecorder
+from sandrl.runs.session import RunPlan, open_run
 from sandrl.sandboxes import Connection, Interrupt, new_job_id
 from sandrl.settings import Settings
 
@@ -55,31 +54,30 @@ def run_rollouts(
     model = ChatModel(find_endpoint(request, settings), request.model_name, request.sampling, stop=stop)
     model.check()
     connection = request.sandboxes.connect(settings, emit=emit)
-    with ExitStack() as stack:
-        stack.enter_context(interrupt.heard())
-        created = RunWriter.create(
-            request.runs_dir or settings.runs_dir,
-            command=COMMAND,
-            job_id=new_job_id(),
-            state_dir=settings.state_dir,
-            name=request.run_name,
-            options=_options(request, connection, model),
-            versions=own_versions(),
-            secrets=settings.secrets,
-        )
-        writer = stack.enter_context(created.noting_failure())
-        wandb_run = stack.enter_context(
-            reported(writer, request.report_to, settings, is_training=False, project=request.project, emit=emit)
-        )
-        recorder = stack.enter_context(MetricsRecorder(writer, emit=emit))
-        tell = all_of(recorder, RunLog(writer), emit)
-        sandboxes = request.sandboxes.tagged(COMMAND, f"model:{request.model_name}", *wandb_tags(wandb_run))
-        lifetime = _EPISODE_SECONDS + lifetime_seconds(problems, request.limits)
-        job = stack.enter_context(
-            sandboxes.job(connection, command=COMMAND, max_lifetime_seconds=lifetime, writer=writer, emit=tell)
+    plan = RunPlan(
+        command=COMMAND,
+        job_id=new_job_id(),
+        options=_options(request, connection, model),
+        versions={},
+        runs_dir=request.runs_dir,
+        name=request.run_name,
+        report_to=request.report_to,
+        project=request.project,
+    )
+    with open_run(plan, settings, interrupt=interrupt, emit=emit) as session:
+        writer, recorder = session.writer, session.recorder()
+        tell = session.told(recorder)
+        job = session.own(
+            request.sandboxes.tagged(COMMAND, f"model:{request.model_name}", *session.tags).job(
+                connection,
+                command=COMMAND,
+                max_lifetime_seconds=_EPISODE_SECONDS + lifetime_seconds(problems, request.limits),
+                writer=writer,
+                emit=tell,
+            )
         )
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
-        stack.callback(stop.set)
+        session.stack.callback(stop.set)
         options = StepOptions(
             request.episode,
             request.limits,
@@ -103,7 +101,6 @@ def run_rollouts(
             _close(played[-1], recorder, tell)
             if interrupt.level:
                 break
-        writer.finish(Outcome.INTERRUPTED if interrupt.level else Outcome.FINISHED)
     return RolloutRun(
         job.id,
         writer.path,
@@ -113,7 +110,7 @@ def run_rollouts(
         first_loss=next((each.first_loss for each in played if each.first_loss), ""),
         unfinished=played[-1].unfinished,
         signal_number=interrupt.signal_number,
-        cleanup_error=job.cleanup_error(),
+        cleanup_error=session.cleanup_error(),
     )
 
 

@@ -1,6 +1,7 @@
 """What a job leaves on disk: the run directory, written by one writer, read by one reader, found through one index."""
 
-from sandrl.runs.config import JobRecord, Outcome, RunConfig
+from sandrl.errors import Outcome
+from sandrl.runs.config import JobRecord, RunConfig
 from sandrl.runs.identity import CANARY_TAG, OPINION_TAG, ROLLOUT_TAG, WARM_TAG, disagreements
 from sandrl.runs.index import LATEST, RunEntry, find_run, list_runs
 from sandrl.runs.log import RunLog, logged_executions

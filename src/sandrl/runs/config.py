@@ -1,6 +1,7 @@
 """`config.json`: what a run was asked to do, and by which jobs it was done.
 
-It is the one file of a run that is rewritten, always whole: a reader sees the old one or the new one.
+It is the one file of a run that is rewritten, always whole: a reader sees the old one or the new one. The first process
+of a job writes it. A failure of another process is in a file of its own, and readers find it in the job's record.
 """
 
 from __future__ import annotations
@@ -10,24 +11,17 @@ import secrets
 import stat
 from contextlib import suppress
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sandrl.errors import InputError
+from sandrl.errors import InputError, Outcome
 from sandrl.files import read_regular
 from sandrl.runs.rows import Json, Stored, Text, now
 
 CONFIG_FILE = "config.json"
-
-
-class Outcome(StrEnum):
-    """How a job ended; one that has none is running, or was killed."""
-
-    FINISHED = "finished"
-    INTERRUPTED = "interrupted"
-    FAILED = "failed"
+FAILURE_FILE = "failure.rank-{rank}.json"
+"""What a process of a distributed job that is not the first has failed with."""
 
 
 class JobRecord(BaseModel):
@@ -38,6 +32,7 @@ class JobRecord(BaseModel):
         started_at: UTC.
         finished_at: UTC; None while it runs, and for ever if it was killed.
         outcome: How it ended.
+        error: What it failed with, or was interrupted by; None where it was neither.
         versions: Versions of what it ran with, by name.
     """
 
@@ -47,6 +42,7 @@ class JobRecord(BaseModel):
     started_at: datetime = Field(default_factory=now)
     finished_at: datetime | None = None
     outcome: Outcome | None = None
+    error: Text | None = None
     versions: dict[str, str] = Field(default_factory=dict)
 
 
@@ -67,6 +63,15 @@ class RunConfig(Stored):
     options: dict[Text, Json] = Field(default_factory=dict)
     jobs: tuple[JobRecord, ...] = ()
 
+    def with_end(self, end: JobRecord) -> RunConfig:
+        """The same with the end of a job; the first failure of a job stands."""
+        ended = end.model_dump(include={"finished_at", "outcome", "error"})
+        jobs = (
+            job.model_copy(update=ended) if job.job_id == end.job_id and job.outcome is not Outcome.FAILED else job
+            for job in self.jobs
+        )
+        return self.model_copy(update={"jobs": tuple(jobs)})
+
 
 # Far more than the options of a run ever take.
 _MOST_CONFIG_BYTES = 16 << 20
@@ -80,7 +85,10 @@ def read_config(directory: Path) -> RunConfig:
     """
     path = directory / CONFIG_FILE
     try:
-        return RunConfig.model_validate_json(read_regular(path, _MOST_CONFIG_BYTES))
+        config = RunConfig.model_validate_json(read_regular(path, _MOST_CONFIG_BYTES))
+        for path in sorted(directory.glob(FAILURE_FILE.format(rank="*"))):
+            config = config.with_end(JobRecord.model_validate_json(read_regular(path, _MOST_CONFIG_BYTES)))
+        return config
     except (FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"is not a run directory: it has no {CONFIG_FILE}", path=directory) from error
     except OSError as error:

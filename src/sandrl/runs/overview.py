@@ -13,8 +13,8 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from sandrl.errors import InputError
-from sandrl.runs.config import Outcome, RunConfig
+from sandrl.errors import InputError, Outcome
+from sandrl.runs.config import RunConfig
 from sandrl.runs.index import RunEntry
 from sandrl.runs.log import executions_by_step
 from sandrl.runs.measures import Values, completion_metrics, execution_metrics, opinion_metrics
@@ -49,6 +49,7 @@ class RunOverview:
         pass_rate: Their pass rate in the last step that has one; None if none was scored.
         steps: How many steps have metrics.
         size_bytes: What its files take on the disk.
+        error: What its last job failed with, or was interrupted by; None where it was neither.
     """
 
     run_id: str
@@ -61,6 +62,7 @@ class RunOverview:
     pass_rate: float | None = None
     steps: int = 0
     size_bytes: int = 0
+    error: str | None = None
 
 
 def overview(entry: RunEntry) -> RunOverview:
@@ -82,6 +84,7 @@ def overview(entry: RunEntry) -> RunOverview:
         pass_rate=_latest(rows, "pass_rate"),
         steps=count_steps(rows),
         size_bytes=size,
+        error=reader.config.jobs[-1].error if reader.config.jobs else None,
     )
 
 

@@ -10,18 +10,17 @@ import json
 import os
 import platform
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Self, TypeAlias
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 
 from sandrl import __version__, forks
-from sandrl.errors import ForkedProcessError, InterruptedRunError, ServiceError
+from sandrl.errors import ForkedProcessError, Outcome, ServiceError
 from sandrl.jsonl import RowAppender
-from sandrl.runs.config import CONFIG_FILE, JobRecord, Outcome, RunConfig, read_config, write_whole
+from sandrl.runs.config import CONFIG_FILE, FAILURE_FILE, JobRecord, RunConfig, read_config, write_whole
 from sandrl.runs.directory import checked_run_name, lock, make_run_directory
 from sandrl.runs.index import register_run
 from sandrl.runs.rows import (
@@ -44,6 +43,7 @@ Sink: TypeAlias = Callable[[int, Mapping[str, float | None]], None]
 # Shorter values occur by chance in honest text.
 _SHORTEST_SECRET = 8
 _MASK = b"[secret]"
+_LONGEST_ERROR = 4000
 
 
 def own_versions() -> dict[str, str]:
@@ -128,7 +128,7 @@ class RunWriter:
                 config = config.model_copy(update={"jobs": (*config.jobs, job)})
             else:
                 config = RunConfig(run_id=path.name, command=command, options=dict(options or {}), jobs=(job,))
-            writer._write_config(config)
+            writer._write_whole(CONFIG_FILE, config)
         except BaseException:
             writer.close()
             raise
@@ -185,16 +185,24 @@ class RunWriter:
         """Returns the job's ledger, which writes into this run."""
         return RunLedger(self, owner)
 
-    def finish(self, outcome: Outcome) -> None:
-        """Says in the configuration how the job ended; rank 0 only.
+    def finish(self, outcome: Outcome, error: str | None = None) -> None:
+        """Says how the job ended; the first failure that is told stands. Only the first process tells of other ends.
+
+        Args:
+            outcome: How.
+            error: What it failed with, or was interrupted by.
 
         Raises:
-            ServiceError: If the configuration cannot be written.
+            ServiceError: If it cannot be written.
         """
-        config = read_config(self.path)
-        ended = {"finished_at": now(), "outcome": outcome}
-        jobs = tuple(job.model_copy(update=ended) if job.job_id == self.job_id else job for job in config.jobs)
-        self._write_config(config.model_copy(update={"jobs": jobs}))
+        if self.rank and outcome is not Outcome.FAILED:
+            return
+        text = error and error[:_LONGEST_ERROR]
+        end = JobRecord(job_id=self.job_id, finished_at=now(), outcome=outcome, error=text)
+        if self.rank:
+            self._write_whole(FAILURE_FILE.format(rank=self.rank), end)
+        else:
+            self._write_whole(CONFIG_FILE, read_config(self.path).with_end(end))
 
     def close(self) -> None:
         """Closes all files and unlocks the run; closing twice is fine."""
@@ -212,20 +220,6 @@ class RunWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @contextmanager
-    def noting_failure(self) -> Iterator[Self]:
-        """Stays open for a `with` block, and says in the run how the job ended if an error ends the block."""
-        with self:
-            try:
-                yield self
-            except Exception as error:
-                if self.is_inherited:
-                    raise
-                # A disk that is full keeps the outcome from being written, too; the first error tells why.
-                with suppress(ServiceError):
-                    self.finish(Outcome.INTERRUPTED if isinstance(error, InterruptedRunError) else Outcome.FAILED)
-                raise
-
     def _refuse_if_inherited(self) -> None:
         if self.is_inherited:
             raise ForkedProcessError(f"the run {self.run_id} is written by the process from which this one was forked")
@@ -239,13 +233,13 @@ class RunWriter:
                 appender = self._appenders[kind] = RowAppender(self.path / f"{kind}{suffix}.jsonl")
         appender.append(self._masked(row.to_json()))
 
-    def _write_config(self, config: RunConfig) -> None:
+    def _write_whole(self, name: str, record: BaseModel) -> None:
         self._refuse_if_inherited()
-        content = config.model_dump_json(indent=2).encode("utf-8") + b"\n"
+        content = record.model_dump_json(indent=2).encode("utf-8") + b"\n"
         try:
-            write_whole(self.path / CONFIG_FILE, self._masked(content))
+            write_whole(self.path / name, self._masked(content))
         except OSError as error:
-            raise ServiceError(f"{self.path / CONFIG_FILE}: cannot be written: {error.strerror}") from error
+            raise ServiceError(f"{self.path / name}: cannot be written: {error.strerror}") from error
 
     def _masked(self, content: bytes) -> bytes:
         for secret in self._secrets:

@@ -21,17 +21,16 @@ from sandrl.rewards.function import FunctionOptions, step_opinions
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rollouts.tools import tools_factory
 from sandrl.rollouts.workbench import Workshop
-from sandrl.runs import Outcome, RunLog, RunReader, RunWriter
-from sandrl.runs.wandb import reported, wandb_tags
-from sandrl.sandboxes import Connection, Job
-from sandrl.settings import ReportTo, Settings
+from sandrl.runs.session import RunPlan, RunSession, open_run
+from sandrl.sandboxes import Connection, Job, new_job_id
+from sandrl.settings import Settings
 from sandrl.trainers import libraries
 from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.callbacks import training_callback
 from sandrl.trainers.checkpoints import Checkpoint, last_checkpoint
 from sandrl.trainers.config import GrpoConfig
 from sandrl.trainers.context import Context
-from sandrl.trainers.directory import check_unchanged, checkpoint_directory, run_directory
+from sandrl.trainers.directory import PROBLEMS_DIGEST, check_unchanged, checkpoint_directory
 from sandrl.trainers.engines import TRL, Engine
 from sandrl.trainers.interrupts import TrainingInterrupt
 from sandrl.trainers.models import ModelPlace, find_model
@@ -141,27 +140,30 @@ def run_grpo(
             check_unchanged(request.resume, sets.digest, f"problems: {config.problems!r}")
         place = _policy(context)
         connection = config.sandboxes.connect(settings, emit=context.emit)
+        plan = RunPlan(
+            command=engine.command,
+            job_id=new_job_id(),
+            options={
+                **config.document(),
+                PROBLEMS_DIGEST: sets.digest,
+                "runtime_kind": connection.kind.value,
+                "runtime_reason": connection.reason,
+                "runtime_image": connection.image,
+            },
+            versions=engine.versions(),
+            runs_dir=request.runs_dir,
+            name=request.run_name,
+            resume=request.resume,
+            report_to=config.report_to,
+            project=config.project,
+            is_training=True,
+        )
         with (
-            interrupt.heard(),
             interrupt.answered(context.emit),
-            run_directory(
-                context,
-                connection,
-                runs_dir=request.runs_dir or settings.runs_dir,
-                name=request.run_name,
-                resume=request.resume,
-            ) as writer,
-            reported(
-                writer,
-                config.report_to if processes.is_first else ReportTo.NONE,
-                settings,
-                is_training=True,
-                project=config.project,
-                emit=context.emit,
-            ) as wandb_run,
+            open_run(plan, settings, interrupt=interrupt, processes=processes, emit=context.emit) as session,
         ):
-            tags = (engine.workflow_tag, f"model:{config.model}", *wandb_tags(processes.from_first(wandb_run)))
-            return _train(context, arguments, place, connection, writer, tags)
+            trained = _train(context, arguments, place, connection, session)
+    return replace(trained, signal_number=interrupt.signal_number, cleanup_error=session.cleanup_error())
 
 
 def _policy(context: Context) -> ModelPlace:
@@ -180,28 +182,29 @@ def _train(
     arguments: Any,
     place: ModelPlace,
     connection: Connection,
-    writer: RunWriter,
-    tags: tuple[str, ...],
+    session: RunSession,
 ) -> GrpoRun:
-    config, processes = context.config, context.processes
-    attempt = len(RunReader(writer.path).config.jobs)
+    config, processes, writer = context.config, context.processes, session.writer
     checkpoints = checkpoint_directory(config, writer.path)
     arguments.output_dir = str(checkpoints)
     begin = last_checkpoint(checkpoints)
-    if begin is not None and attempt == 1:
+    if begin is not None and session.attempt == 1:
         raise InputError("holds the checkpoints of another run", path=checkpoints, hint="choose another --output-dir")
-    tally, log = Tally(processes), RunLog(writer)
-    told = replace(context, emit=all_of(tally, log, _without_parts(context)))
-    job = config.sandboxes.tagged(*tags).job(
-        connection,
-        command=context.engine.command,
-        max_lifetime_seconds=lifetime_seconds(context.sets.all, Limits(timeout_seconds=config.timeout_seconds)),
-        writer=writer,
-        emit=told.emit,
+    tally = Tally(processes)
+    told = replace(context, emit=all_of(tally, session.log, _without_parts(context)))
+    tags = (context.engine.workflow_tag, f"model:{config.model}", *session.tags)
+    job = session.own(
+        config.sandboxes.tagged(*tags).job(
+            connection,
+            command=context.engine.command,
+            max_lifetime_seconds=lifetime_seconds(context.sets.all, Limits(timeout_seconds=config.timeout_seconds)),
+            writer=writer,
+            emit=told.emit,
+        )
     )
-    reward = _reward(told, job, writer, attempt)
-    recorder = Recorder(context, tally, writer, log, checkpoints, begin=begin, attempt=attempt)
-    with job, redirect_stdout(PrintedFile(writer.path / FILE)):
+    reward = _reward(told, job, session)
+    recorder = Recorder(context, tally, session, checkpoints, begin=begin)
+    with redirect_stdout(PrintedFile(writer.path / FILE)):
         workshop = Workshop(job, timeout_seconds=config.timeout_seconds, emit=told.emit)
         trainer = _trainer(context, arguments, place, reward, workshop)
         trainer.add_callback(training_callback(recorder, context.interrupt, processes))
@@ -232,8 +235,6 @@ def _train(
             step = recorder.steps_done
             raise recorder.collapsed(f"step {step} cannot be sampled: the policy gives no probabilities") from error
     recorder.check_that_something_was_trained()
-    if processes.is_first:
-        writer.finish(Outcome.INTERRUPTED if context.interrupt.level else Outcome.FINISHED)
     return GrpoRun(
         context.engine.command,
         writer.path,
@@ -245,8 +246,6 @@ def _train(
         is_held_out=context.sets.is_held_out,
         optimizations=context.engine.optimizations(trainer),
         is_first=processes.is_first,
-        signal_number=context.interrupt.signal_number,
-        cleanup_error=job.cleanup_error(),
     )
 
 
@@ -257,7 +256,7 @@ def _without_parts(context: Context) -> Emit:
     return lambda event: None if isinstance(event, RewardCallFinished) else context.emit(event)
 
 
-def _reward(context: Context, job: Job, writer: RunWriter, attempt: int) -> TrainingReward:
+def _reward(context: Context, job: Job, session: RunSession) -> TrainingReward:
     config = context.config
     suggested = job.connection.suggested_concurrency // context.processes.count
     return TrainingReward(
@@ -274,8 +273,7 @@ def _reward(context: Context, job: Job, writer: RunWriter, attempt: int) -> Trai
             warm_sandboxes=config.warm_sandboxes,
         ),
         job=job,
-        writer=writer,
-        attempt=attempt,
+        session=session,
     )
 
 

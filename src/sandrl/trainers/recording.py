@@ -14,7 +14,8 @@ from pathlib import Path
 
 from sandrl.errors import TrainingError
 from sandrl.events import CheckpointSaved, EvaluationFinished, EvaluationStarted, StepFinished
-from sandrl.runs import MetricsRow, RunLog, RunReader, RunWriter, completion_metrics
+from sandrl.runs import MetricsRow, RunReader, completion_metrics
+from sandrl.runs.session import RunSession
 from sandrl.trainers.checkpoints import Checkpoint, mark_whole
 from sandrl.trainers.context import Context
 from sandrl.trainers.tally import Counted, Tally
@@ -32,11 +33,9 @@ class Recorder:
     Args:
         context: What run it is.
         tally: Knows what happened.
-        writer: The run.
-        log: The run's log, which is told the step.
+        session: The run, whose log is told the step.
         checkpoints: Where checkpoints are.
         begin: The one that the run goes on from; None at its beginning.
-        attempt: Which attempt at the run's steps this is.
 
     Attributes:
         checkpoint: The last whole checkpoint; None before the first.
@@ -48,25 +47,23 @@ class Recorder:
         self,
         context: Context,
         tally: Tally,
-        writer: RunWriter,
-        log: RunLog,
+        session: RunSession,
         checkpoints: Path,
         *,
         begin: Checkpoint | None,
-        attempt: int,
     ) -> None:
         self.checkpoint = begin
         self.steps_done = 0 if begin is None else begin.step
-        self.evaluations = {} if begin is None else _evaluations(writer.path, begin.step)
+        self.evaluations = {} if begin is None else _evaluations(session.writer.path, begin.step)
         self._tally = tally
-        self._writer = writer
-        self._log = log
+        self._writer = session.writer
+        self._log = session.log
         self._processes = context.processes
         self._checkpoints = checkpoints
         self._config = context.config
         self._command = context.engine.command
         self._eval_problems = len(context.sets.evaluation)
-        self._attempt = attempt
+        self._attempt = session.attempt
         self._emit = context.emit
         self._began = time.monotonic()
         self._steps_here = 0

@@ -20,7 +20,7 @@ from sandrl.rewards.records import opinion_row, trajectory_row
 from sandrl.rewards.summary import Summary
 from sandrl.rewards.trainer_batch import Text
 from sandrl.rollouts.tools import CodeTools
-from sandrl.runs import RunWriter
+from sandrl.runs.session import RunSession
 from sandrl.sandboxes import Job
 from sandrl.trainers.context import Context
 from sandrl.trainers.conversations import count_calls, message_rows
@@ -36,13 +36,10 @@ class TrainingReward:
         context: The run.
         options: How to score.
         job: Owns the sandboxes.
-        writer: The run that every completion is written into.
-        attempt: Which attempt at the run's steps this is.
+        session: The run that every completion is written into.
     """
 
-    def __init__(
-        self, context: Context, options: FunctionOptions, *, job: Job, writer: RunWriter, attempt: int
-    ) -> None:
+    def __init__(self, context: Context, options: FunctionOptions, *, job: Job, session: RunSession) -> None:
         # TRL names its metrics after it.
         self.__name__ = "sandrl_reward"
         self._function = RewardFunction(
@@ -54,8 +51,8 @@ class TrainingReward:
             interrupt=context.interrupt.scoring,
             on_result=self._keep,
         )
-        self._writer = writer
-        self._attempt = attempt
+        self._writer = session.writer
+        self._attempt = session.attempt
         self._emit = context.emit
         self._calls = 0
         self._step = 0

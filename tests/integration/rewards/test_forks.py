@@ -141,26 +141,29 @@ thread.join()
 def test_a_child_writes_nothing_into_the_run_of_its_parent_and_does_not_keep_it_locked(tmp_path: Path) -> None:
     lines = run(
         """
-from sandrl.runs import MetricsRecorder, RunWriter
 from sandrl.runs.directory import is_running
 from sandrl.runs.rows import LogRow
-writer = RunWriter.create(Path(sys.argv[1]), command="test", job_id="job-00000000", name="one")
+from sandrl.runs.session import RunPlan, open_run
+from sandrl.sandboxes import Interrupt
+from sandrl.settings import load_settings
+plan = RunPlan(
+    command="test", job_id="job-00000000", options={}, versions={}, runs_dir=Path(sys.argv[1]), name="one"
+)
 row = LogRow(job_id="job-00000000", level="info", event="x", message="x")
 ready, go = os.pipe(), os.pipe()
-recorder = MetricsRecorder(writer)
-recorder._has_news = True
-pid = os.fork()
-if pid == 0:
-    with recorder, writer.noting_failure():
+with open_run(plan, load_settings(), interrupt=Interrupt()) as session:
+    writer, recorder = session.writer, session.recorder()
+    recorder._has_news = True
+    pid = os.fork()
+    if pid == 0:
         print(refused(lambda: writer.write_log(row)).partition(":")[0])
         os.write(ready[1], b"1")
         os.read(go[0], 1)
         sys.exit(0)
-os.read(ready[0], 1)
-writer.write_log(row)
-print(is_running(writer.path))
-recorder._has_news = False
-writer.close()
+    os.read(ready[0], 1)
+    writer.write_log(row)
+    print(is_running(writer.path))
+    recorder._has_news = False
 print(is_running(writer.path))
 os.write(go[1], b"1")
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))

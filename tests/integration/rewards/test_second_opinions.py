@@ -12,7 +12,15 @@ import pytest
 
 import sandrl
 from sandrl.errors import UsageError
-from sandrl.events import CompletionFinished, Event, ExecutionFinished, OpinionFinished, OpinionsAwaited
+from sandrl.events import (
+    CompletionFinished,
+    Event,
+    ExecutionFinished,
+    LogLevel,
+    OpinionFinished,
+    OpinionsAwaited,
+    ignore,
+)
 from sandrl.problems import Case, Completion, Problem
 from sandrl.rewards import (
     Limits,
@@ -43,6 +51,7 @@ from sandrl.runs import (
     disagreements,
     step_rows,
 )
+from sandrl.runs.session import RunSession
 from sandrl.sandboxes import Interrupt, Job, SandboxRequest
 from sandrl.settings import RuntimeKind, Settings
 from sandrl.trainers.config import resolve
@@ -312,7 +321,9 @@ async def test_a_training_step_counts_its_opinions_and_keeps_them_with_the_step(
     writer = RunWriter.create(tmp_path, command="grpo", job_id=job.id, name="run")
     with writer:
         options = FunctionOptions(ScoreOptions(second_opinion=step_opinions(config.second_opinion)))
-        reward = TrainingReward(context, options, job=job, writer=writer, attempt=2)
+        session = RunSession(writer, LogLevel.INFO, Interrupt(), ignore)
+        session.attempt = 2
+        reward = TrainingReward(context, options, job=job, session=session)
         for step, is_evaluation, codes in ((3, True, [LIAR]), (3, False, [WRONG, LIAR])):
             rewards = await reward(
                 ["Add one."] * len(codes),

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from sandrl.runs.config import Outcome
+from sandrl.errors import Outcome
 from sandrl.runs.flags import flags_of
 from sandrl.runs.identity import disagreements
 from sandrl.runs.overview import state_of, step_rows

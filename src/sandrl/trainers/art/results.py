@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
-from sandrl.errors import CleanupError, InfrastructureError, TrainingError, raise_for_end
+from sandrl.errors import CleanupError, InfrastructureError, SandrlError, TrainingError, raise_for_end
 from sandrl.trainers.art.config import RUN_NAME, ArtConfig
 from sandrl.trainers.art.groups import EQUAL_REWARDS
 
@@ -90,6 +90,25 @@ class ArtRun:
         """How many episodes were lost to infrastructure."""
         return sum(each.dropped for each in self.rounds)
 
+    @property
+    def failure(self) -> SandrlError | None:
+        """Why it ended before its last step, where nobody interrupted it; None if it did not."""
+        if self.step >= self.of or (self.is_short and self.step):
+            return None
+        last = list(takewhile(lambda each: each.failure, reversed(self.rounds)))
+        if not last:
+            return TrainingError("nothing was trained: no recorded episodes are left")
+        lost = sum(each.dropped for each in last)
+        if lost:
+            return InfrastructureError(
+                f"step {self.step + 1} could not be trained: {lost} episodes were lost; {last[0].failure}",
+                hint=f"sandrl runs show {self.run_dir.name} has the reason of each",
+            )
+        return TrainingError(
+            f"step {self.step + 1} trained nothing, {len(last)} times: {last[0].failure}",
+            hint=_HINT if last[0].failure.startswith(EQUAL_REWARDS) else None,
+        )
+
     def raise_for_outcome(self) -> None:
         """Raises what the command should end with, the most urgent first.
 
@@ -105,17 +124,5 @@ class ArtRun:
             cleanup_error=self.cleanup_error,
             hint=f"sandrl art train --resume --run-name {self.run_dir.name}",
         )
-        if self.step >= self.of or (self.is_short and self.step):
-            return
-        last = list(takewhile(lambda each: each.failure, reversed(self.rounds)))
-        lost = sum(each.dropped for each in last)
-        if lost:
-            raise InfrastructureError(
-                f"step {self.step + 1} could not be trained: {lost} episodes were lost; {last[0].failure}",
-                hint=f"sandrl runs show {self.run_dir.name} has the reason of each",
-            )
-        if last:
-            raise TrainingError(
-                f"step {self.step + 1} trained nothing, {len(last)} times: {last[0].failure}",
-                hint=_HINT if last[0].failure.startswith(EQUAL_REWARDS) else None,
-            )
+        if self.failure is not None:
+            raise self.failure

@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stdout
+from dataclasses import replace
 
 from sandrl.errors import InterruptedRunError, TrainingError
 from sandrl.events import (
@@ -23,7 +24,6 @@ from sandrl.events import (
     Emit,
     ProblemPlayed,
     TrajectoriesCollected,
-    all_of,
     ignore,
 )
 from sandrl.rewards.judge import Limits
@@ -33,9 +33,9 @@ from sandrl.rollouts.chat import ChatModel
 from sandrl.rollouts.episodes import Episode, EpisodeOptions
 from sandrl.rollouts.records import result_of
 from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
-from sandrl.runs import MetricsRecorder, Outcome, RunLog, RunReader, RunWriter, own_versions
-from sandrl.runs.wandb import reported, wandb_tags
-from sandrl.sandboxes import Connection, Interrupt, Job, new_job_id
+from sandrl.runs import RunWriter
+from sandrl.runs.session import RunPlan, RunSession, open_run
+from sandrl.sandboxes import Connection, Interrupt, new_job_id
 from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
 from sandrl.trainers.art.backend import Trained, TrainedModel, left_out
@@ -96,35 +96,33 @@ def run_art(
         connection = None
         if not checked.recorded:
             connection = config.sandboxes.connect(settings, emit=emit)
-        stack.enter_context(interrupt.heard())
-        created = RunWriter.create(
-            request.runs_dir if request.resume is None else request.resume.parent,
+        plan = RunPlan(
             command=COMMAND,
             job_id=new_job_id(),
-            state_dir=settings.state_dir,
-            name=request.run_name if request.resume is None else request.resume.name,
-            resume=request.resume is not None,
             options={
                 **config.document(),
                 PROBLEMS_DIGEST: checked.digest,
                 TOOL_SCHEMAS: [dict(tool) for tool in checked.tools],
             },
-            versions={**own_versions(), **versions(_PACKAGES[config.backend])},
-            secrets=settings.secrets,
+            versions=versions(_PACKAGES[config.backend]),
+            runs_dir=request.runs_dir,
+            name=request.run_name,
+            resume=request.resume,
+            report_to=config.report_to,
+            project=config.project,
+            is_training=True,
         )
-        writer = stack.enter_context(created.noting_failure())
-        wandb_run = stack.enter_context(
-            reported(writer, config.report_to, settings, is_training=True, project=config.project, emit=emit)
-        )
-        stack.enter_context(redirect_stdout(PrintedFile(writer.path / FILE)))
-        loop = stack.enter_context(EventLoop(interrupt, emit))
+        session = stack.enter_context(open_run(plan, settings, interrupt=interrupt, emit=emit))
+        writer = session.writer
+        session.stack.enter_context(redirect_stdout(PrintedFile(writer.path / FILE)))
+        loop = session.stack.enter_context(EventLoop(interrupt, emit))
         try:
             model = _model(config, settings, writer, loop)
-            stack.callback(model.close)
-            training = _Training(config, checked, model, writer, emit, interrupt)
-            tags = (WORKFLOW_TAG, f"project:{config.project}", f"run-name:{writer.run_id}", *wandb_tags(wandb_run))
-            job = None if connection is None else training.open_stage(stack, connection, tags)
-            stack.enter_context(watched(model.check_alive, emit))
+            session.stack.callback(model.close)
+            training = _Training(config, checked, model, session, emit, interrupt)
+            if connection is not None:
+                training.open_stage(connection)
+            session.stack.enter_context(watched(model.check_alive, emit))
             training.run()
         except InterruptedRunError as error:
             raise InterruptedRunError(
@@ -132,18 +130,17 @@ def run_art(
                 signal_number=error.signal_number,
                 hint=f"sandrl art train --resume --run-name {writer.run_id}",
             ) from error
-        writer.finish(Outcome.INTERRUPTED if interrupt.level else training.outcome)
-    return ArtRun(
-        writer.job_id,
-        writer.path,
-        first_step=training.first_step,
-        step=training.step,
-        of=config.num_steps,
-        rounds=tuple(training.rounds),
-        is_short=training.is_short,
-        signal_number=interrupt.signal_number,
-        cleanup_error=None if job is None else job.cleanup_error(),
-    )
+        run = ArtRun(
+            writer.job_id,
+            writer.path,
+            first_step=training.first_step,
+            step=training.step,
+            of=config.num_steps,
+            rounds=tuple(training.rounds),
+            is_short=training.is_short,
+        )
+        session.failure = run.failure
+    return replace(run, signal_number=interrupt.signal_number, cleanup_error=session.cleanup_error())
 
 
 def _model(config: ArtConfig, settings: Settings, writer: RunWriter, loop: EventLoop) -> TrainedModel:
@@ -165,7 +162,7 @@ class _Training:
         config: ArtConfig,
         checked: Checked,
         model: TrainedModel,
-        writer: RunWriter,
+        session: RunSession,
         emit: Emit,
         interrupt: Interrupt,
     ) -> None:
@@ -175,41 +172,34 @@ class _Training:
         self._config = config
         self._checked = checked
         self._model = model
-        self._writer = writer
+        self._session = session
         self._interrupt = interrupt
         self._emit = emit
-        self._round = next_round(writer, model.step)
-        self._job_attempt = len(RunReader(writer.path).config.jobs)
-        self._log = RunLog(writer)
-        self._recorder = MetricsRecorder(writer, attempt=self._job_attempt, first_step=self._round, emit=emit)
+        self._round = next_round(session.writer, model.step)
+        self._recorder = session.recorder(first_step=self._round)
         self._stop = threading.Event()
         self._player: StepPlayer | None = None
         self._teacher: ChatModel | None = None
 
-    @property
-    def outcome(self) -> Outcome:
-        """How the run ended, where nobody interrupted it."""
-        is_done = self.step >= self._config.num_steps or (self.is_short and self.step > 0)
-        return Outcome.FINISHED if is_done else Outcome.FAILED
-
-    def open_stage(self, stack: ExitStack, connection: Connection, tags: tuple[str, ...]) -> Job:
+    def open_stage(self, connection: Connection) -> None:
         """Makes the job whose sandboxes the episodes are played in."""
-        config, checked, writer = self._config, self._checked, self._writer
-        tell = all_of(self._recorder, self._log, self._emit)
+        config, checked, session = self._config, self._checked, self._session
+        tell = session.told(self._recorder)
         limits = Limits(timeout_seconds=config.timeout_seconds)
         actor = config.base_model if checked.teacher is None else config.teacher
         lifetime = lifetime_seconds({each.task_id: each for each in checked.problems}, limits)
-        job = config.sandboxes.tagged(*tags, f"model:{actor}").job(
-            connection,
-            command=COMMAND,
-            max_lifetime_seconds=_EPISODE_SECONDS + lifetime,
-            writer=writer,
-            emit=tell,
+        tags = (WORKFLOW_TAG, f"project:{config.project}", f"run-name:{session.writer.run_id}", *session.tags)
+        job = session.own(
+            config.sandboxes.tagged(*tags, f"model:{actor}").job(
+                connection,
+                command=COMMAND,
+                max_lifetime_seconds=_EPISODE_SECONDS + lifetime,
+                writer=session.writer,
+                emit=tell,
+            )
         )
-        stack.enter_context(self._recorder)
-        stack.enter_context(job)
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
-        stack.callback(self._stop.set)
+        session.stack.callback(self._stop.set)
         options = StepOptions(
             EpisodeOptions(
                 kind=config.rollout,
@@ -222,19 +212,18 @@ class _Training:
             limits,
             config.trajectories_per_problem,
             concurrency=config.episodes_at_once,
-            attempt=self._job_attempt,
+            attempt=session.attempt,
         )
         self._player = StepPlayer(
-            options, job=job, writer=writer, emit=tell, interrupt=self._interrupt, stop=self._stop
+            options, job=job, writer=session.writer, emit=tell, interrupt=self._interrupt, stop=self._stop
         )
-        return job
 
     def run(self) -> None:
         """Trains until the last step, or until there is a reason not to go on."""
         config, checked = self._config, self._checked
         self._emit(
             ArtTrainingStarted(
-                self._writer.run_id,
+                self._session.writer.run_id,
                 base_model=config.base_model,
                 backend=config.backend.value,
                 actor="" if checked.recorded else (config.base_model if checked.teacher is None else config.teacher),
@@ -258,7 +247,7 @@ class _Training:
 
     def _one_round(self, attempt: int) -> Round:
         began = time.monotonic()
-        self._log.step = self._round
+        self._session.log.step = self._round
         if self._checked.recorded:
             groups, played = self._checked.recorded[self._round], None
             self._emit(ArtStepStarted(self.step + 1, attempt, len(groups)))

@@ -1,0 +1,250 @@
+"""The life of a job's run: directory, W&B, log, metrics, sandboxes, and how it ended.
+
+The design decision: whatever a command does between opening its run and leaving it, one `with` block sees how it ends,
+and `sandrl.errors.ending_of` says what that means: an exception of any kind is in the run's configuration, in the words
+that the command ends with, before anything else is cleaned up. A job without an outcome was killed, and nothing else.
+
+Runs know nothing of sandboxes, which are a layer above. So a session is told of the user's wish to stop and of a job
+that owns sandboxes in the few words below, and looks after any that speak them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from pydantic import JsonValue
+
+from sandrl.errors import CleanupError, Outcome, SandrlError, ServiceError, ending_of
+from sandrl.events import Emit, LogLevel, all_of, ignore
+from sandrl.runs.log import RunLog
+from sandrl.runs.reader import RunReader
+from sandrl.runs.recorder import MetricsRecorder
+from sandrl.runs.wandb import reported, wandb_tags
+from sandrl.runs.writer import RunWriter, own_versions
+from sandrl.settings import ReportTo, Settings
+
+T = TypeVar("T")
+
+
+class Stoppable(Protocol):
+    """A user's wish to stop (`sandrl.sandboxes.Interrupt`)."""
+
+    @property
+    def level(self) -> int:
+        """How urgent it is; 0: there is none."""
+        ...
+
+    def heard(self) -> AbstractContextManager[None]:
+        """Says that someone looks at the level for the length of a `with` block."""
+        ...
+
+
+class OwnsSandboxes(Protocol):
+    """A job whose sandboxes end when it is closed (`sandrl.sandboxes.Job`)."""
+
+    def close(self) -> None:
+        """Stops every sandbox."""
+        ...
+
+    def cleanup_error(self) -> CleanupError | None:
+        """The error to end with if the closed job left sandboxes behind."""
+        ...
+
+
+JobT = TypeVar("JobT", bound=OwnsSandboxes)
+
+
+class Processes(Protocol):
+    """The processes that work on one run; this one is one of them."""
+
+    @property
+    def rank(self) -> int:
+        """Which one this is, from 0."""
+        ...
+
+    def from_first(self, value: T) -> T:
+        """The value that the first process passes, in all of them."""
+        ...
+
+
+class _Alone:
+    """The only process of a job."""
+
+    rank = 0
+
+    def from_first(self, value: T) -> T:
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlan:
+    """Which run is opened, and what is kept of its job.
+
+    Attributes:
+        command: The subcommand.
+        job_id: The job; of several processes the first one's counts.
+        options: The resolved options; a run that is gone on with keeps its own.
+        versions: Versions of what it works with, besides the usual.
+        runs_dir: Where a new run's directory is made; what the settings say unless given.
+        name: The name of a new run.
+        resume: The directory of the run to go on with, instead.
+        report_to: Where metrics go besides the run directory.
+        project: W&B's project; what the environment says unless given.
+        is_training: Whether the command trains.
+        log_level: How much the run's log has.
+    """
+
+    command: str
+    job_id: str
+    options: Mapping[str, JsonValue]
+    versions: Mapping[str, str]
+    runs_dir: Path | None = None
+    name: str | None = None
+    resume: Path | None = None
+    report_to: ReportTo = ReportTo.AUTO
+    project: str | None = None
+    is_training: bool = False
+    log_level: LogLevel = LogLevel.INFO
+
+
+class RunSession:
+    """A run that is open.
+
+    Attributes:
+        writer: Writes it.
+        log: Its log.
+        attempt: How many jobs have worked on it, this one included.
+        tags: The tags of the job's sandboxes that lead to its W&B run.
+        failure: Set by the work if it has failed although no exception ends it.
+        stack: What ends with the work, before anything is said of how the job ended.
+    """
+
+    def __init__(self, writer: RunWriter, log_level: LogLevel, interrupt: Stoppable, emit: Emit) -> None:
+        self.writer = writer
+        self.log = RunLog(writer, log_level)
+        self.attempt = len(RunReader(writer.path).config.jobs)
+        self.tags: tuple[str, ...] = ()
+        self.failure: SandrlError | None = None
+        self.stack = ExitStack()
+        self._emit = emit
+        self._interrupt = interrupt
+        self._job: OwnsSandboxes | None = None
+        self._has_ended = False
+
+    def recorder(self, first_step: int = 0) -> MetricsRecorder:
+        """Begins to count what happens; what no step has written by the end of the session is written then.
+
+        Args:
+            first_step: The first step the job will write.
+        """
+        recorder = MetricsRecorder(self.writer, attempt=self.attempt, first_step=first_step, emit=self._emit)
+        return self.stack.enter_context(recorder)
+
+    def told(self, *listeners: Emit) -> Emit:
+        """An `Emit` that tells these, the log and the user."""
+        return all_of(*listeners, self.log, self._emit)
+
+    def own(self, job: JobT) -> JobT:
+        """Closes a job, and with it its sandboxes, at the end of the session."""
+        self._job = job
+        self.stack.callback(job.close)
+        return job
+
+    def cleanup_error(self) -> CleanupError | None:
+        """The error to end with if sandboxes were left behind."""
+        return None if self._job is None else self._job.cleanup_error()
+
+    @contextmanager
+    def _lived(self) -> Iterator[None]:
+        """The part of the session in which the work is done."""
+        with self.stack:
+            try:
+                yield
+            except BaseException as error:
+                # First of all: cleaning up takes its time, and may be killed.
+                self._end_with(error)
+                raise
+        if self._interrupt.level:
+            self._end(Outcome.INTERRUPTED)
+        elif self.failure is not None:
+            self._end_with(self.failure)
+        else:
+            self._end(Outcome.FINISHED)
+
+    def _end_with(self, error: BaseException) -> None:
+        """Writes down what the job ends with, unless that is done: what comes later was caused by it."""
+        ending = ending_of(error)
+        # A disk that is full keeps the outcome from being written, too; the first error tells why.
+        with suppress(ServiceError):
+            self._end(ending.outcome, ending.message)
+
+    def _end(self, outcome: Outcome, error: str | None = None) -> None:
+        if not self._has_ended and not self.writer.is_inherited:
+            self.writer.finish(outcome, error)
+            self._has_ended = True
+
+
+@contextmanager
+def open_run(
+    plan: RunPlan,
+    settings: Settings,
+    *,
+    interrupt: Stoppable,
+    processes: Processes | None = None,
+    emit: Emit = ignore,
+) -> Iterator[RunSession]:
+    """Makes or reopens a run, and says in it how its job ended, whatever ends the `with` block.
+
+    Args:
+        plan: Which run.
+        settings: What the environment says.
+        interrupt: The user's wish to stop; heard from here on.
+        processes: Those that work on it together; the first one makes or reopens it.
+        emit: Told what happens.
+
+    Raises:
+        UsageError: If the name is taken, there is nothing to go on with, or another process is writing the run.
+        MissingExtraError: If W&B was asked for by name and is not installed.
+        ServiceError: If the disk does not do its part.
+    """
+    processes = processes or _Alone()
+    with interrupt.heard(), _writer(plan, settings, processes) as writer:
+        session = RunSession(writer, plan.log_level, interrupt, emit)
+        report_to = ReportTo.NONE if processes.rank else plan.report_to
+        try:
+            with reported(
+                writer, report_to, settings, is_training=plan.is_training, project=plan.project, emit=emit
+            ) as wandb_run:
+                session.tags = wandb_tags(processes.from_first(wandb_run))
+                with session._lived():
+                    yield session
+        except BaseException as error:
+            session._end_with(error)
+            raise
+
+
+def _writer(plan: RunPlan, settings: Settings, processes: Processes) -> RunWriter:
+    """This process's hand on the run."""
+    place: tuple[Path, str] | None = None
+    if processes.rank == 0:
+        writer = RunWriter.create(
+            plan.runs_dir or settings.runs_dir if plan.resume is None else plan.resume.parent,
+            command=plan.command,
+            job_id=plan.job_id,
+            state_dir=settings.state_dir,
+            name=plan.name if plan.resume is None else plan.resume.name,
+            resume=plan.resume is not None,
+            options=plan.options,
+            versions={**own_versions(), **plan.versions},
+            secrets=settings.secrets,
+        )
+        place = writer.path, writer.job_id
+    place = processes.from_first(place)
+    if processes.rank == 0:
+        return writer
+    assert place is not None, "the first process passes it"
+    return RunWriter(place[0], job_id=place[1], rank=processes.rank, secrets=settings.secrets)
