@@ -18,6 +18,7 @@ keeps (`sandrl.runs.session`) and to the message and the exit code of the comman
     │   ├── RuntimeUnavailableError    3   the local runtime cannot start or isolate on this machine
     │   ├── AuthenticationError        3   credentials are missing, wrong or refused
     │   ├── InfrastructureError        3   sandboxes failed in a way that is not the code's fault
+    │   │   └── NoRoomError            3   a runtime has no room for another sandbox at the moment
     │   └── EndpointError              3   an endpoint of models does not answer
     ├── CleanupError                   4   some sandboxes could not be stopped
     └── InterruptedRunError          130   Ctrl-C (143 when it was SIGTERM, 129 when the terminal was closed)
@@ -179,9 +180,24 @@ class InfrastructureError(ServiceError):
 
     Attributes:
         lost_runtime: Whether the runtime itself failed, and took its sandboxes along, whatever ran in them.
+        never_reached: Whether there was no connection at all, so that nothing that was asked for can exist.
     """
 
     lost_runtime: bool = False
+    never_reached: bool = False
+
+
+class NoRoomError(InfrastructureError):
+    """A runtime has no room for a sandbox at the moment: a quota, a rate, or its capacity.
+
+    Args:
+        message: What it says.
+        retry_seconds: How long it asks to wait; None if it does not say.
+    """
+
+    def __init__(self, message: str, *, retry_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_seconds = retry_seconds
 
 
 class EndpointError(ServiceError):

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from sandrl.sandboxes import Job, connect, find_owner, liveness, read_jobs
-from sandrl.sandboxes.fleet import Fleet, SandboxInfo
+from sandrl.sandboxes.fleet import Fleet
 from sandrl.sandboxes.owner import Liveness
+from sandrl.sandboxes.providers.protocol import SandboxInfo
 from sandrl.settings import RuntimeKind, load_settings
 from tests.cli.conftest import PROBLEM, SANDRL, Run
 from tests.support.lost_job import sleeping_job

@@ -148,7 +148,7 @@ class VerdictNames:
             "image": connection.image,
             # The local image is an interpreter of this machine.
             "python": platform.python_version() if connection.is_local else None,
-            "annotations": list(connection.annotations),
+            "overlay": connection.overlay,
             "site_packages": connection.has_site_packages,
         }
         self._of_problems: dict[str, tuple[Problem, bytes]] = {}

@@ -40,5 +40,8 @@ LOST_METADATA = "sandrl_lost_runtime"
 LOST_REASON = "the local runtime lost it: its fork server ended"
 """The state reason of a sandbox that was lost so."""
 
+PACKAGES_ANNOTATION = "sandrl.dev/packages"
+"""The annotation of a sandbox that names its package overlay."""
+
 BOOT_TIMEOUT_SECONDS = 20.0
 """How long a boot may take; under load a boot waits for its turn on the processor."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from sandrl.sandboxes.commands import Command, Outcome
-from sandrl.sandboxes.connection import Connection, connect, find_connection
+from sandrl.sandboxes.connection import connect, find_connection
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.job import Job, Withdrawn
 from sandrl.sandboxes.journal import Ledger
 from sandrl.sandboxes.owner import Liveness, Owner, current_owner, liveness
 from sandrl.sandboxes.pace import delay_seconds
+from sandrl.sandboxes.providers.protocol import Connection
 from sandrl.sandboxes.registry import JobEntry, find_owner, read_jobs
 from sandrl.sandboxes.request import SandboxRequest
-from sandrl.sandboxes.sdk import Launch
+from sandrl.sandboxes.session import Launch
 from sandrl.sandboxes.tags import checked_job_id, encode_tag, new_job_id, problem_tag, step_tag
 
 __all__ = [

@@ -203,7 +203,7 @@ def clean_up(
                 on_request=lambda count: emit(StopRequested(interrupt.level is Level.CANCEL, count)),
             )
             for sandbox_id, ended in ends:
-                error = fleet.stop_error(sandbox_id, ended)
+                error = fleet.stop_error(ended)
                 if error is None:
                     results[sandbox_id] = StopOutcome.STOPPED, ""
                 elif isinstance(error, UnknownSandboxError):
@@ -232,4 +232,4 @@ def _forget_finished_jobs(fleet: Fleet, owners: Owners) -> None:
     # Entries that stay for want of an answer lead to nothing, and are pruned in time.
     with suppress(ServiceError):
         left = {tag for sandbox in fleet.list() for tag in sandbox.tags}
-        forget_jobs(owners.state_dir, fleet.connection.base_url, left)
+        forget_jobs(owners.state_dir, fleet.connection.address, left)

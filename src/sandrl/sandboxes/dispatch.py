@@ -18,7 +18,7 @@ from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.journal import Journal
 from sandrl.sandboxes.pace import Pace
 from sandrl.sandboxes.pool import Pool
-from sandrl.sandboxes.sdk import Launch, SdkSession
+from sandrl.sandboxes.session import Launch, Session
 from sandrl.sandboxes.stopping import Stopping
 from sandrl.sandboxes.tags import encode_tag
 
@@ -39,7 +39,7 @@ class Dispatch:
 
     def __init__(
         self,
-        session: SdkSession,
+        session: Session,
         journal: Journal,
         stopping: Stopping,
         *,
@@ -69,7 +69,7 @@ class Dispatch:
 
     def warm_up(self, count: int, tags: Sequence[str], timeout_seconds: float) -> None:
         """Begins to create sandboxes for launches to come, until there are so many or no room is left."""
-        unfit = self._pool.drop_unfit(timeout_seconds, self._session.base_url)
+        unfit = self._pool.drop_unfit(timeout_seconds, self._session.address)
         for spare in unfit:
             self._stopping.begin(spare)
         # Where the service has just refused some, the launches to come will find out when it has room again.
@@ -108,7 +108,7 @@ class Dispatch:
             if not self._take_spare(launch):
                 if self._pace.seconds_left(time.monotonic()) or not self._pace.has_room(self._held):
                     break
-                if not launch.base_url:
+                if not launch.address:
                     self._journal.intend(launch)
             self._session.send(launch)
             self._unsent.popleft()
@@ -139,10 +139,10 @@ class Dispatch:
             asked_at=launch.launched_at,
             now=time.monotonic(),
             exists=len({each.key for each in sent} | self._kept.keys()) + len(self._stopping),
-            hint_seconds=refusal.hint_seconds,
+            hint_seconds=refusal.retry_seconds,
         )
         if pause is not None:
-            self._journal.tell(CreationSlowed(refusal.reason, pause))
+            self._journal.tell(CreationSlowed(refusal.message, pause))
         return True
 
     def land(self, launch: Launch) -> None:
@@ -166,10 +166,10 @@ class Dispatch:
             self._stopping.begin(launch)
         self._stopping.keep_few()
 
-    def abandon(self, base_url: str) -> None:
-        """Cancels what is in flight at a runtime that is gone: the SDK may go on asking it for minutes."""
+    def abandon(self, address: str) -> None:
+        """Cancels what is in flight at a runtime that is gone: a provider may go on asking it for minutes."""
         for launch in self._in_flight.values():
-            if launch.base_url == base_url:
+            if launch.address == address:
                 launch.cancel()
 
     def cancel(self) -> None:
@@ -191,14 +191,14 @@ class Dispatch:
 
     def _take_spare(self, launch: Launch) -> bool:
         """Whether a launch that was never sent found a sandbox that stands ready."""
-        if launch.base_url or not launch.may_be_warm:
+        if launch.address or not launch.may_be_warm:
             return False
-        spare = self._pool.take(launch.command.timeout_seconds, self._session.base_url)
+        spare = self._pool.take(launch.command.timeout_seconds, self._session.address)
         if spare is None:
             return False
         self._journal.taken(spare, launch.tags)
         del self._in_flight[launch.key]
-        launch.key, launch.base_url, launch.sandbox = spare.key, spare.base_url, spare.sandbox
+        launch.key, launch.address, launch.sandbox = spare.key, spare.address, spare.sandbox
         self._in_flight[launch.key] = launch
         return True
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from sandrl import forks
 from sandrl.addresses import without_credentials
@@ -20,19 +21,16 @@ from sandrl.errors import CleanupError, ForkedProcessError, SandrlError
 from sandrl.events import CleaningUp, Emit, Warned, ignore
 from sandrl.runs.rows import OwnerRow
 from sandrl.sandboxes.commands import Command, Outcome
-from sandrl.sandboxes.connection import Connection
 from sandrl.sandboxes.dispatch import Dispatch
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.journal import Journal, Ledger, NoLedger
 from sandrl.sandboxes.owner import Owner, current_owner
+from sandrl.sandboxes.providers.protocol import Connection
 from sandrl.sandboxes.registry import JobEntry, Registration
-from sandrl.sandboxes.sdk import Launch, SdkSession
+from sandrl.sandboxes.session import Launch, Session
 from sandrl.sandboxes.stalls import BEAT_SECONDS, STALL_SECONDS, SignsOfLife
 from sandrl.sandboxes.stopping import Stopping
 from sandrl.sandboxes.tags import job_tag, job_tags, owner_tag
-
-if TYPE_CHECKING:
-    from cwsandbox import OperationRef, Sandbox
 
 CLEANUP_TIMEOUT_SECONDS = 25.0
 """How long the end of a job waits for its sandboxes; a second Ctrl-C promises 30 s in all."""
@@ -78,7 +76,7 @@ class Job:
         self.unstopped: tuple[str, ...] = ()
         self._own_signs = SignsOfLife()
         self._runtime_signs = SignsOfLife()
-        self._question: OperationRef[list[Sandbox]] | None = None
+        self._question: Future[None] | None = None
         self._asked_at = 0.0
         self._is_inherited = False
         entry = JobEntry(
@@ -87,13 +85,13 @@ class Job:
             owner_hash=self.owner.hash,
             command=command,
             runtime=connection.kind.value,
-            address=without_credentials(connection.base_url),
+            address=without_credentials(connection.address),
             tags=self.tags,
             run_dir=None if run_dir is None else str(run_dir),
             max_lifetime_seconds=max_lifetime_seconds,
         )
         registration = Registration(entry, connection.state_dir, emit)
-        self._session = SdkSession(connection, tags=self.tags, max_lifetime_seconds=max_lifetime_seconds)
+        self._session = Session(connection, tags=self.tags, max_lifetime_seconds=max_lifetime_seconds)
         self._journal = Journal(registration, ledger or NoLedger(), self.tags, emit)
         # Ranks of a distributed job share its id, and none stops the sandboxes of another.
         self._stopping = Stopping(self._session, self._journal, [job_tag(job_id), owner_tag(self.owner.hash)])
@@ -230,7 +228,7 @@ class Job:
         return max(pauses) > STALL_SECONDS
 
     def _keep_asking(self, now: float) -> None:
-        if self._question is not None and self._question._future.done() and now - self._asked_at >= BEAT_SECONDS:
+        if self._question is not None and self._question.done() and now - self._asked_at >= BEAT_SECONDS:
             self._ask(now)
 
     def _ask(self, now: float) -> None:
@@ -244,7 +242,7 @@ class Job:
         Returns:
             Whether what is launched from here on goes somewhere else than the failed one did.
         """
-        if failed.base_url != self.connection.base_url:
+        if failed.address != self.connection.address:
             return True
         if self.connection.renew is None:
             return False
@@ -253,14 +251,14 @@ class Job:
         except SandrlError as error:
             self._journal.tell(Warned(f"the runtime cannot be reached again: {error.message}", hint=error.hint))
             return False
-        if found.base_url == self.connection.base_url:
+        if found.address == self.connection.address:
             return False
-        self._journal.tell(Warned(f"the local runtime ended; the job goes on with another one at {found.base_url}"))
-        gone = self.connection.base_url
+        self._journal.tell(Warned(f"the local runtime ended; the job goes on with another one at {found.address}"))
+        gone = self.connection.address
         self.connection = found
         self._session.direct_to(found)
         self._dispatch.abandon(gone)
-        self._journal.move(found.base_url)
+        self._journal.move(found.address)
         return True
 
     def cancel(self) -> None:

@@ -14,7 +14,7 @@ from typing import Protocol
 from sandrl.errors import ServiceError
 from sandrl.events import Emit, Event, SandboxCreated, SandboxStopped, Warned
 from sandrl.sandboxes.registry import Registration
-from sandrl.sandboxes.sdk import Launch, Stop
+from sandrl.sandboxes.session import Launch, Stop
 
 
 class Ledger(Protocol):
@@ -104,9 +104,9 @@ class Journal:
             message = f"{error.message}: not every sandbox that was stopped is noted there"
             self.tell_who_listens(Warned(message, hint=error.hint))
 
-    def move(self, base_url: str) -> None:
+    def move(self, address: str) -> None:
         """Sandboxes are somewhere else from here on."""
-        self._registration.move(base_url)
+        self._registration.move(address)
 
     def end(self) -> None:
         """Every sandbox is gone."""

@@ -14,8 +14,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
-from sandrl.sandboxes.fleet import ENDED_STATUSES, PENDING_STATUSES, Fleet, SandboxInfo
+from sandrl.sandboxes.fleet import Fleet
 from sandrl.sandboxes.owner import Liveness, Owner, liveness
+from sandrl.sandboxes.providers.protocol import ENDED_STATUSES, PENDING_STATUSES, SandboxInfo
 from sandrl.sandboxes.registry import JobEntry, read_jobs
 from sandrl.sandboxes.tags import TRAINING_TAG, encode_tag
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 
-from sandrl.sandboxes.sdk import Launch
+from sandrl.sandboxes.session import Launch
 
 # What a launch may need beyond its command's own time: the way there and back.
 _MARGIN_SECONDS = 30.0
@@ -34,21 +34,21 @@ class Pool:
         """Keeps a sandbox that is on its way."""
         self._spares.append(spare)
 
-    def take(self, timeout_seconds: float, base_url: str) -> Launch | None:
+    def take(self, timeout_seconds: float, address: str) -> Launch | None:
         """Hands out the oldest spare that suits a command, if there is one.
 
         Args:
             timeout_seconds: How long the command may take.
-            base_url: The runtime it is to run on.
+            address: The runtime it is to run on.
         """
-        found = next((spare for spare in self._spares if self._suits(spare, timeout_seconds, base_url)), None)
+        found = next((spare for spare in self._spares if self._suits(spare, timeout_seconds, address)), None)
         if found is not None:
             self._spares.remove(found)
         return found
 
-    def drop_unfit(self, timeout_seconds: float, base_url: str) -> list[Launch]:
+    def drop_unfit(self, timeout_seconds: float, address: str) -> list[Launch]:
         """Gives up the spares that do not suit a command of this length any more, and returns them."""
-        unfit = [spare for spare in self._spares if not self._suits(spare, timeout_seconds, base_url)]
+        unfit = [spare for spare in self._spares if not self._suits(spare, timeout_seconds, address)]
         for spare in unfit:
             self._spares.remove(spare)
         return unfit
@@ -59,7 +59,7 @@ class Pool:
         self._spares.clear()
         return spares
 
-    def _suits(self, spare: Launch, timeout_seconds: float, base_url: str) -> bool:
+    def _suits(self, spare: Launch, timeout_seconds: float, address: str) -> bool:
         age_seconds = time.monotonic() - spare.launched_at
         lives_on = age_seconds + timeout_seconds + _MARGIN_SECONDS < self._max_lifetime_seconds
-        return lives_on and spare.base_url == base_url and not spare.has_failed_to_start
+        return lives_on and spare.address == address and not spare.has_failed_to_start

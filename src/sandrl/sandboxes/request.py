@@ -15,9 +15,10 @@ from sandrl.bounds import check_text
 from sandrl.errors import UsageError
 from sandrl.events import Emit, ignore
 from sandrl.runs import OwnerRow, RunWriter
-from sandrl.sandboxes.connection import Connection, connect
+from sandrl.sandboxes.connection import connect
 from sandrl.sandboxes.job import Job
 from sandrl.sandboxes.owner import current_owner
+from sandrl.sandboxes.providers.protocol import Connection
 from sandrl.sandboxes.tags import new_job_id
 from sandrl.settings import RuntimeKind, Settings
 

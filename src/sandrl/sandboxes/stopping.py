@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from sandrl.errors import InfrastructureError
 from sandrl.sandboxes.journal import Journal
 from sandrl.sandboxes.pace import delay_seconds
-from sandrl.sandboxes.sdk import Launch, SdkSession, Stop
+from sandrl.sandboxes.session import Launch, Session, Stop, wait_for
 
 # With this many stops in flight half are waited for: stopping thousands at once chokes a runtime.
 _MAX_STOPS_IN_FLIGHT = 64
@@ -37,7 +37,7 @@ class Stopping:
         left: The ids of those that could not be stopped, after `finish` has failed.
     """
 
-    def __init__(self, session: SdkSession, journal: Journal, own_tags: Sequence[str]) -> None:
+    def __init__(self, session: Session, journal: Journal, own_tags: Sequence[str]) -> None:
         self.left: tuple[str, ...] = ()
         self._session = session
         self._journal = journal
@@ -67,7 +67,13 @@ class Stopping:
 
     def settle(self) -> None:
         """Writes down those that have ended, without waiting."""
-        self._settle([stop for stop in self._stops if stop.has_ended])
+        for stop in [stop for stop in self._stops if stop.has_ended]:
+            self._stops.remove(stop)
+            # A local runtime takes its sandboxes along when it ends.
+            if stop.error is not None and stop.address == self._session.address:
+                self._failed.append(stop)
+            else:
+                self._journal.stopped(stop)
 
     def watch(self) -> None:
         """Lets the end of each end a wait for launches, too: someone waits for the room it makes."""
@@ -79,8 +85,8 @@ class Stopping:
         Args:
             ends_at: When the time is over, by the monotonic clock.
         """
-        patience = max(ends_at - time.monotonic(), 0.0) * _SHARE_OF_STOPS
-        self._collect(at_least=len(self._stops), timeout_seconds=patience)
+        now = time.monotonic()
+        self._collect(at_least=len(self._stops), ends_at=now + max(ends_at - now, 0.0) * _SHARE_OF_STOPS)
 
     def finish(self, ends_at: float) -> None:
         """Stops by their tags what is not gone after the wait, and ends the session.
@@ -115,14 +121,6 @@ class Stopping:
             else:
                 return
 
-    def _collect(self, *, at_least: int, timeout_seconds: float | None = None) -> None:
-        self._settle(self._session.wait_stops(self._stops, at_least=at_least, timeout_seconds=timeout_seconds))
-
-    def _settle(self, ended: Sequence[Stop]) -> None:
-        for stop in ended:
-            self._stops.remove(stop)
-            # A local runtime takes its sandboxes along when it ends.
-            if self._session.stop_error(stop) is not None and stop.base_url == self._session.base_url:
-                self._failed.append(stop)
-            else:
-                self._journal.stopped(stop)
+    def _collect(self, *, at_least: int, ends_at: float | None = None) -> None:
+        wait_for([stop.operation for stop in self._stops], at_least=at_least, ends_at=ends_at)
+        self.settle()

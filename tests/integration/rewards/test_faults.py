@@ -24,6 +24,7 @@ from sandrl.rewards.verdict import Verdict
 from sandrl.runs import RunReader, SandboxEvent
 from sandrl.runtime import daemon
 from sandrl.sandboxes import Connection, Interrupt, Job, Outcome, SandboxRequest, connect, new_job_id
+from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.settings import RuntimeKind, Settings
 from tests.support.assassin import Assassin
 
@@ -51,18 +52,19 @@ def assert_totals_add_up(report: ScoreReport) -> None:
 @contextmanager
 def killing_sandboxes(connection: Connection, job_id: str, times: int) -> Iterator[None]:
     """Deletes the job's next sandboxes while they work, as an operator or a failing node would."""
+    assert isinstance(connection, SdkConnection)
     auth = AuthHeaders(headers={"Authorization": f"Bearer {connection.token}"}, strategy="test")
     over = threading.Event()
 
     def work() -> None:
         killed: set[str] = set()
         while len(killed) < times and not over.wait(0.02):
-            for sandbox in Sandbox.list(tags=[job_id], base_url=connection.base_url, auth=auth).result(30):
+            for sandbox in Sandbox.list(tags=[job_id], base_url=connection.address, auth=auth).result(30):
                 if sandbox.sandbox_id and sandbox.sandbox_id not in killed:
                     time.sleep(0.2)  # let its command begin
                     killed.add(sandbox.sandbox_id)
                     deletion = Sandbox.delete(
-                        sandbox.sandbox_id, base_url=connection.base_url, auth=auth, missing_ok=True
+                        sandbox.sandbox_id, base_url=connection.address, auth=auth, missing_ok=True
                     )
                     deletion.result(30)
 
@@ -167,7 +169,7 @@ def test_a_runtime_that_stays_away_leaves_no_reward_and_no_zero(settings: Settin
 @pytest.mark.parametrize("failing", [2, 3])
 def test_creating_a_sandbox_may_fail_as_often_as_there_are_retries(connection: Connection, failing: int) -> None:
     told: list[Event] = []
-    nowhere = replace(connection, base_url="http://127.0.0.1:9", renew=None)
+    nowhere = replace(connection, address="http://127.0.0.1:9", renew=None)
     with Job(nowhere, job_id=new_job_id(), max_lifetime_seconds=60) as job:
 
         def heal(event: Event) -> None:
@@ -231,7 +233,7 @@ def test_who_alone_has_no_verdict_has_crashed_although_its_sandbox_lives(job: Jo
 
 def test_a_wish_to_stop_does_not_wait_for_retries(connection: Connection) -> None:
     interrupt = Interrupt()
-    nowhere = replace(connection, base_url="http://127.0.0.1:9", renew=None)
+    nowhere = replace(connection, address="http://127.0.0.1:9", renew=None)
     told: list[Event] = []
 
     def stop(event: Event) -> None:

@@ -39,6 +39,7 @@ from sandrl.sandboxes import (
     new_job_id,
     read_jobs,
 )
+from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.settings import RuntimeKind, Settings
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
@@ -52,8 +53,9 @@ def completions(*codes: str) -> list[Completion]:
 
 
 def sandboxes_with(connection: Connection, tag: str, *, ended: bool = False) -> list[Sandbox]:
+    assert isinstance(connection, SdkConnection)
     auth = AuthHeaders(headers={"Authorization": f"Bearer {connection.token}"}, strategy="test")
-    listing = Sandbox.list(tags=[tag], show_terminated=ended, base_url=connection.base_url, auth=auth)
+    listing = Sandbox.list(tags=[tag], show_terminated=ended, base_url=connection.address, auth=auth)
     return listing.result(30)
 
 
@@ -143,7 +145,8 @@ def test_no_code_uses_no_sandbox(connection: Connection) -> None:
 
 
 def test_refused_credentials_end_the_work_at_once(connection: Connection) -> None:
-    stranger = Connection(connection.kind, "", connection.base_url, connection.image, token="wrong")
+    assert isinstance(connection, SdkConnection)
+    stranger = replace(connection, token="wrong", renew=None)
     with (
         pytest.raises(AuthenticationError),
         Job(stranger, job_id=new_job_id(), max_lifetime_seconds=60) as job,
@@ -152,7 +155,7 @@ def test_refused_credentials_end_the_work_at_once(connection: Connection) -> Non
 
 
 def test_a_refused_image_ends_the_work_and_names_those_there_are(connection: Connection) -> None:
-    wrong = Connection(connection.kind, "", connection.base_url, "alpine:3", token=connection.token)
+    wrong = replace(connection, image="alpine:3", renew=None)
     with (
         pytest.raises(UsageError, match=r"alpine:3.*python:3\."),
         Job(wrong, job_id=new_job_id(), max_lifetime_seconds=60) as job,
@@ -274,6 +277,6 @@ def test_a_job_is_registered_while_it_has_sandboxes_and_no_longer(connection: Co
         assert entries() == [], "nothing was asked for yet"
         job.launch(Command(("true",)))
         (entry,) = entries()
-        assert (entry.command, entry.tags, entry.address) == ("testing", job.tags, connection.base_url)
+        assert (entry.command, entry.tags, entry.address) == ("testing", job.tags, connection.address)
         assert find_owner(connection.state_dir, job.owner.hash) == job.owner
     assert entries() == []

@@ -14,8 +14,9 @@ from sandrl.problems import Problem
 from sandrl.runs import WARM_TAG
 from sandrl.runtime import daemon
 from sandrl.sandboxes import Command, Connection, Interrupt, Job, Launch, connect, new_job_id
-from sandrl.sandboxes.fleet import Fleet, SandboxInfo
+from sandrl.sandboxes.fleet import Fleet
 from sandrl.sandboxes.journal import NoLedger
+from sandrl.sandboxes.providers.protocol import SandboxInfo
 from sandrl.settings import RuntimeKind, Settings
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))

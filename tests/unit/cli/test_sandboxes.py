@@ -14,8 +14,8 @@ from sandrl.cli.text import visible_lines
 from sandrl.errors import CleanupError, InterruptedRunError, UsageError
 from sandrl.sandboxes import Liveness
 from sandrl.sandboxes.cleanup import CleanupPlan, CleanupReport, CleanupRequest
-from sandrl.sandboxes.fleet import STATUSES, SandboxInfo
 from sandrl.sandboxes.listing import Listed, Selection
+from sandrl.sandboxes.providers.protocol import STATUSES, SandboxInfo
 
 ID = "391dd7c9-3028-40f4-a2ab-146082d3b93e"
 

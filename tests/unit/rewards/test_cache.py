@@ -13,11 +13,14 @@ from sandrl.rewards.cache import VerdictCache, VerdictNames
 from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, Limits
 from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust, Verdict
 from sandrl.sandboxes import Connection
+from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.settings import RuntimeKind
 
 PASSED = Verdict(Status.PASSED, Trust.ISOLATED, 2, 2, stdout="caf\u00e9 \ud83d", cpu_seconds=0.5)
 KEY, OTHER = "ab" * 32, "cd" * 32
-LOCAL = Connection(RuntimeKind.LOCAL, "", "http://127.0.0.1:1", "python:3.11")
+LOCAL = SdkConnection(
+    kind=RuntimeKind.LOCAL, reason="", address="http://127.0.0.1:1", image="python:3.11", is_local=True
+)
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
 
 
@@ -33,7 +36,7 @@ def name(
 
 def test_the_same_has_the_same_name_wherever_it_comes_from() -> None:
     assert name() == name(replace(INC, task_id="other", prompt="Other words."))
-    assert name(connection=replace(LOCAL, base_url="http://127.0.0.1:2", token="t")) == name()
+    assert name(connection=replace(LOCAL, address="http://127.0.0.1:2", token="t")) == name()
     assert name(code="\ud83d") != name(code="?")
 
 
@@ -55,7 +58,7 @@ def test_whatever_could_change_a_verdict_changes_its_name() -> None:
         name(limits=Limits(max_output_bytes=2)),
         name(connection=replace(LOCAL, image="python:3.12")),
         name(connection=replace(LOCAL, kind=RuntimeKind.REMOTE)),
-        name(connection=replace(LOCAL, annotations=(("packages", "0a"),))),
+        name(connection=replace(LOCAL, overlay="0a")),
         name(connection=replace(LOCAL, has_site_packages=True)),
         name(judge=InProcessJudge()),
         name(judge=IsolatedJudge(require_isolated=True)),

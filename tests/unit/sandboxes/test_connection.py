@@ -8,8 +8,10 @@ import pytest
 
 from sandrl.errors import AuthenticationError, UsageError
 from sandrl.events import Event, RuntimeChosen
-from sandrl.sandboxes.connection import REMOTE_BASE_URL, REMOTE_IMAGE, connect
-from sandrl.sandboxes.sdk import load_sdk
+from sandrl.sandboxes.connection import connect
+from sandrl.sandboxes.providers import remote
+from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
+from sandrl.sandboxes.providers.cwsandbox.sdk import load_sdk
 from sandrl.settings import RuntimeKind, Settings
 
 
@@ -20,14 +22,16 @@ def settings(tmp_path: Path, **environment: str) -> Settings:
 def test_a_key_means_the_remote_service(tmp_path: Path) -> None:
     told: list[Event] = []
     connection = connect(settings(tmp_path, CWSANDBOX_API_KEY="key-1234"), emit=told.append)
-    assert (connection.kind, connection.token, connection.base_url) == (RuntimeKind.REMOTE, "key-1234", REMOTE_BASE_URL)
-    assert told == [RuntimeChosen("remote", "CWSANDBOX_API_KEY is set", REMOTE_BASE_URL, REMOTE_IMAGE)]
+    assert isinstance(connection, SdkConnection)
+    assert (connection.kind, connection.token, connection.address) == (RuntimeKind.REMOTE, "key-1234", remote.BASE_URL)
+    assert told == [RuntimeChosen("remote", "CWSANDBOX_API_KEY is set", remote.BASE_URL, remote.IMAGE)]
 
 
 def test_the_older_variables_are_understood(tmp_path: Path) -> None:
     older = settings(tmp_path, AVIATO_API_KEY="key-1234", AVIATO_BASE_URL="https://example.test")
     connection = connect(older, image="mine:1")
-    assert (connection.token, connection.base_url, connection.image) == ("key-1234", "https://example.test", "mine:1")
+    assert isinstance(connection, SdkConnection)
+    assert (connection.token, connection.address, connection.image) == ("key-1234", "https://example.test", "mine:1")
 
 
 def test_the_remote_service_without_credentials_is_an_error_with_a_way_out(tmp_path: Path) -> None:
@@ -47,4 +51,4 @@ def test_no_secret_is_in_the_representation(tmp_path: Path) -> None:
 
 def test_our_defaults_are_the_sdks() -> None:
     defaults = load_sdk().SandboxDefaults()
-    assert (defaults.base_url, defaults.container_image) == (REMOTE_BASE_URL, REMOTE_IMAGE)
+    assert (defaults.base_url, defaults.container_image) == (remote.BASE_URL, remote.IMAGE)

@@ -14,8 +14,9 @@ from sandrl.events import ignore
 from sandrl.runs.rows import OwnerRow
 from sandrl.sandboxes import JobEntry, Liveness, Owner, current_owner, encode_tag
 from sandrl.sandboxes.cleanup import CleanupRequest, plan_cleanup
-from sandrl.sandboxes.fleet import PENDING_STATUSES, STATUSES, Fleet, SandboxInfo
+from sandrl.sandboxes.fleet import Fleet
 from sandrl.sandboxes.listing import Count, Listed, Owners, Selection, count, count_by_tag, list_sandboxes
+from sandrl.sandboxes.providers.protocol import PENDING_STATUSES, STATUSES, SandboxInfo
 from sandrl.sandboxes.registry import Registration, forget_jobs, read_jobs
 
 HERE = current_owner()

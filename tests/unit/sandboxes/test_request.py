@@ -9,7 +9,7 @@ import pytest
 from sandrl.errors import UsageError
 from sandrl.runs import RunWriter
 from sandrl.sandboxes import Connection, SandboxRequest
-from sandrl.sandboxes.connection import REMOTE_BASE_URL
+from sandrl.sandboxes.providers.remote import BASE_URL
 from sandrl.settings import RuntimeKind, Settings
 
 
@@ -20,7 +20,7 @@ def remote(tmp_path: Path) -> Connection:
 
 
 def test_it_finds_the_runtime_with_the_image_that_was_asked_for(remote: Connection) -> None:
-    assert (remote.kind, remote.base_url, remote.image) == (RuntimeKind.REMOTE, REMOTE_BASE_URL, "mine:1")
+    assert (remote.kind, remote.address, remote.image) == (RuntimeKind.REMOTE, BASE_URL, "mine:1")
 
 
 def test_a_bound_that_no_sandbox_fits_in_is_refused_instead_of_waiting_for_ever() -> None:

@@ -7,23 +7,27 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from sandrl.errors import AuthenticationError, InfrastructureError, SandrlError, UsageError
-from sandrl.sandboxes.connection import Connection
-from sandrl.sandboxes.sdk import SdkSession, is_command_timeout, load_sdk
+from sandrl.errors import (
+    AuthenticationError,
+    InfrastructureError,
+    NoRoomError,
+    NotRunningError,
+    SandrlError,
+    UnknownSandboxError,
+    UsageError,
+)
+from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
+from sandrl.sandboxes.providers.cwsandbox.sdk import (
+    is_command_timeout,
+    load_sdk,
+    translate,
+    translate_about,
+    translate_of_file,
+)
 from sandrl.sandboxes.tags import checked_job_id, new_job_id
 from sandrl.settings import RuntimeKind
 
 sdk = load_sdk()
-
-
-@pytest.fixture
-def session(monkeypatch: pytest.MonkeyPatch) -> SdkSession:
-    """A session of a runtime that nobody will call."""
-    for name in ("no_grpc_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("no_proxy", "internal.test")
-    local = Connection(RuntimeKind.LOCAL, "a test", "http://127.0.0.1:1", "python:3.11", token="t")
-    return SdkSession(local, tags=["a-tag"], max_lifetime_seconds=60)
 
 
 @pytest.mark.parametrize(
@@ -38,21 +42,22 @@ def session(monkeypatch: pytest.MonkeyPatch) -> SdkSession:
         (sdk.SandboxNotRunningError("stopped"), InfrastructureError),
         (sdk.SandboxFailedError("boot"), InfrastructureError),
         (sdk.SandboxRequestTimeoutError("slow"), InfrastructureError),
-        (sdk.SandboxResourceExhaustedError("full"), InfrastructureError),
+        (sdk.SandboxResourceExhaustedError("full"), NoRoomError),
+        (sdk.SandboxUnavailableError("busy", reason="CWSANDBOX_RUNNER_OVERLOADED"), NoRoomError),
         (sdk.SandboxExecutionError("ended without an exit status"), InfrastructureError),
         (CancelledError(), InfrastructureError),
         (TimeoutError(), InfrastructureError),
     ],
 )
-def test_every_error_of_the_sdk_has_one_of_ours(session: SdkSession, error: Exception, kind: type[SandrlError]) -> None:
-    translated = session.translate(error)
+def test_every_error_of_the_sdk_has_one_of_ours(error: Exception, kind: type[SandrlError]) -> None:
+    translated = translate(error)
     assert type(translated) is kind
     assert translated.message
 
 
-def test_a_refused_request_says_which_field_once(session: SdkSession) -> None:
+def test_a_refused_request_says_which_field_once() -> None:
     violation = sdk.FieldViolation("image", "image 'x' is not available")
-    translated = session.translate(sdk.SandboxValidationError("long story", field_violations=[violation]))
+    translated = translate(sdk.SandboxValidationError("long story", field_violations=[violation]))
     assert translated.message == "the sandbox service refuses the request: image 'x' is not available"
 
 
@@ -72,8 +77,38 @@ def test_only_a_command_that_ran_too_long_is_a_timeout(error: Exception, expecte
     assert is_command_timeout(error) is expected
 
 
-@pytest.mark.usefixtures("session")
-def test_no_proxy_is_asked_for_the_local_runtime() -> None:
+def test_a_runtime_that_was_never_reached_is_told_from_one_that_broke() -> None:
+    never = translate(sdk.SandboxUnavailableError("failed to connect to all addresses"))
+    broke = translate(sdk.SandboxUnavailableError("Socket closed"))
+    assert isinstance(never, InfrastructureError)
+    assert isinstance(broke, InfrastructureError)
+    assert (never.never_reached, broke.never_reached) == (True, False)
+
+
+def test_the_end_of_a_connection_is_the_end_of_the_daemon_but_not_of_the_service() -> None:
+    error = sdk.SandboxUnavailableError("Socket closed")
+    assert translate(error, is_local=True).lost_runtime is True
+    assert translate(error, is_local=False).lost_runtime is False
+
+
+def test_what_asks_about_one_sandbox_tells_a_missing_one_from_an_ended_one() -> None:
+    assert isinstance(translate_about("x", sdk.SandboxNotFoundError("x"), is_local=True), UnknownSandboxError)
+    assert isinstance(translate_about("x", sdk.SandboxNotRunningError("x"), is_local=True), NotRunningError)
+
+
+def test_an_error_about_a_file_is_the_one_that_python_has() -> None:
+    missing = translate_of_file("/x", sdk.SandboxFileError("no", reason="CWSANDBOX_FILE_NOT_FOUND"), is_local=True)
+    assert isinstance(missing, FileNotFoundError)
+
+
+def test_no_proxy_is_asked_for_the_local_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("no_grpc_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("no_proxy", "internal.test")
+    local = SdkConnection(
+        kind=RuntimeKind.LOCAL, reason="", address="http://127.0.0.1:1", image="", is_local=True, token="t"
+    )
+    local.open()
     assert os.environ["no_grpc_proxy"] == "internal.test,127.0.0.1"  # noqa: SIM112
 
 

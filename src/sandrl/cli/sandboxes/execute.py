@@ -13,7 +13,7 @@ from sandrl.settings import RuntimeKind
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from sandrl.sandboxes.attached import Output
+    from sandrl.sandboxes.providers.protocol import Output
 
 
 def execute(
@@ -53,7 +53,7 @@ def execute(
 
 def _output(stream: TextIO) -> Output:
     from sandrl.cli.text import visible_lines
-    from sandrl.sandboxes.attached import Output
+    from sandrl.sandboxes.providers.protocol import Output
 
     if stream.isatty():
 

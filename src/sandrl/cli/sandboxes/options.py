@@ -75,19 +75,19 @@ OlderThan = Annotated[
 
 
 def open_fleet(settings: Settings, runtime: RuntimeKind, *, quiet: bool = False) -> Fleet | None:
-    """The sandboxes of a runtime; None, with a remark, if the local one was chosen and does not run.
+    """The sandboxes of a runtime; None, with a remark, if none of it can be listed.
 
     Raises:
         AuthenticationError: If the remote service was asked for without credentials.
     """
-    from sandrl.sandboxes import find_connection
+    from sandrl.sandboxes.connection import absence, find_connection
     from sandrl.sandboxes.fleet import Fleet
 
     connection = find_connection(settings, runtime=runtime)
     if connection is not None:
         return Fleet(connection)
     if not quiet:
-        typer.echo("The local runtime is not running, so it has no sandboxes.", err=True)
+        typer.echo(absence(settings, runtime=runtime), err=True)
     return None
 
 
@@ -95,7 +95,7 @@ def fleet_with(settings: Settings, runtime: RuntimeKind, sandbox_id: str) -> Fle
     """The sandboxes of a runtime that must have one of this id.
 
     Raises:
-        UnknownSandboxError: If the local runtime was chosen and does not run.
+        UnknownSandboxError: If none of the runtime can be listed.
         AuthenticationError: If the remote service was asked for without credentials.
     """
     from sandrl.errors import UnknownSandboxError

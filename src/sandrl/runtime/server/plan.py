@@ -18,7 +18,6 @@ from sandrl.runtime.host.launcher import BootRequest
 from sandrl.runtime.server import faults
 
 RUNTIME_CLASS = "sandrl-local"
-PACKAGES_ANNOTATION = "sandrl.dev/packages"
 
 # What the SDK sends when the caller names no command. It only keeps a container alive, which a sandbox of ours
 # does by itself, so it is never started: that saves a shell and a sleep per sandbox.
@@ -167,11 +166,12 @@ def _memory(container: pb.Container) -> int:
 
 
 def _overlay(spec: pb.SandboxSpec) -> str | None:
-    name = spec.annotations.get(PACKAGES_ANNOTATION)
+    name = spec.annotations.get(limits.PACKAGES_ANNOTATION)
     if not name:
         return None
     if not _OVERLAY_NAME.match(name):
-        raise faults.invalid(f"{name!r} is not a package overlay", f"sandbox.spec.annotations[{PACKAGES_ANNOTATION}]")
+        field = f"sandbox.spec.annotations[{limits.PACKAGES_ANNOTATION}]"
+        raise faults.invalid(f"{name!r} is not a package overlay", field)
     return str(name)
 
 

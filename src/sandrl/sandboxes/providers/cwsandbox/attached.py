@@ -1,0 +1,128 @@
+"""A program of the SDK with its streams passed on.
+
+The design decision: output is passed on as it comes, and byte for byte. The SDK streams text, in which bytes that are
+no UTF-8 are lost, and hands out the bytes at the end; so a stream is passed on as long as its text says exactly what
+its bytes are, and from the first piece that does not, it is held until the bytes are there (a terminal gets the text).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sandrl.errors import InfrastructureError, SandrlError
+from sandrl.sandboxes.providers.cwsandbox.sdk import is_command_timeout, load_sdk
+from sandrl.sandboxes.providers.protocol import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cwsandbox import Process
+
+_DRAIN_SECONDS = 2.0
+_REPLACEMENT = "\ufffd"
+
+
+class AttachedProgram:
+    """See `Attached`."""
+
+    def __init__(
+        self,
+        process: Process,
+        stdout: Output,
+        stderr: Output,
+        translate: Callable[[BaseException], SandrlError],
+    ) -> None:
+        self._process = process
+        self._translate = translate
+        self._streams = (_Stream(process, process.stdout, stdout), _Stream(process, process.stderr, stderr))
+        self.ended: Future[None] = Future()
+        theirs: Future[Any] = process._future
+        theirs.add_done_callback(lambda _: self.ended.set_result(None))
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (load_sdk().CWSandboxError, CancelledError, OSError) as error:
+            raise InfrastructureError("the program takes no more input") from error
+
+    def write(self, block: bytes) -> None:
+        """See `Attached.write`."""
+        assert self._process.stdin is not None, "it was asked for"
+        with self._translated():
+            self._process.stdin.write(block).result()
+
+    def close_input(self) -> None:
+        """See `Attached.close_input`."""
+        assert self._process.stdin is not None, "it was asked for"
+        with self._translated():
+            self._process.stdin.close().result()
+
+    def cancel(self) -> None:
+        """See `Attached.cancel`."""
+        self._process.cancel()
+
+    def finish(self) -> int | None:
+        """See `Attached.finish`."""
+        try:
+            result = self._process.result()
+        except (load_sdk().CWSandboxError, CancelledError) as error:
+            for stream in self._streams:
+                stream.finish(None)
+            if is_command_timeout(error):
+                return None
+            raise self._translate(error) from error
+        self._streams[0].finish(result.stdout_bytes)
+        self._streams[1].finish(result.stderr_bytes)
+        return result.returncode
+
+
+class _Stream:
+    """One output of a program on its way to us, read by a thread of its own."""
+
+    def __init__(self, process: Process, reader: Any, output: Output) -> None:
+        self._process = process
+        self._reader = reader
+        self._output = output
+        self._written = 0
+        self._held: list[str] = []
+        self._broken: BrokenPipeError | None = None
+        self._thread = threading.Thread(target=self._pump, daemon=True)
+        self._thread.start()
+
+    def _pump(self) -> None:
+        for text in self._reader:
+            if self._output.is_exact and (self._held or _REPLACEMENT in text):
+                self._held.append(text)
+                continue
+            block = text.encode()
+            try:
+                self._output.write(block)
+            except BrokenPipeError as error:
+                self._broken = error
+                self._process.cancel()
+                return
+            self._written += len(block)
+
+    def finish(self, complete: bytes | None) -> None:
+        """Passes on what was held.
+
+        Args:
+            complete: All there was; None if that is not known, and the text is the best there is.
+
+        Raises:
+            BrokenPipeError: If nobody reads it any more.
+        """
+        # A program that could not be started has streams that never end.
+        self._thread.join(_DRAIN_SECONDS)
+        self._reader.close()
+        self._thread.join()
+        if self._broken is not None:
+            raise self._broken
+        if self._held:
+            held = "".join(self._held).encode() if complete is None else complete[self._written :]
+            self._output.write(held)

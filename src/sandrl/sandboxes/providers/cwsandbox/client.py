@@ -1,0 +1,256 @@
+"""Sandboxes through the SDK.
+
+The design decision: as few round trips as the SDK allows. Nothing is created, started or waited for one by one: `exec`
+on a lazy sandbox creates it, waits for it and runs the command, all on the SDK's own event loop, while the calling
+thread hands over the next one.
+
+The SDK's handles keep less than the service answers (no lifetime, no end, no exit code); a subclass of its `Sandbox`
+keeps the answer itself, so that nothing is asked twice.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sandrl import forks
+from sandrl.errors import SandrlError
+from sandrl.runtime.limits import PACKAGES_ANNOTATION
+from sandrl.sandboxes.commands import Command
+from sandrl.sandboxes.providers.cwsandbox import sdk as adapter
+from sandrl.sandboxes.providers.cwsandbox.attached import AttachedProgram
+from sandrl.sandboxes.providers.protocol import Attached, Connection, Output, Result, Sandbox, SandboxInfo
+
+if TYPE_CHECKING:
+    from cwsandbox import Sandbox as Handle
+
+REQUEST_TIMEOUT_SECONDS = 20.0
+"""How long one question to the service may take, all pages of a listing together."""
+
+_LOG_TIMEOUT_SECONDS = 300.0
+_NOBODYS_TAG = "is-anybody-there"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SdkConnection(Connection):
+    """A runtime that speaks the SDK's protocol.
+
+    Attributes:
+        token: The bearer token; None for W&B credentials.
+        wandb_entity: The W&B entity, where W&B credentials are used.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    wandb_entity: str | None = None
+
+    def open(self, *, tags: Sequence[str] = (), max_lifetime_seconds: float | None = None) -> SdkClient:
+        """See `Connection.open`."""
+        return SdkClient(self, tags, max_lifetime_seconds)
+
+
+class SdkClient:
+    """See `Client`."""
+
+    def __init__(self, connection: SdkConnection, tags: Sequence[str], max_lifetime_seconds: float | None) -> None:
+        forks.begin_grpc()
+        self._sdk = adapter.load_sdk()
+        self._connection = connection
+        self._tags = tuple(tags)
+        self._max_lifetime_seconds = max_lifetime_seconds
+        if connection.is_local:
+            adapter.go_round_proxies()
+        self._place: dict[str, Any] = {
+            "base_url": connection.address,
+            "auth": self._credentials(),
+            "data_plane_mode": "gateway" if connection.is_local else "auto",
+        }
+        self._translate = functools.partial(adapter.translate, is_local=connection.is_local)
+
+    def _credentials(self) -> object:
+        """What authenticates with the runtime, as the SDK takes it."""
+        connection = self._connection
+        if connection.token is not None:
+            strategy = "sandrl-local" if connection.is_local else "api_key"
+            return self._sdk.AuthHeaders(headers={"Authorization": f"Bearer {connection.token}"}, strategy=strategy)
+        return self._sdk.WandbAuth(entity=connection.wandb_entity)
+
+    @functools.cached_property
+    def _session(self) -> Any:
+        overlay = self._connection.overlay
+        defaults = self._sdk.SandboxDefaults(
+            container_image=self._connection.image,
+            max_lifetime_seconds=self._max_lifetime_seconds,
+            tags=self._tags,
+            annotations={PACKAGES_ANNOTATION: overlay} if overlay else {},
+            **self._place,
+        )
+        # Metrics are sandrl's own; the SDK's reporter would look for W&B on every exec.
+        return self._sdk.Session(defaults, report_to=[])
+
+    def create(self, tags: Sequence[str]) -> Sandbox:
+        """See `Client.create`."""
+        with adapter.addressed_to(self._connection.address):
+            return SdkSandbox(self._session.sandbox(tags=list(tags)), self._connection.is_local)
+
+    def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
+        """See `Client.list`."""
+        return self._found(self._ask(tags, ended), lambda found: [self._seen(handle) for handle in found])
+
+    def get(self, sandbox_id: str) -> Future[Sandbox]:
+        """See `Client.get`."""
+        operation = _observed_sandbox().from_id(sandbox_id, timeout_seconds=REQUEST_TIMEOUT_SECONDS, **self._place)
+
+        def translate(error: BaseException) -> SandrlError:
+            return adapter.translate_about(sandbox_id, error, is_local=self._connection.is_local)
+
+        return adapter.translated(operation, self._seen, translate)
+
+    def ping(self) -> Future[None]:
+        """See `Client.ping`."""
+        return self._found(self._ask([_NOBODYS_TAG], False), lambda _: None)
+
+    def _ask(self, tags: Sequence[str], ended: bool) -> Any:
+        return _observed_sandbox().list(
+            tags=[*tags], show_terminated=ended, timeout_seconds=REQUEST_TIMEOUT_SECONDS, **self._place
+        )
+
+    def _found(self, operation: Any, convert: Callable[[Any], Any]) -> Future[Any]:
+        return adapter.translated(operation, convert, self._translate)
+
+    def _seen(self, handle: Any) -> Sandbox:
+        return SdkSandbox(handle, self._connection.is_local)
+
+    def close(self, timeout_seconds: float) -> None:
+        """See `Client.close`."""
+        if "_session" not in self.__dict__:
+            return  # nothing was created
+        try:
+            self._session.close().result(timeout_seconds)
+        except (self._sdk.CWSandboxError, TimeoutError) as error:
+            raise self._translate(error) from error
+
+
+class SdkSandbox:
+    """See `Sandbox`."""
+
+    def __init__(self, handle: Handle, is_local: bool) -> None:
+        self._handle = handle
+        self._is_local = is_local
+        self._translate = functools.partial(adapter.translate, is_local=is_local)
+
+    @property
+    def id(self) -> str | None:
+        """See `Sandbox.id`."""
+        return self._handle.sandbox_id
+
+    @property
+    def started_at(self) -> datetime | None:
+        """See `Sandbox.started_at`."""
+        return self._handle.started_at
+
+    @property
+    def info(self) -> SandboxInfo:
+        """See `Sandbox.info`."""
+        return _described(self._handle)
+
+    def _translate_about(self, error: BaseException) -> SandrlError:
+        return adapter.translate_about(self.id or "", error, is_local=self._is_local)
+
+    def start(self) -> Future[None]:
+        """See `Sandbox.start`."""
+        return adapter.translated(self._handle.start(), lambda _: None, self._translate)
+
+    def run(self, command: Command) -> Future[Result]:
+        """See `Sandbox.run`."""
+        process = self._handle.exec(command.argv, stdin=True, timeout_seconds=command.timeout_seconds)
+        assert process.stdin is not None, "it was asked for"
+        if command.stdin:
+            process.stdin.write(command.stdin)
+        process.stdin.close()
+        return adapter.translated(process, _result, self._translate, late=Result(None))
+
+    def attach(
+        self, argv: Sequence[str], *, stdin: bool, stdout: Output, stderr: Output, timeout_seconds: float
+    ) -> Attached:
+        """See `Sandbox.attach`."""
+        process = self._handle.exec(list(argv), stdin=stdin, timeout_seconds=timeout_seconds)
+        return AttachedProgram(process, stdout, stderr, self._translate_about)
+
+    def read_file(self, path: str) -> Future[bytes]:
+        """See `Sandbox.read_file`."""
+        return adapter.translated(self._handle.read_file(path), bytes, self._translate_of_file(path))
+
+    def write_file(self, path: str, content: bytes) -> Future[None]:
+        """See `Sandbox.write_file`."""
+        operation = self._handle.write_file(path, content)
+        return adapter.translated(operation, lambda _: None, self._translate_of_file(path))
+
+    def _translate_of_file(self, path: str) -> Callable[[BaseException], Exception]:
+        return functools.partial(adapter.translate_of_file, path, is_local=self._is_local)
+
+    def logs(self, *, follow: bool, tail_lines: int | None) -> Iterator[str]:
+        """See `Sandbox.logs`."""
+        timeout_seconds = None if follow else _LOG_TIMEOUT_SECONDS
+        try:
+            yield from self._handle.stream_logs(follow=follow, tail_lines=tail_lines, timeout_seconds=timeout_seconds)
+        except (adapter.load_sdk().CWSandboxError, TimeoutError) as error:
+            raise self._translate_about(error) from error
+
+    def stop(self, *, missing_ok: bool = True) -> Future[None]:
+        """See `Sandbox.stop`."""
+        operation = self._handle.stop(graceful_shutdown_seconds=0, missing_ok=missing_ok)
+        return adapter.translated(operation, lambda _: None, self._translate_about)
+
+
+@functools.cache
+def _observed_sandbox() -> Any:
+    """The SDK's `Sandbox` that keeps what the service last said of it."""
+
+    class Observed(adapter.load_sdk().Sandbox):  # type: ignore[misc] # the SDK is imported on use
+        def _apply_status_echo(self, view: Any) -> None:
+            super()._apply_status_echo(view)
+            self.answer = view._sandbox
+
+    return Observed
+
+
+def _result(result: Any) -> Result:
+    return Result(result.returncode, result.stdout_bytes, result.stderr_bytes)
+
+
+def _described(handle: Any) -> SandboxInfo:
+    spec, status = handle.answer.spec, handle.answer.status
+    container = next(
+        (each for each in spec.containers if each.primary), spec.containers[0] if spec.containers else None
+    )
+    return SandboxInfo(
+        id=handle.answer.sandbox_id,
+        status=handle.status.value if handle.status is not None else "unspecified",
+        reason=status.state_reason,
+        tags=tuple(spec.tags),
+        created_at=_moment(status, "create_time"),
+        started_at=_moment(status, "start_time"),
+        ended_at=_moment(status, "end_time"),
+        max_lifetime_seconds=float(status.effective_max_lifetime_seconds),
+        image=container.image if container is not None else "",
+        resources=_resources(handle),
+        exit_code=status.exit_code if status.HasField("exit_code") else None,
+        runner=status.runner_id,
+    )
+
+
+def _resources(handle: Any) -> tuple[tuple[str, str], ...]:
+    limits = handle.resource_limits
+    if limits is None:
+        # The SDK looks here only where the service says nothing of requirements, be they empty.
+        effective = handle.answer.status.effective_resources
+        limits = {name: value for name in ("cpu", "memory") if (value := getattr(effective, name))}
+    return tuple(sorted((str(name), str(value)) for name, value in limits.items()))
+
+
+def _moment(status: Any, name: str) -> datetime | None:
+    return getattr(status, name).ToDatetime(tzinfo=UTC) if status.HasField(name) else None

@@ -1,0 +1,75 @@
+"""The local runtime: a daemon of this user on this machine, which speaks the SDK's protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sandrl.events import Emit, RuntimeStarting
+from sandrl.runtime import daemon
+from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
+from sandrl.settings import RuntimeKind, Settings
+
+_WAY_OUT = "sandrl runtime logs may tell why; sandrl runtime stop ends it and its sandboxes"
+
+
+class LocalProvider:
+    """See `Provider`."""
+
+    def connect(
+        self, settings: Settings, *, reason: str, image: str | None, packages: Sequence[str], emit: Emit
+    ) -> SdkConnection:
+        """See `Provider.connect`; starts the daemon if it does not run."""
+
+        def connect_again() -> SdkConnection:
+            return replace(_connected(settings, reason, image, packages, emit), renew=connect_again)
+
+        return connect_again()
+
+    def find(self, settings: Settings, *, reason: str) -> SdkConnection | None:
+        """See `Provider.find`."""
+        endpoint = daemon.find(settings.state_dir)
+        return None if endpoint is None else _connection(endpoint, settings, reason, image="")
+
+    def absence(self, settings: Settings) -> str:
+        """See `Provider.absence`."""
+        return "The local runtime is not running, so it has no sandboxes."
+
+
+def _connected(
+    settings: Settings, reason: str, image: str | None, packages: Sequence[str], emit: Emit
+) -> SdkConnection:
+    while True:
+        endpoint = daemon.ensure_running(settings.state_dir, on_start=lambda message: emit(RuntimeStarting(message)))
+        status = daemon.status(settings.state_dir)
+        if status.running and status.base_url == endpoint.base_url:
+            break  # else it ended in between
+    image = image or status.default_image
+    overlay = ""
+    if packages:
+        from sandrl.runtime.packages import build_overlay
+
+        overlay = build_overlay(packages, settings.state_dir, image=image)
+    return replace(
+        _connection(endpoint, settings, reason, image),
+        overlay=overlay,
+        suggested_concurrency=status.suggested_concurrency,
+        isolation=status.isolation,
+        has_site_packages=bool(packages),
+    )
+
+
+def _connection(endpoint: daemon.Endpoint, settings: Settings, reason: str, image: str) -> SdkConnection:
+    return SdkConnection(
+        kind=RuntimeKind.LOCAL,
+        reason=reason,
+        address=endpoint.base_url,
+        image=image,
+        is_local=True,
+        token=endpoint.token,
+        state_dir=settings.state_dir,
+        way_out=_WAY_OUT,
+    )
+
+
+PROVIDER = LocalProvider()

@@ -1,0 +1,331 @@
+"""What sandrl asks of a provider: of whatever makes the sandboxes of one runtime.
+
+The design decision: a provider has three parts, each of which exists only as long as it is needed. A `Provider` is
+found by the name of its runtime and knows no state. It makes a `Connection`, a plain record of one runtime as it is
+now. That opens a `Client`, which makes and finds sandboxes.
+
+Nothing here waits. What takes time returns a `concurrent.futures.Future`, which is done on a thread of the provider and
+has one of sandrl's own errors if it failed:
+
+- `InfrastructureError`: sandboxes failed in a way that is not the code's fault. `lost_runtime` is set if the runtime
+  itself failed, `never_reached` if there was no connection at all. Of these, `NoRoomError`: the runtime is full.
+- `AuthenticationError`, `UsageError`: the runtime refuses the credentials, or the request itself.
+- `UnknownSandboxError`, `NotRunningError`: only from what asks about a sandbox that was listed or found.
+
+That a command failed, or ran out of its time, is no error but its `Result`. `tests/conformance` tries all of this on
+any provider.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Protocol
+
+from sandrl.events import Emit
+from sandrl.sandboxes.commands import Command
+from sandrl.settings import RuntimeKind, Settings
+
+PENDING_STATUSES = frozenset({"pending", "creating", "preparing"})
+ENDED_STATUSES = frozenset({"completed", "failed", "terminated"})
+STATUSES = ("pending", "creating", "preparing", "running", "paused", "terminating", "completed", "failed", "terminated")
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxInfo:
+    """A sandbox as its runtime describes it.
+
+    Attributes:
+        id: Its id.
+        status: One of `STATUSES`, or `unspecified`.
+        reason: What the runtime says about the status.
+        tags: As they are stored.
+        created_at: UTC, like all times here; None where the runtime does not tell.
+        started_at: When it ran.
+        ended_at: When it ended.
+        max_lifetime_seconds: After this the runtime ends it; 0 if it does not tell.
+        image: Its container image.
+        resources: What it may use, by name.
+        exit_code: Of its main program, once that has ended.
+        runner: Where it is.
+    """
+
+    id: str
+    status: str
+    reason: str = ""
+    tags: tuple[str, ...] = ()
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    max_lifetime_seconds: float = 0.0
+    image: str = ""
+    resources: tuple[tuple[str, str], ...] = ()
+    exit_code: int | None = None
+    runner: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing of it is left to stop."""
+        return self.status in ENDED_STATUSES
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """When its lifetime is over; it counts from the start, or from the creation of one that has not started."""
+        since = self.started_at or self.created_at
+        if since is None or not self.max_lifetime_seconds:
+            return None
+        return since + timedelta(seconds=self.max_lifetime_seconds)
+
+    def age_seconds(self, at: datetime) -> float | None:
+        """How long ago it was created."""
+        return None if self.created_at is None else max((at - self.created_at).total_seconds(), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a command ended.
+
+    Attributes:
+        exit_code: Its exit status, 128 plus the number of the signal that ended it; None if it was killed for running
+            out of time.
+        stdout: All it printed.
+        stderr: All it printed as errors.
+    """
+
+    exit_code: int | None
+    stdout: bytes = field(default=b"", repr=False)
+    stderr: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where an output of an attached program goes.
+
+    Attributes:
+        write: Takes it as it comes, on a thread of the provider. A `BrokenPipeError` of it kills the program.
+        is_exact: Whether every byte matters more than its coming at once; to a reader at a terminal it does not.
+    """
+
+    write: Callable[[bytes], None]
+    is_exact: bool = True
+
+
+class Attached(Protocol):
+    """A program whose streams are passed on while it runs.
+
+    Attributes:
+        ended: Done when the program has ended, however that was.
+    """
+
+    ended: Future[None]
+
+    def write(self, block: bytes) -> None:
+        """Gives its standard input some bytes, and waits until they are taken.
+
+        Raises:
+            ServiceError: If it takes none any more.
+        """
+
+    def close_input(self) -> None:
+        """Ends its standard input.
+
+        Raises:
+            ServiceError: If it takes none any more.
+        """
+
+    def cancel(self) -> None:
+        """Kills it."""
+
+    def finish(self) -> int | None:
+        """Passes on what is left of its output, once it has ended.
+
+        Returns:
+            Its exit code; None if it was killed for running out of time.
+
+        Raises:
+            BrokenPipeError: If nobody reads its output any more.
+            NotRunningError: If the sandbox has ended before it.
+            InfrastructureError: If the sandbox failed, or the program was cancelled.
+        """
+
+
+class Sandbox(Protocol):
+    """One sandbox, which may still have to be created; `run` and `start` do so."""
+
+    @property
+    def id(self) -> str | None:
+        """Its id; None as long as it does not exist, or nobody knows whether it does."""
+
+    @property
+    def started_at(self) -> datetime | None:
+        """When it ran; None if it did not, or its runtime has not told."""
+
+    @property
+    def info(self) -> SandboxInfo:
+        """What the runtime said of it when it was listed or found."""
+
+    def start(self) -> Future[None]:
+        """Begins to create it."""
+
+    def run(self, command: Command) -> Future[Result]:
+        """Runs a command in it to its end; cancelling the future kills the command and all it started.
+
+        A sandbox that could not be created is created by the next call, and never twice.
+        """
+
+    def attach(
+        self, argv: Sequence[str], *, stdin: bool, stdout: Output, stderr: Output, timeout_seconds: float
+    ) -> Attached:
+        """Starts a program in it whose streams are passed on.
+
+        Args:
+            argv: Program and arguments.
+            stdin: Whether something will be written to its standard input; otherwise that is at its end.
+            stdout: Where its output goes.
+            stderr: Where its errors go.
+            timeout_seconds: After this it is killed.
+        """
+
+    def read_file(self, path: str) -> Future[bytes]:
+        """The content of a file in it; an `OSError` says why there is none, as for a file of this machine."""
+
+    def write_file(self, path: str, content: bytes) -> Future[None]:
+        """Creates or replaces a file in it; an `OSError` says why not, as for a file of this machine."""
+
+    def logs(self, *, follow: bool, tail_lines: int | None) -> Iterator[str]:
+        """The output of its main program, in pieces as they come.
+
+        Args:
+            follow: Wait for more until it ends.
+            tail_lines: Begin so many lines before the end.
+
+        Raises:
+            NotRunningError: If the sandbox has ended and its output is gone.
+            ServiceError: If the runtime does not answer or refuses.
+        """
+
+    def stop(self, *, missing_ok: bool = True) -> Future[None]:
+        """Ends it with everything in it; done when it is gone.
+
+        Args:
+            missing_ok: Whether finding nothing to stop is success; otherwise it is an `UnknownSandboxError`.
+        """
+
+
+class Client(Protocol):
+    """Makes and finds the sandboxes of one runtime."""
+
+    def create(self, tags: Sequence[str]) -> Sandbox:
+        """A sandbox to be created on its first use, with these tags besides those of the client, encoded."""
+
+    def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
+        """The sandboxes that have all these tags, those included that are being created.
+
+        Args:
+            tags: Encoded tags.
+            ended: Also those that have ended and are still remembered.
+        """
+
+    def get(self, sandbox_id: str) -> Future[Sandbox]:
+        """One sandbox, living or still remembered."""
+
+    def ping(self) -> Future[None]:
+        """Done when the runtime has answered a question that costs it next to nothing."""
+
+    def close(self, timeout_seconds: float) -> None:
+        """Ends the client; sandboxes that it has made may go with it.
+
+        Raises:
+            SandrlError: If that failed, or took longer.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection(ABC):
+    """A runtime, ready to be asked for sandboxes.
+
+    Attributes:
+        kind: Its name.
+        reason: Why this one, in a few words.
+        address: Where it is reached; another one means another runtime, with other sandboxes.
+        image: The container image of sandboxes.
+        is_local: Whether its sandboxes run on this machine.
+        suggested_concurrency: How many sandboxes at once suit it.
+        isolation: How it isolates them, where they run on this machine.
+        has_site_packages: Whether sandboxes have installed packages that code may import.
+        overlay: Names the packages that were asked for; empty without any.
+        state_dir: Where jobs that use it are registered; None for those of a program that keeps no state.
+        way_out: What a user can do if it does not answer.
+        renew: Finds the runtime again after it ended, or starts it; None where that is not ours to do.
+    """
+
+    kind: RuntimeKind
+    reason: str
+    address: str
+    image: str
+    is_local: bool
+    suggested_concurrency: int = 8
+    isolation: str = ""
+    has_site_packages: bool = False
+    overlay: str = ""
+    state_dir: Path | None = None
+    way_out: str = field(default="", compare=False)
+    renew: Callable[[], Connection] | None = field(default=None, repr=False, compare=False)
+
+    @abstractmethod
+    def open(self, *, tags: Sequence[str] = (), max_lifetime_seconds: float | None = None) -> Client:
+        """Opens a client.
+
+        Args:
+            tags: The tags of every sandbox it makes, encoded.
+            max_lifetime_seconds: After this the runtime ends a sandbox whatever happens here; its own bound unless
+                given.
+
+        Raises:
+            ForkedProcessError: If this process was forked from one that had used the runtime, and cannot.
+            ServiceError: If the runtime cannot be used.
+        """
+
+
+class Provider(Protocol):
+    """Makes one runtime's sandboxes available."""
+
+    def connect(
+        self, settings: Settings, *, reason: str, image: str | None, packages: Sequence[str], emit: Emit
+    ) -> Connection:
+        """Makes sure that the runtime is there.
+
+        Args:
+            settings: What the environment says.
+            reason: Why it was chosen.
+            image: The image of sandboxes; the runtime's own default unless given.
+            packages: Installed packages that code in sandboxes may import.
+            emit: Told what is being done.
+
+        Raises:
+            AuthenticationError: If it needs credentials and there are none.
+            RuntimeUnavailableError: If it cannot start, or isolate code, on this machine.
+            UsageError: If the image or the packages cannot be had.
+        """
+
+    def find(self, settings: Settings, *, reason: str) -> Connection | None:
+        """The runtime as it is, to look after sandboxes that exist; never starts one.
+
+        Args:
+            settings: What the environment says.
+            reason: Why it was chosen.
+
+        Returns:
+            Where its sandboxes are; None if nothing can be listed, for the reason that `absence` gives.
+
+        Raises:
+            AuthenticationError: If it needs credentials and there are none.
+            UsageError: If its address is none.
+        """
+
+    def absence(self, settings: Settings) -> str:
+        """Why `find` has found nothing, in a sentence for the user."""

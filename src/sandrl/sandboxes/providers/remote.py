@@ -1,0 +1,57 @@
+"""The remote runtime: the sandbox service, through the SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sandrl.addresses import check_address, without_credentials
+from sandrl.errors import UsageError
+from sandrl.events import Emit
+from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
+from sandrl.settings import RuntimeKind, Settings
+
+BASE_URL = "https://api.cwsandbox.com"
+IMAGE = "python:3.11"
+CONCURRENCY = 32
+
+
+class RemoteProvider:
+    """See `Provider`."""
+
+    def connect(
+        self, settings: Settings, *, reason: str, image: str | None, packages: Sequence[str], emit: Emit
+    ) -> SdkConnection:
+        """See `Provider.connect`."""
+        if packages:
+            raise UsageError(
+                "--packages is for the local runtime; remotely the image decides what is installed",
+                hint="use --image with an image that has them, or --runtime local",
+            )
+        if settings.base_url is not None:
+            source = str(settings.base_url_source)
+            check_address(settings.base_url, source, hint=f"unset {source} for the usual address, {BASE_URL}")
+        address = settings.base_url or BASE_URL
+        return SdkConnection(
+            kind=RuntimeKind.REMOTE,
+            reason=reason,
+            address=address,
+            image=image or IMAGE,
+            is_local=False,
+            token=settings.api_key,
+            wandb_entity=settings.wandb_entity,
+            suggested_concurrency=CONCURRENCY,
+            has_site_packages=True,
+            state_dir=settings.state_dir,
+            way_out=f"is {without_credentials(address)} the right address? --runtime local asks this machine instead",
+        )
+
+    def find(self, settings: Settings, *, reason: str) -> SdkConnection | None:
+        """See `Provider.find`; the service is always there."""
+        return self.connect(settings, reason=reason, image=None, packages=(), emit=lambda _: None)
+
+    def absence(self, settings: Settings) -> str:
+        """See `Provider.absence`."""
+        raise AssertionError("the service is always there")
+
+
+PROVIDER = RemoteProvider()

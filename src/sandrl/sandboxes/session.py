@@ -1,0 +1,276 @@
+"""What a job has on its way at one runtime: commands, and sandboxes that end.
+
+The design decision: every end, whoever's it is, rings one queue, which the thread that waits for the job reads. So
+neither the number of commands nor the user's wish to stop costs a poll.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from sandrl.errors import InfrastructureError, NoRoomError, SandrlError
+from sandrl.sandboxes.commands import Command, Outcome
+from sandrl.sandboxes.interrupt import Interrupt, Level
+from sandrl.sandboxes.providers.protocol import Connection, Result, Sandbox
+
+
+@dataclass(slots=True, eq=False)
+class Launch:
+    """A command on its way: a sandbox of its own, and the process in it; neither while it waits to be sent.
+
+    Attributes:
+        key: Names the launch in the ledger.
+        command: What to run.
+        tags: Tags of its sandbox beyond those of the session, encoded.
+        may_be_warm: Whether it may take a sandbox that stands ready.
+        address: The runtime it was sent to; empty before that.
+        sandbox: Where it runs.
+        process: Done when the command has ended.
+        start: Done when a sandbox that was asked for ahead of its command is there.
+    """
+
+    key: str
+    command: Command
+    tags: tuple[str, ...] = ()
+    may_be_warm: bool = False
+    address: str = ""
+    sandbox: Sandbox | None = field(default=None, repr=False)
+    process: Future[Result] | None = field(default=None, repr=False)
+    start: Future[None] | None = field(default=None, repr=False)
+    launched_at: float = 0.0
+    launched_time: datetime | None = None
+
+    @property
+    def startup_seconds(self) -> float | None:
+        """From asking for the sandbox until it ran, by the service's clock and ours; None if it never did."""
+        started = None if self.sandbox is None else self.sandbox.started_at
+        if started is None or self.launched_time is None:
+            return None
+        if started.tzinfo is None:
+            started = started.replace(tzinfo=UTC)
+        # Clocks of two machines differ; no sandbox runs before it is asked for.
+        return max((started - self.launched_time).total_seconds(), 0.0)
+
+    @property
+    def sandbox_id(self) -> str | None:
+        """The sandbox's id, once it exists and the launch was looked at."""
+        return None if self.sandbox is None else self.sandbox.id
+
+    @property
+    def has_failed_to_start(self) -> bool:
+        """Whether the sandbox was asked for ahead of its command, and refused."""
+        return self.start is not None and self.start.done() and _error_of(self.start) is not None
+
+    def cancel(self) -> None:
+        """Cancels the command, if it was sent."""
+        if self.process is not None:
+            self.process.cancel()
+
+
+@dataclass(slots=True, eq=False)
+class Stop:
+    """A sandbox on its way out."""
+
+    key: str
+    address: str
+    sandbox_id: str
+    operation: Future[None] = field(repr=False)
+    is_watched: bool = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the sandbox is gone, or the attempt failed."""
+        return self.operation.done()
+
+    @property
+    def error(self) -> SandrlError | None:
+        """Why an ended stop failed, or None if the sandbox is gone."""
+        return _error_of(self.operation)
+
+
+class Session:
+    """One job's use of a runtime.
+
+    Args:
+        connection: Where sandboxes come from.
+        tags: The tags of every sandbox, encoded.
+        max_lifetime_seconds: After this the runtime ends a sandbox whatever happens here.
+
+    Attributes:
+        address: The address of the runtime that what is launched now goes to.
+    """
+
+    def __init__(self, connection: Connection, *, tags: Sequence[str], max_lifetime_seconds: float) -> None:
+        self._tags = tuple(tags)
+        self._max_lifetime_seconds = max_lifetime_seconds
+        self._ends: SimpleQueue[Launch | None] = SimpleQueue()
+        self._sent = self._unreached = 0
+        self.direct_to(connection)
+
+    def direct_to(self, connection: Connection) -> None:
+        """Sends what is launched from here on to a runtime; what is in flight stays where it is."""
+        self.address = connection.address
+        self._client = connection.open(tags=self._tags, max_lifetime_seconds=self._max_lifetime_seconds)
+
+    def send(self, launch: Launch, within: Launch | None = None) -> None:
+        """Starts a fresh sandbox and the command in it, without waiting for either.
+
+        Args:
+            launch: What to send. One that was refused keeps its sandbox, and with it the name of the request: whatever
+                became of the first, it makes no second one.
+            within: An ended launch in whose sandbox to run the command, instead of a fresh one.
+        """
+        if within is not None:
+            launch.address, launch.sandbox = within.address, within.sandbox
+        elif launch.sandbox is None or launch.address != self.address:
+            launch.address, launch.sandbox = self.address, self._client.create(launch.tags)
+        assert launch.sandbox is not None, "ended launches have had one"
+        launch.launched_at, launch.launched_time = time.monotonic(), datetime.now(UTC)
+        launch.process = launch.sandbox.run(launch.command)
+        self._sent += 1
+        launch.process.add_done_callback(lambda ended: self._note_end(launch, ended))
+
+    def prepare(self, launch: Launch) -> None:
+        """Begins to create a launch's sandbox ahead of its command."""
+        launch.address, launch.sandbox = self.address, self._client.create(launch.tags)
+        launch.launched_at = time.monotonic()
+        self._sent += 1
+        launch.start = launch.sandbox.start()
+        launch.start.add_done_callback(lambda ended: self._note_reach(launch, ended))
+
+    @property
+    def may_have_reached(self) -> bool:
+        """Whether anything that was sent may have reached a runtime; if not, no sandbox was created."""
+        return self._unreached < self._sent
+
+    def _note_reach(self, launch: Launch, ended: Future[Any]) -> None:
+        error = _error_of(ended)
+        if isinstance(error, InfrastructureError) and error.never_reached and launch.sandbox_id is None:
+            self._unreached += 1
+
+    def _note_end(self, launch: Launch, ended: Future[Any]) -> None:
+        self._note_reach(launch, ended)
+        self._ends.put(launch)
+
+    def _ring(self, _: object = None) -> None:
+        self._ends.put(None)
+
+    def wait_any(self, interrupt: Interrupt, seen: Level, timeout_seconds: float) -> list[Launch]:
+        """Waits until at least one launch has ended, the user asks to stop, or the time is over.
+
+        Args:
+            interrupt: The user's wish to stop.
+            seen: How far the caller has obeyed it already; only more than that ends the wait.
+            timeout_seconds: How long to wait at most.
+
+        Returns:
+            Those that have ended since the last call; none if something else came first, such as the end of a stop
+            that is watched.
+        """
+        # In this order: a wish from here on rings, one from before shows here.
+        interrupt.waker().add_done_callback(self._ring)
+        ended: list[Launch | None] = []
+        if interrupt.level is seen and not interrupt.is_awake:
+            try:
+                ended.append(self._ends.get(timeout=timeout_seconds))
+            except Empty:
+                return []
+        try:
+            while True:
+                ended.append(self._ends.get_nowait())
+        except Empty:
+            return [launch for launch in ended if launch is not None]
+
+    def refusal(self, launch: Launch) -> NoRoomError | None:
+        """Why an ended launch got no sandbox, if that is for want of room; then it never ran."""
+        if launch.process is None or launch.sandbox_id is not None:
+            return None
+        error = _error_of(launch.process)
+        return error if isinstance(error, NoRoomError) else None
+
+    def collect(self, launch: Launch) -> Outcome:
+        """How an ended launch ended.
+
+        Raises:
+            InfrastructureError: If the sandbox failed, not the command.
+            AuthenticationError: If the runtime refuses the credentials.
+            UsageError: If the runtime refuses the request itself (an unknown image, impossible resources).
+        """
+        assert launch.process is not None, "what has ended was sent"
+        error = _error_of(launch.process)
+        if error is not None:
+            if isinstance(error, InfrastructureError) and launch.address != self.address:
+                error.lost_runtime = True  # it is gone, and the job has found another one
+            raise error
+        result = launch.process.result()
+        seconds = time.monotonic() - launch.launched_at
+        return Outcome(launch.sandbox_id or "", result.exit_code, result.stdout, result.stderr, seconds=seconds)
+
+    def stop(self, launch: Launch) -> Stop:
+        """Begins to stop a launch's sandbox; a command still running in it is killed."""
+        assert launch.sandbox is not None, "what was not sent has none"
+        return Stop(launch.key, launch.address, launch.sandbox_id or "", launch.sandbox.stop())
+
+    def watch(self, stops: Iterable[Stop]) -> None:
+        """Lets the end of stops end `wait_any`, too: someone waits for the room they make."""
+        for stop in stops:
+            if not stop.is_watched:
+                stop.is_watched = True
+                stop.operation.add_done_callback(self._ring)
+
+    def stop_tagged(self, tags: Sequence[str], timeout_seconds: float) -> int:
+        """Stops every sandbox with all these tags; returns how many there were."""
+        ends_at = time.monotonic() + timeout_seconds
+        try:
+            found = self._client.list(tags).result(timeout_seconds)
+            stops = [sandbox.stop() for sandbox in found]
+            wait_for(stops, at_least=len(stops), ends_at=ends_at)
+            for stop in stops:
+                stop.result(0)
+        except TimeoutError as error:
+            raise InfrastructureError("the sandbox service did not answer in time") from error
+        return len(found)
+
+    def ask(self, answered: Callable[[], None]) -> Future[None]:
+        """Asks the runtime for a sign of life; `answered` is called on one of its threads with any answer."""
+        question = self._client.ping()
+        question.add_done_callback(lambda _: answered())
+        return question
+
+    def close(self, timeout_seconds: float) -> None:
+        """Ends the session; sandboxes it still holds are stopped."""
+        self._client.close(timeout_seconds)
+
+
+def wait_for(operations: Sequence[Future[Any]], *, at_least: int, ends_at: float | None) -> None:
+    """Waits until so many have ended, however they did.
+
+    Args:
+        operations: What is under way.
+        at_least: How many to wait for.
+        ends_at: When to wait no longer, by the monotonic clock; None for ever.
+    """
+    rung: SimpleQueue[Future[Any]] = SimpleQueue()
+    for operation in operations:
+        operation.add_done_callback(rung.put)
+    for _ in range(at_least):
+        try:
+            rung.get(timeout=None if ends_at is None else max(ends_at - time.monotonic(), 0.0))
+        except Empty:
+            return
+
+
+def _error_of(ended: Future[Any]) -> SandrlError | None:
+    try:
+        error = ended.exception()
+    except CancelledError:
+        return InfrastructureError("the execution was cancelled")
+    if error is None or isinstance(error, SandrlError):
+        return error
+    raise error  # a provider broke the protocol
