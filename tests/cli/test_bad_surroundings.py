@@ -283,14 +283,14 @@ def test_a_full_disk_under_the_runs_is_the_reason_and_leaves_no_sandbox(
 
 
 def test_numbers_of_ones_own_reward_policy_that_json_cannot_hold_are_refused_by_name() -> None:
-    from sandrl import UsageError, Verdict
+    from sandrl import Completion, UsageError, Verdict
     from sandrl.rewards.policies import reward_of
     from sandrl.rewards.verdict import Status, Trust
 
     verdict = Verdict(Status.FAILED, Trust.ISOLATED, 0, 1)
     for number in (float("nan"), float("inf"), 1e300):
-        with pytest.raises(UsageError, match="what the reward policy gives for 'failed'"):
-            reward_of(verdict, lambda _, number=number: number)
+        with pytest.raises(UsageError, match=r"called for 'double' \(failed\), returned .*: a reward must be"):
+            reward_of(verdict, Completion("double", "double"), lambda *_, number=number: number)
 
 
 def test_a_document_keeps_the_rest_where_a_number_is_none(capsys: pytest.CaptureFixture[str]) -> None:

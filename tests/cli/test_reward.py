@@ -329,4 +329,75 @@ def test_components_are_reported_beside_the_reward(sandrl: Run, tmp_path: Path) 
     words = ("reward", "-", "--problems", "p.jsonl", "--reward", "fraction", "--format-reward", "0.1")
     [result] = json.loads(sandrl(*words, "--json", stdin=row).stdout)["results"]
     assert (result["reward"], result["components"]) == (0.5, {"format": 0.1})
-    assert "Components, on average: format +0.100 (not in the reward)" in sandrl(*words, stdin=row).stdout
+    shown = sandrl(*words, stdin=row).stdout
+    assert "Components, on average: format +0.100 (not in the reward)" in shown
+    assert "reward=0.5 [FAIL]" in shown
+
+
+REWARDS = """\
+def short(verdict, completion):
+    return (1.0 if verdict.is_pass else -0.5) - len(completion.code or "") / 1000
+def broken(verdict, completion):
+    return {"passed": 1.0}[verdict.status]
+"""
+
+
+def test_a_function_in_the_current_directory_gives_rewards_and_is_found_again_by_regrade(
+    problems: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "my_rewards.py").write_text(REWARDS, encoding="utf-8")
+    # The installed command: its first place to import from is not the current directory.
+    command = (str(Path(SANDRL[0]).with_name("sandrl")),)
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, *words],
+            input=RIGHT + WRONG,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=120,
+            check=False,
+        )
+
+    words = ("reward", "-", "--problems", str(problems), "--runs-dir", "r", "--run-name", "mine")
+    done = run(*words, "--reward", "my_rewards:short", "--json")
+    assert done.returncode == 0, done.stderr
+    assert [result["reward"] for result in json.loads(done.stdout)["results"]] == [
+        pytest.approx(1.0 - 0.027),
+        pytest.approx(-0.5 - 0.018),
+    ]
+    config = json.loads((tmp_path / "r" / "mine" / "config.json").read_text())
+    assert config["options"]["reward"] == "my_rewards:short"
+    again = run("runs", "regrade", "r/mine", "--fail-on-flips")
+    assert (again.returncode, again.stdout) == (0, "Flipped: 0 of 2 verdicts\n"), again.stderr
+    (tmp_path / "my_rewards.py").unlink()
+    gone = run("runs", "regrade", "r/mine")
+    assert gone.returncode == 2
+    assert "reward is 'my_rewards:short', and there is no module 'my_rewards'" in gone.stderr
+
+
+def test_a_function_that_fails_ends_with_2_when_all_results_are_there(
+    sandrl: Run, problems: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "my_rewards.py").write_text(REWARDS, encoding="utf-8")
+    words = ("reward", "-", "--problems", problems, "--reward", "my_rewards:broken", "--out", "o.jsonl")
+    done = sandrl(*words, "--json", stdin=RIGHT + WRONG)
+    assert done.returncode == 2
+    assert [(result["status"], result["reward"]) for result in json.loads(done.stdout)["results"]] == [
+        ("passed", 1.0),
+        ("reward_error", None),
+    ]
+    assert (
+        "1 of 2 completions have no reward: the reward function my_rewards:broken, called for 'inc#2' (failed), "
+        in (done.stderr)
+    )
+    assert "raised KeyError" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert {json.loads(line)["status"] for line in (tmp_path / "o.jsonl").read_text().splitlines()} == {
+        "passed",
+        "reward_error",
+    }
+    refused = sandrl("reward", "-", "--problems", problems, "--reward", "my_rewards:nothing", stdin=RIGHT)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "has no 'nothing'" in refused.stderr

@@ -228,3 +228,24 @@ def test_episodes_with_tools_are_trained_on_what_they_submit(train: Train) -> No
     assert "assistant calls submit_solution:" in shown
     assert "tool submit_solution:\nSubmitted." in shown
     assert disagreements(reader, is_complete=True) == ()
+
+
+def test_a_reward_function_and_components_are_what_is_trained_on(train: Train, tmp_path: Path) -> None:
+    (tmp_path / "my_rewards.py").write_text(
+        "def scaled(verdict, completion):\n    return 2.0 * verdict.is_pass - 0.5\n", encoding="utf-8"
+    )
+    (tmp_path / "c.toml").write_text('reward = "my_rewards:scaled"\nformat_reward = 0.25\n', encoding="utf-8")
+    done = train(*SMALL, "--steps", "2", "--config", "c.toml")
+    assert done.code in (0, 1), done.stderr
+    reader = RunReader(done.run)
+    rows = reader.trajectories().rows
+    assert rows
+    assert {(row.status == "passed", row.reward) for row in rows} <= {(True, 1.5), (False, -0.5)}
+    assert all(row.components.keys() == {"format"} for row in rows)
+    assert reader.config.options["reward"] == "my_rewards:scaled"
+    assert disagreements(reader, is_complete=True) == ()
+    (tmp_path / "d.toml").write_text('reward = "my_rewards:missing"\n', encoding="utf-8")
+    refused = train(*SMALL, "--config", "d.toml", name="refused")
+    assert refused.code == 2
+    assert "has no 'missing'" in refused.stderr
+    assert not refused.run.exists()

@@ -42,6 +42,13 @@ def word_for(status: str, reward: float | None) -> str:
     return "PASS" if status == "passed" else "FAIL"
 
 
+def reward_text(reward: float | None) -> str:
+    """A reward with one decimal, and with three digits where that is not enough for it; `null` for none."""
+    if reward is None:
+        return "null"
+    return f"{reward:.1f}" if round(reward, 1) == reward else f"{reward:.3g}"
+
+
 def remark(event: events.Event) -> str | None:
     """What an event means in words, for the events that are no results."""
     match event:

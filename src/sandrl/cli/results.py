@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 import typer
 
 from sandrl import events
-from sandrl.cli.progress import LiveView, Progress, Remarks, remark, word_for
+from sandrl.cli.progress import LiveView, Progress, Remarks, remark, reward_text, word_for
 from sandrl.cli.text import visible
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def results_table(rows: list[Row]) -> Table:
     table.add_column("time", justify="right", no_wrap=True)
     for row in rows:
         finished = row.status not in ("queued", "running") and not row.status.startswith("try ")
-        reward = "" if not finished else "null" if row.reward is None else f"{row.reward:.1f}"
+        reward = reward_text(row.reward) if finished else ""
         seconds = "" if row.seconds is None else f"{row.seconds:.1f} s"
         colour = _COLOURS.get(row.status, "red" if finished else "cyan")
         identifier = Text(visible(row.id), no_wrap=True, overflow="ellipsis")

@@ -30,7 +30,6 @@ from sandrl.cli.options import (
 )
 from sandrl.events import LogLevel
 from sandrl.rewards.extraction import Extraction
-from sandrl.rewards.policies import RewardName
 from sandrl.settings import ReportTo, RuntimeKind
 
 _WHAT = "What to score"
@@ -69,9 +68,16 @@ def reward(
         typer.Option(metavar="SECONDS", help="Time for each check; none of its own by default.", rich_help_panel=_WHAT),
     ] = None,
     reward_: Annotated[
-        RewardName,
-        typer.Option("--reward", help="All checks or nothing, or the share that passed.", rich_help_panel=_REWARD),
-    ] = RewardName.BINARY,
+        str,
+        typer.Option(
+            "--reward",
+            metavar="NAME|MODULE:FUNCTION",
+            help="`binary`: all checks or nothing. `fraction`: the share that passed. Or a function of your own of the "
+            "verdict and the completion.",
+            rich_help_panel=_REWARD,
+            autocompletion=values.reward_policies,
+        ),
+    ] = "binary",
     format_reward: Annotated[
         float,
         typer.Option(

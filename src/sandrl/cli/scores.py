@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sandrl.cli.progress import word_for
+from sandrl.cli.progress import reward_text, word_for
 from sandrl.cli.results import Row, results_table
 from sandrl.cli.text import visible
 
@@ -23,14 +23,13 @@ _MOST_NAMES = 20
 def result_line(result: ScoredCompletion) -> str:
     """One result as a line of the summary."""
     word = word_for(result.status, result.reward)
-    reward = "null" if result.reward is None else f"{result.reward:.1f}"
     if result.status == "passed":
         detail = "OK"
     elif result.status == "failed":
         detail = result.detail or "failed"
     else:
         detail = f"{result.status}: {result.detail}" if result.detail else result.status
-    head = f"  Problem {result.index} ({visible(result.task_id)}): reward={reward} [{word}]"
+    head = f"  Problem {result.index} ({visible(result.task_id)}): reward={reward_text(result.reward)} [{word}]"
     return f"{head} {visible(detail, _LONGEST_DETAIL)}"
 
 

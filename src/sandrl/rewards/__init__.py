@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from sandrl.rewards.function import OnInfrastructureError, RewardFunction, reward_function
     from sandrl.rewards.judge import Execution, InProcessJudge, IsolatedJudge, Judge, Limits
     from sandrl.rewards.options import ScoreOptions, SecondOpinion
-    from sandrl.rewards.policies import Components, RewardName, RewardPolicy, binary, fraction, reward_of
+    from sandrl.rewards.policies import (
+        POLICIES,
+        Components,
+        RewardPolicy,
+        binary,
+        fraction,
+        load_policy,
+        reward_of,
+    )
     from sandrl.rewards.request import RewardRequest, RewardRun
     from sandrl.rewards.run import run_reward
     from sandrl.rewards.scored_run import score_run
@@ -34,6 +42,7 @@ if TYPE_CHECKING:
     from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust, Verdict
 
 __all__ = [
+    "POLICIES",
     "CheckStatus",
     "CheckVerdict",
     "Components",
@@ -47,7 +56,6 @@ __all__ = [
     "Opinion",
     "OpinionTotals",
     "RewardFunction",
-    "RewardName",
     "RewardPolicy",
     "RewardRequest",
     "RewardRun",
@@ -66,6 +74,7 @@ __all__ = [
     "extract",
     "extract_code",
     "fraction",
+    "load_policy",
     "pass_at_k",
     "report_document",
     "result_document",
@@ -85,7 +94,7 @@ _MODULES = {
     "function": ("OnInfrastructureError", "RewardFunction", "reward_function"),
     "judge": ("Execution", "InProcessJudge", "IsolatedJudge", "Judge", "Limits"),
     "options": ("ScoreOptions", "SecondOpinion"),
-    "policies": ("Components", "RewardName", "RewardPolicy", "binary", "fraction", "reward_of"),
+    "policies": ("POLICIES", "Components", "RewardPolicy", "binary", "fraction", "load_policy", "reward_of"),
     "request": ("RewardRequest", "RewardRun"),
     "run": ("run_reward",),
     "scored_run": ("score_run",),

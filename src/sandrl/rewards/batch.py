@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol, TypeAlias
 
-from sandrl.errors import InfrastructureError
+from sandrl.errors import InfrastructureError, UsageError
 from sandrl.events import (
     CanaryFinished,
     CompletionStarted,
@@ -362,23 +362,24 @@ class Batch:
         if verdict.trust is None:
             verdict = replace(verdict, total=attempt.problem.check_count)
         text = attempt.completion.text if attempt.completion.code is None else attempt.completion.code
+        reward, shown = self._rewarded(attempt, verdict)
         result = ScoredCompletion(
             index=attempt.index,
             id=attempt.completion.id,
             task_id=attempt.completion.task_id,
-            reward=reward_of(verdict, self._options.policy),
-            status=verdict.status,
+            reward=reward,
+            status=shown.status,
             trust=verdict.trust,
             passed=verdict.passed,
             total=verdict.total,
             duration_seconds=seconds,
             sandbox_id=attempt.sandbox_id,
-            detail=verdict.detail,
+            detail=shown.detail,
             sandboxes=attempt.executions,
             retries=attempt.retries,
             reruns=attempt.reruns,
             canaries=attempt.canaries,
-            components=self._options.components.of(text or "", verdict),
+            components=self._options.components.of(text or "", shown),
             failures=tuple(attempt.failures),
             cached=cached,
             cpu_seconds=verdict.cpu_seconds,
@@ -396,6 +397,17 @@ class Batch:
         self._opinions.consider(result, attempt.problem)
         if attempt.leads and attempt.key is not None:
             self._release_followers(attempt, attempt.key, verdict)
+
+    def _rewarded(self, attempt: Attempt, verdict: Verdict) -> tuple[float | None, Verdict]:
+        """What the policy gives for this completion, and the verdict as its result has it.
+
+        A policy that fails costs this completion its reward and no other its result; who has the report raises it.
+        """
+        completion = replace(attempt.completion, code=attempt.code)
+        try:
+            return reward_of(verdict, completion, self._options.policy), verdict
+        except UsageError as error:
+            return None, replace(verdict, status=Status.REWARD_ERROR, detail=error.message)
 
     def _release_followers(self, leader: Attempt, key: str, verdict: Verdict) -> None:
         followers = self._followers.pop(key)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import math
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,9 +26,9 @@ from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.judge import IsolatedJudge, Limits, check_limits
 from sandrl.rewards.opinions import OpinionMemory
 from sandrl.rewards.options import ScoreOptions, SecondOpinion
-from sandrl.rewards.policies import Components, RewardName, RewardPolicy
+from sandrl.rewards.policies import Components, RewardPolicy, as_policy, training_reward
 from sandrl.rewards.scoring import lifetime_seconds, longest_seconds, score
-from sandrl.rewards.summary import ScoredCompletion, ScoreReport
+from sandrl.rewards.summary import ScoredCompletion, ScoreReport, raise_for_rewards
 from sandrl.rewards.trainer_batch import BatchReader, Text, step_tags
 from sandrl.rewards.verdict import Status
 from sandrl.sandboxes import Interrupt, Job, SandboxRequest
@@ -145,7 +144,8 @@ class RewardFunction:
             N rewards, components included; None where nothing can be said about a completion's code.
 
         Raises:
-            UsageError: If a row's problem is unknown, or the service refuses the request itself.
+            UsageError: If a row's problem is unknown, the reward policy fails for a completion, or the service refuses
+                the request itself.
             ForkedProcessError: If this process was forked from one that had used sandboxes.
             InfrastructureError: If that is asked for, and a completion has no reward.
             InterruptedRunError: If the user's wish to stop kept the batch from being finished.
@@ -159,6 +159,7 @@ class RewardFunction:
         if report.unfinished:
             message = f"interrupted: {report.unfinished} of {len(rows)} completions of the batch were not scored"
             raise InterruptedRunError(message, signal_number=report.signal_number)
+        raise_for_rewards(report.results)
         log_metric = columns.get("log_metric")
         if callable(log_metric):
             _log(report, log_metric)
@@ -227,8 +228,9 @@ class RewardFunction:
         return self._job
 
     def _reward(self, result: ScoredCompletion) -> float | None:
-        if result.reward is not None:
-            return result.reward + math.fsum(result.components.values())
+        reward = training_reward(result.reward, result.components)
+        if reward is not None:
+            return reward
         match self._options.on_infrastructure_error:
             case OnInfrastructureError.MASK:
                 return None
@@ -243,7 +245,7 @@ class RewardFunction:
 def reward_function(
     problems: str | Path | Mapping[str, Problem] | Iterable[Problem],
     *,
-    reward: RewardName | str | RewardPolicy = RewardName.BINARY,
+    reward: str | RewardPolicy = "binary",
     components: Components | None = None,
     extraction: Extraction | str = Extraction.AUTO,
     limits: Limits | None = None,
@@ -268,7 +270,7 @@ def reward_function(
 
     Args:
         problems: Problems, or where to load them from, as `--problems` takes it.
-        reward: `binary`, `fraction`, or a function of a verdict.
+        reward: `binary`, `fraction`, `package.module:function`, or a function of a verdict and its completion.
         components: What is rewarded besides; added to the reward, because a trainer trains on one number.
         extraction: Where in a completion its code is.
         limits: What a completion may use.
@@ -293,7 +295,7 @@ def reward_function(
     Raises:
         UsageError: If an option is impossible, or the problems cannot be loaded.
     """
-    policy = reward if callable(reward) else _word(RewardName, reward, "reward").policy
+    policy = as_policy(reward)
     limits = limits or Limits()
     check_limits(limits)
     check_weight("fallback_reward", fallback_reward, least=-LARGEST_WEIGHT)

@@ -1,46 +1,46 @@
 """From a verdict to the number that is trained on.
 
-The design decision: a policy is a plain function of the verdict, so that one verdict (which is dear) can be rewarded in
-several ways (which is cheap), and a policy cannot turn an unscorable verdict into a number. What is rewarded besides
-correctness (form, length, time) are components, told apart from the reward everywhere, so that a model that learns
-to please them is never mistaken for one that solves problems.
+The design decision: a policy is a plain function of a verdict and its completion, so that one verdict (which is dear)
+can be rewarded in several ways (which is cheap), and a policy cannot turn an unscorable verdict into a number. A new
+one is a function in this file and its line in `POLICIES`, or a function of the user's, `package.module:function`. What
+is rewarded besides correctness (form, length, time) are components, told apart from the reward everywhere, so that a
+model that learns to please them is never mistaken for one that solves problems.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TypeAlias
+from typing import SupportsFloat, SupportsIndex, TypeAlias
 
 from sandrl.bounds import LARGEST_WEIGHT, check_weight
+from sandrl.errors import UsageError
+from sandrl.problems import Completion
 from sandrl.rewards.extraction import Extraction, extract
+from sandrl.rewards.user_functions import check_function, load_function, name_of, reason_of
 from sandrl.rewards.verdict import Status, Verdict
 
-RewardPolicy: TypeAlias = Callable[[Verdict], float]
+RewardPolicy: TypeAlias = Callable[[Verdict, Completion], float]
+"""The reward of a completion that can be scored.
+
+It is called once for each completion, also for those that are judged once because they are identical. Of the verdict,
+`status`, `passed`, `total` and `checks` say what happened, `stdout`, `stderr`, `wall_seconds` and `cpu_seconds` how. Of
+the completion, `text` is what the model wrote (None where the row gave code alone), `code` is what was judged (None
+where no code was found in it), `id` and `task_id` are its names. It returns a number from -1,000,000 to 1,000,000.
+"""
 
 LONG_CHARACTERS = 4000
 """A completion of this many characters, or more, has the whole length penalty."""
 
 
-class RewardName(StrEnum):
-    """The policies, as options name them."""
-
-    BINARY = "binary"
-    FRACTION = "fraction"
-
-    @property
-    def policy(self) -> RewardPolicy:
-        """The policy of that name."""
-        return {RewardName.BINARY: binary, RewardName.FRACTION: fraction}[self]
-
-
-def binary(verdict: Verdict) -> float:
+def binary(verdict: Verdict, completion: Completion) -> float:
     """1.0 if every check passed, else 0.0."""
     return 1.0 if verdict.is_pass else 0.0
 
 
-def fraction(verdict: Verdict) -> float:
+def fraction(verdict: Verdict, completion: Completion) -> float:
     """The share of checks that passed; 0.0 for code that did not come to an end by itself.
 
     Code that took too long for single checks did; of code that took all of its time nothing has passed.
@@ -54,24 +54,75 @@ def fraction(verdict: Verdict) -> float:
     return min(verdict.passed, verdict.total - 1) / verdict.total
 
 
-def reward_of(verdict: Verdict, policy: RewardPolicy = binary) -> float | None:
+POLICIES: Mapping[str, RewardPolicy] = {"binary": binary, "fraction": fraction}
+"""The policies of sandrl, as `--reward` names them; the first line of their docstrings is what help says of them."""
+
+
+def load_policy(name: str, *, field: str = "reward") -> RewardPolicy:
+    """The policy of a name.
+
+    Args:
+        name: A name in `POLICIES`, or `package.module:function`, found from the current directory first.
+        field: What the option is called, for messages.
+
+    Raises:
+        UsageError: If there is none of that name, or it cannot be called with a verdict and a completion.
+    """
+    if ":" in name:
+        return load_function(field, name, ("verdict", "completion"))
+    if name not in POLICIES:
+        close = difflib.get_close_matches(name, POLICIES, n=1)
+        meant = f"; is it {close[0]!r}?" if close else ""
+        raise UsageError(
+            f"{field} is {name!r}, which is none of {', '.join(POLICIES)}{meant}",
+            hint="a function of your own is named package.module:function",
+        )
+    return POLICIES[name]
+
+
+def as_policy(reward: str | RewardPolicy) -> RewardPolicy:
+    """A policy that was given as one, or by its name.
+
+    Raises:
+        UsageError: If there is none of that name, or it cannot be called with a verdict and a completion.
+    """
+    if isinstance(reward, str):
+        return load_policy(reward)
+    return check_function(f"reward is {reward!r}", reward, ("verdict", "completion"))
+
+
+def reward_of(verdict: Verdict, completion: Completion, policy: RewardPolicy = binary) -> float | None:
     """The reward of a verdict under a policy.
 
     Args:
         verdict: What happened.
+        completion: What it happened to.
         policy: How to value it.
 
     Returns:
         What the policy gives, from 0.0 to 1.0 for those of sandrl; None where the verdict says nothing about the code.
 
     Raises:
-        UsageError: If the policy gives no finite number.
+        UsageError: If the policy raises, or gives no finite number.
     """
     if not verdict.status.scorable:
         return None
-    reward = policy(verdict)
-    check_weight(f"what the reward policy gives for {verdict.status.value!r}", reward, least=-LARGEST_WEIGHT)
+    called = f"the reward function {name_of(policy)}, called for {completion.id!r} ({verdict.status.value}),"
+    try:
+        given = policy(verdict, completion)
+        is_number = isinstance(given, SupportsFloat | SupportsIndex)
+        reward = float(given) if is_number else math.nan
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        raise UsageError(f"{called} raised {reason_of(error)}") from error
+    if not is_number:
+        raise UsageError(f"{called} returned a value of the type {type(given).__name__}, not a number")
+    check_weight(f"{called} returned {reward:g}: a reward", reward, least=-LARGEST_WEIGHT)
     return reward
+
+
+def training_reward(reward: float | None, components: Mapping[str, float]) -> float | None:
+    """The one number that a trainer trains on: the reward with its components; None where there is no reward."""
+    return None if reward is None else math.fsum((reward, *components.values()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from sandrl.problems import Completion, Problem, demo_problems, load_problems
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.judge import IsolatedJudge, Limits
 from sandrl.rewards.options import ScoreOptions, SecondOpinion
-from sandrl.rewards.policies import RewardName
+from sandrl.rewards.policies import load_policy
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.summary import OpinionTotals, ScoredCompletion
 from sandrl.rewards.verdict import Status
@@ -220,7 +220,7 @@ def _score_options(options: Mapping[str, Any], request: RegradeRequest) -> Score
         limits=limits,
         concurrency=request.concurrency,
         second_opinion=request.second_opinion,
-        policy=(RewardName(reward) if reward in set(RewardName) else RewardName.BINARY).policy,
+        policy=load_policy(reward if isinstance(reward, str) else "binary"),
     )
 
 

@@ -12,8 +12,8 @@ from sandrl.problems.sources import BUNDLED
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.judge import Limits, check_limits
 from sandrl.rewards.options import SecondOpinion
-from sandrl.rewards.policies import Components, RewardName
-from sandrl.rewards.summary import ScoreReport, Summary
+from sandrl.rewards.policies import Components, load_policy
+from sandrl.rewards.summary import ScoreReport, Summary, raise_for_rewards
 from sandrl.rewards.verdict import Status
 from sandrl.sandboxes import SandboxRequest
 from sandrl.settings import ReportTo
@@ -31,7 +31,7 @@ class RewardRequest:
         skip_bad_rows: Skip and count rows that cannot be used, instead of refusing the file.
         concurrency: How many sandboxes at once; what suits the runtime unless given.
         retries: How often a completion is tried again when its sandbox failed.
-        reward: The policy that turns a verdict into a reward.
+        reward: The policy that turns a verdict into a reward, as `load_policy` takes it.
         components: What is rewarded besides.
         caching: Judge identical completions once.
         cache: Directory of verdicts of earlier runs; None keeps them within this run.
@@ -54,7 +54,7 @@ class RewardRequest:
     skip_bad_rows: bool = False
     concurrency: int | None = None
     retries: int = 2
-    reward: RewardName = RewardName.BINARY
+    reward: str = "binary"
     components: Components = field(default_factory=Components)
     caching: bool = True
     cache: Path | None = None
@@ -76,6 +76,7 @@ class RewardRequest:
             UsageError: If there is one.
         """
         check_limits(self.limits)
+        load_policy(self.reward)
         self.second_opinion.check()
         if self.fail_under is not None:
             check_weight("--fail-under", self.fail_under)
@@ -109,6 +110,7 @@ class RewardRun:
             CleanupError: If sandboxes were left behind.
             InfrastructureError: If completions are unscorable because their sandboxes failed.
             InputError: If completions are unscorable because their problems are broken.
+            UsageError: If the reward function failed for completions.
             GateError: If the pass rate is below what was asked for.
         """
         report, results = self.report, self.report.results
@@ -124,6 +126,7 @@ class RewardRun:
         if invalid:
             message = f"{len(invalid)} completions answer problems that are broken: {invalid[0].detail}"
             raise InputError(message, path=self.request.problems, field=invalid[0].task_id)
+        raise_for_rewards(results)
         self._raise_for_gate(report.summary)
 
     def _raise_for_gate(self, summary: Summary) -> None:

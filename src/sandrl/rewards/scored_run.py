@@ -35,6 +35,7 @@ from sandrl.rewards.document import result_document, to_line
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.opinions import OpinionMemory
 from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.policies import load_policy
 from sandrl.rewards.records import opinion_row, trajectory_row
 from sandrl.rewards.request import RewardRequest, RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score
@@ -193,7 +194,7 @@ def _score_options(request: RewardRequest, concurrency: int) -> ScoreOptions:
         limits=request.limits,
         concurrency=concurrency,
         retries=request.retries,
-        policy=request.reward.policy,
+        policy=load_policy(request.reward),
         components=request.components,
         caching=request.caching,
         second_opinion=request.second_opinion,
@@ -220,7 +221,7 @@ def _options(request: RewardRequest, connection: Connection, concurrency: int) -
         "max_file_bytes": request.limits.max_file_bytes,
         "concurrency": concurrency,
         "retries": request.retries,
-        "reward": request.reward.value,
+        "reward": request.reward,
         "format_reward": request.components.format_reward,
         "length_penalty": request.components.length_penalty,
         "timeout_penalty": request.components.timeout_penalty,

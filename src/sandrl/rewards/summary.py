@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from sandrl.errors import UsageError
 from sandrl.rewards.verdict import CheckVerdict, Status, Trust
 from sandrl.runs import pass_at_k as pass_at_k
 
@@ -50,7 +51,7 @@ class ScoredCompletion:
         index: Position in the input, from 0.
         id: The completion's own id.
         task_id: The problem it answers.
-        reward: From 0.0 to 1.0; None where nothing can be said about the code.
+        reward: What the reward policy gives; None where nothing can be said about the code.
         status: What happened.
         trust: How far that can be believed; None if nothing ran.
         passed: Checks passed.
@@ -226,6 +227,20 @@ def summarise(
         components=_mean_components(scored),
         second_opinion=_opinion_totals(results, opinion_rate) if opinion_rate else None,
     )
+
+
+def raise_for_rewards(results: Sequence[ScoredCompletion]) -> None:
+    """Raises what a reward policy did wrong, when the results are safe.
+
+    Raises:
+        UsageError: If it failed for one of them.
+    """
+    failed = [result for result in results if result.status is Status.REWARD_ERROR]
+    if failed:
+        raise UsageError(
+            f"{len(failed)} of {len(results)} completions have no reward: {failed[0].detail}",
+            hint="correct the function that --reward names; `sandrl runs regrade` calls it for the saved completions",
+        )
 
 
 def _opinion_totals(results: Iterable[ScoredCompletion], rate: float) -> OpinionTotals:

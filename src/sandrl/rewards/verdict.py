@@ -11,7 +11,10 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """What happened to a completion."""
+    """What happened to a completion.
+
+    No judge gives `REWARD_ERROR`: it is a result whose verdict the reward policy could not turn into a number.
+    """
 
     PASSED = "passed"
     FAILED = "failed"
@@ -23,6 +26,7 @@ class Status(StrEnum):
     INVALID_PROBLEM = "invalid_problem"
     NOT_ISOLATED = "not_isolated"
     INFRASTRUCTURE = "infrastructure"
+    REWARD_ERROR = "reward_error"
 
     @property
     def scorable(self) -> bool:
@@ -30,7 +34,7 @@ class Status(StrEnum):
         return self not in _UNSCORABLE
 
 
-_UNSCORABLE = frozenset({Status.INVALID_PROBLEM, Status.NOT_ISOLATED, Status.INFRASTRUCTURE})
+_UNSCORABLE = frozenset({Status.INVALID_PROBLEM, Status.NOT_ISOLATED, Status.INFRASTRUCTURE, Status.REWARD_ERROR})
 
 
 class Trust(StrEnum):

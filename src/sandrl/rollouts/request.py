@@ -9,6 +9,7 @@ from pathlib import Path
 from sandrl.bounds import check_seconds
 from sandrl.errors import CleanupError, InfrastructureError, UsageError, raise_for_end
 from sandrl.rewards.judge import Limits, check_limits
+from sandrl.rewards.policies import Components, load_policy
 from sandrl.rollouts.episodes import EpisodeOptions
 from sandrl.rollouts.policy import Sampling
 from sandrl.sandboxes import SandboxRequest
@@ -46,6 +47,8 @@ class RolloutRequest:
         request_retries: How often an endpoint that does not answer is asked again.
         concurrency: How many episodes at once.
         limits: What a solution may use; its time is also that of one command.
+        reward: The policy that turns a verdict into a reward, as `load_policy` takes it.
+        components: What is rewarded besides.
         project: The project a later training belongs to, and W&B's.
         learning_rate: That of a later training; kept with the run.
         sandboxes: Where solutions and tools run.
@@ -69,6 +72,8 @@ class RolloutRequest:
     request_retries: int = 4
     concurrency: int | None = None
     limits: Limits = field(default_factory=Limits)
+    reward: str = "binary"
+    components: Components = field(default_factory=Components)
     project: str = "aviato-rl-demo"
     learning_rate: float = 2e-5
     sandboxes: SandboxRequest = field(default_factory=SandboxRequest)
@@ -100,6 +105,7 @@ class RolloutRequest:
             UsageError: If there is one.
         """
         check_limits(self.limits)
+        load_policy(self.reward)
         if self.dataset_split is not None and ":" in self.problems:
             raise UsageError("--problems names a split already: leave out --dataset-split")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):

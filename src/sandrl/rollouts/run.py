@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from sandrl.errors import AuthenticationError
 from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, ignore
 from sandrl.problems import load_problems
+from sandrl.rewards.policies import load_policy
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rollouts.chat import ChatModel
 from sandrl.rollouts.kinds import DEFAULT_CONCURRENCY, EpisodeKind
@@ -82,6 +83,8 @@ def run_rollouts(
             request.episode,
             request.limits,
             request.trajectories_per_problem,
+            policy=load_policy(request.reward),
+            components=request.components,
             concurrency=min(request.concurrency or DEFAULT_CONCURRENCY, request.episodes),
         )
         player = StepPlayer(options, job=job, writer=writer, emit=tell, interrupt=interrupt, stop=stop)
@@ -161,6 +164,10 @@ def _options(request: RolloutRequest, connection: Connection, model: ChatModel) 
         "max_tokens": request.sampling.max_tokens,
         "request_timeout_seconds": request.request_timeout_seconds,
         "request_retries": request.request_retries,
+        "reward": request.reward,
+        "format_reward": request.components.format_reward,
+        "length_penalty": request.components.length_penalty,
+        "timeout_penalty": request.components.timeout_penalty,
         "concurrency": request.concurrency,
         "timeout_seconds": request.limits.timeout_seconds,
         "project": request.project,

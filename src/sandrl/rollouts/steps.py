@@ -9,14 +9,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sandrl.events import Emit, StopRequested
 from sandrl.problems import Problem
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.judge import IsolatedJudge, Limits
 from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.policies import Components, RewardPolicy, binary
 from sandrl.rewards.records import completion_finished
+from sandrl.rewards.summary import raise_for_rewards
 from sandrl.rollouts.company import play_all
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, Model, new_episode
 from sandrl.rollouts.kinds import DEFAULT_CONCURRENCY
@@ -35,6 +37,8 @@ class StepOptions:
         episode: How an episode goes.
         limits: What a solution may use; its time is also that of one command.
         trajectories_per_problem: How many episodes there are of each problem: a group.
+        policy: From the verdict on a solution to the reward of its episode.
+        components: What is rewarded besides.
         concurrency: How many episodes are played at once.
         attempt: Which attempt at the run's steps this is; more than 1 in a run that was resumed.
     """
@@ -42,6 +46,8 @@ class StepOptions:
     episode: EpisodeOptions
     limits: Limits
     trajectories_per_problem: int
+    policy: RewardPolicy = binary
+    components: Components = field(default_factory=Components)
     concurrency: int = DEFAULT_CONCURRENCY
     attempt: int = 1
 
@@ -120,7 +126,7 @@ class StepPlayer:
             on_end: Told each episode once it is written down.
 
         Raises:
-            SandrlError: What no episode can go on with, such as refused credentials.
+            SandrlError: What no episode can go on with, such as refused credentials, or a reward policy that failed.
         """
         options = self._options
         episodes = self._episodes(step, problems)
@@ -139,7 +145,13 @@ class StepPlayer:
         workshop = SharedWorkshop(
             self._job,
             self._judge,
-            ScoreOptions(extraction=options.episode.extraction, limits=options.limits, tags=(step_tag(step),)),
+            ScoreOptions(
+                extraction=options.episode.extraction,
+                limits=options.limits,
+                policy=options.policy,
+                components=options.components,
+                tags=(step_tag(step),),
+            ),
             self._cache,
             timeout_seconds=options.limits.timeout_seconds,
             emit=self._emit,
@@ -160,6 +172,7 @@ class StepPlayer:
                 if len(ended) < len(episodes):
                     self._stop.set()
                     workshop.cancel()
+        raise_for_rewards([result_of(episode) for episode in ended])
         return _played(step, ended, unfinished, time.monotonic() - began)
 
     def _episodes(self, step: int, problems: Sequence[Problem]) -> list[Episode]:

@@ -17,9 +17,10 @@ from typing import Any, Literal, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from sandrl.addresses import refuse_password
-from sandrl.bounds import LONGEST_SECONDS, SHORTEST_SECONDS
+from sandrl.bounds import LARGEST_WEIGHT, LONGEST_SECONDS, SHORTEST_SECONDS
 from sandrl.errors import InputError, UsageError
 from sandrl.rewards.extraction import Extraction
+from sandrl.rewards.policies import Components
 from sandrl.sandboxes import SandboxRequest
 from sandrl.settings import ReportTo, RuntimeKind
 
@@ -61,6 +62,10 @@ class GrpoConfig(BaseModel):
         eval_problems: How many held-out problems to evaluate on before and after; 0 evaluates nothing.
         show_tests: How many checks of a problem its prompt shows.
         extract: Where in a completion its code is.
+        reward: The policy that turns a verdict into a reward: a name, or `package.module:function`.
+        format_reward: The weight of the component for a completion that is one `<answer>…</answer>`.
+        length_penalty: The weight of the component against long completions.
+        timeout_penalty: The weight of the component against timeouts.
         rollout: `single`: one answer. `tools`: several turns, with tools.
         tools: `code`: execute code and submit. `all`: shell and files, too.
         max_tool_calls: Most rounds of tool calls in an episode.
@@ -106,6 +111,10 @@ class GrpoConfig(BaseModel):
     eval_problems: int = Field(default=128, ge=0)
     show_tests: int = Field(default=1, ge=0)
     extract: Extraction = Extraction.AUTO
+    reward: str = "binary"
+    format_reward: float = Field(default=0.0, ge=0, le=LARGEST_WEIGHT)
+    length_penalty: float = Field(default=0.0, ge=0, le=LARGEST_WEIGHT)
+    timeout_penalty: float = Field(default=0.0, ge=0, le=LARGEST_WEIGHT)
     rollout: Literal["single", "tools"] = "single"
     tools: Literal["code", "all"] = "code"
     max_tool_calls: int = Field(default=4, ge=1)
@@ -160,6 +169,11 @@ class GrpoConfig(BaseModel):
     def is_tiny(self) -> bool:
         """Whether the policy is the one that is built on the spot."""
         return self.model == TINY
+
+    @property
+    def components(self) -> Components:
+        """What is rewarded besides correctness; part of the number that is trained on."""
+        return Components(self.format_reward, self.length_penalty, self.timeout_penalty)
 
     @property
     def sandboxes(self) -> SandboxRequest:

@@ -18,6 +18,7 @@ from sandrl.events import Emit, RewardCallFinished, TrainingStarted, all_of, ign
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem, chat_prompt
 from sandrl.rewards import Limits, ScoreOptions
 from sandrl.rewards.function import FunctionOptions, step_opinions
+from sandrl.rewards.policies import load_policy
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rollouts.tools import tools_factory
 from sandrl.rollouts.workbench import Workshop
@@ -126,6 +127,7 @@ def run_grpo(
     """
     interrupt = interrupt or TrainingInterrupt()
     config, engine = request.config, request.engine
+    load_policy(config.reward)
     engine.check_installed()
     sets = load_sets(
         config.problems, num_problems=config.num_problems, eval_problems=config.eval_problems, seed=config.seed
@@ -267,6 +269,8 @@ def _reward(context: Context, job: Job, session: RunSession) -> TrainingReward:
                 limits=Limits(timeout_seconds=config.timeout_seconds),
                 concurrency=config.concurrency or max(suggested, 1),
                 retries=config.retries,
+                policy=load_policy(config.reward),
+                components=config.components,
                 second_opinion=step_opinions(config.second_opinion),
             ),
             require_isolated=config.require_isolated,

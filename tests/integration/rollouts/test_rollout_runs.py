@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sandrl.problems import load_problems
+from sandrl.errors import UsageError
+from sandrl.problems import Completion, load_problems
+from sandrl.rewards import Components, Verdict
 from sandrl.rollouts import wire
 from sandrl.rollouts.episodes import EpisodeOptions
 from sandrl.rollouts.kinds import EpisodeKind
@@ -16,6 +18,7 @@ from sandrl.rollouts.run import run_rollouts
 from sandrl.runs import Outcome, RunReader, SandboxEvent, disagreements
 from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import RuntimeKind, load_settings
+from sandrl.trainers.art.groups import groups_of_rows
 from tests.support.scripted_model import MODEL, Answer, Fault, Question, Says, ScriptedModel
 
 PROBLEMS = load_problems("bundled").problems
@@ -166,3 +169,53 @@ def test_the_first_wish_to_stop_finishes_the_batch_and_the_second_ends_it(tmp_pa
         assert reader.config.jobs[0].outcome is Outcome.INTERRUPTED
         events = Counter(row.event for row in reader.sandboxes().rows)
         assert events[SandboxEvent.INTENT] == events[SandboxEvent.STOPPED]
+
+
+def worded(verdict: Verdict, completion: Completion) -> float:
+    """More than nothing for any code, and more for a pass."""
+    return 0.25 + verdict.is_pass if completion.code else 0.0
+
+
+def unwilling(verdict: Verdict, completion: Completion) -> float:
+    """Refuses to value a pass."""
+    if verdict.is_pass:
+        raise ValueError("no opinion")
+    return 0.0
+
+
+@pytest.mark.parametrize("options", [TOOLS, ATTEMPTS], ids=["tools", "attempts"])
+def test_a_reward_function_and_components_value_episodes_and_stand_in_their_rows(
+    options: EpisodeOptions, tmp_path: Path
+) -> None:
+    with ScriptedModel(solve) as server:
+        finished = run(
+            server,
+            tmp_path,
+            num_steps=1,
+            batch_size=6,
+            episode=options,
+            reward=f"{__name__}:worded",
+            components=Components(length_penalty=0.5),
+        )
+    reader = RunReader(finished.run_dir)
+    rows = reader.trajectories().rows
+    assert {(row.status == "passed", row.reward) for row in rows} == {(True, 1.25), (False, 0.25)}
+    assert all(row.components.keys() == {"length"} and row.components["length"] < 0 for row in rows)
+    assert reader.config.options["reward"] == f"{__name__}:worded"
+    assert reader.config.options["length_penalty"] == 0.5
+    [groups] = groups_of_rows(rows).values()
+    trained = {sample.id: sample.reward for group in groups for sample in group.samples}
+    assert trained == {row.id: pytest.approx((row.reward or 0.0) + row.components["length"]) for row in rows}
+
+
+def test_a_reward_function_that_fails_ends_the_run_when_the_step_is_written_down(tmp_path: Path) -> None:
+    with (
+        ScriptedModel(solve) as server,
+        pytest.raises(UsageError, match=r"have no reward: .*raised ValueError: no "),
+    ):
+        run(server, tmp_path, num_steps=2, batch_size=6, episode=ATTEMPTS, reward=f"{__name__}:unwilling")
+    [path] = tmp_path.iterdir()
+    reader = RunReader(path)
+    assert Counter(row.reward for row in reader.trajectories().rows).keys() == {None, 0.0}
+    assert len(reader.trajectories().rows) == 6
+    assert reader.config.jobs[0].outcome is Outcome.FAILED

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sandrl.rewards.policies import LONG_CHARACTERS, Components, RewardName, binary, fraction, reward_of
+from sandrl.problems import Completion
+from sandrl.rewards.policies import LONG_CHARACTERS, POLICIES, Components, binary, fraction, load_policy, reward_of
 from sandrl.rewards.verdict import Status, Trust, Verdict
+
+ANSWER = Completion("double", "double", text="<answer>x</answer>", code="x")
 
 
 def verdict(status: Status, passed: int = 0, total: int = 4) -> Verdict:
@@ -28,13 +31,16 @@ def verdict(status: Status, passed: int = 0, total: int = 4) -> Verdict:
     ],
 )
 def test_only_a_pass_is_worth_it_all(status: Status, passed: int, total: int, in_full: float, in_part: float) -> None:
-    assert (binary(verdict(status, passed, total)), fraction(verdict(status, passed, total))) == (in_full, in_part)
+    found = verdict(status, passed, total)
+    assert (binary(found, ANSWER), fraction(found, ANSWER)) == (in_full, in_part)
 
 
-@pytest.mark.parametrize("name", RewardName)
-@pytest.mark.parametrize("status", [Status.INFRASTRUCTURE, Status.NOT_ISOLATED, Status.INVALID_PROBLEM])
-def test_no_policy_makes_a_number_of_an_unscorable_verdict(name: RewardName, status: Status) -> None:
-    assert reward_of(verdict(status, 4), name.policy) is None
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize(
+    "status", [Status.INFRASTRUCTURE, Status.NOT_ISOLATED, Status.INVALID_PROBLEM, Status.REWARD_ERROR]
+)
+def test_no_policy_makes_a_number_of_an_unscorable_verdict(name: str, status: Status) -> None:
+    assert reward_of(verdict(status, 4), ANSWER, load_policy(name)) is None
     assert Components(1.0, 1.0, 1.0).of("<answer>x</answer>", verdict(status)) == {}
 
 

@@ -53,15 +53,15 @@ def verdict(status: Status = Status.PASSED, passed: int = 1, total: int = 1, **t
 
 @pytest.mark.parametrize("status", Status)
 def test_a_reward_is_none_exactly_where_nothing_can_be_said_about_the_code(status: Status) -> None:
-    reward = reward_of(verdict(status))
-    assert (reward is None) == (status in {"invalid_problem", "not_isolated", "infrastructure"})
+    reward = reward_of(verdict(status), Completion("c", "p"))
+    assert (reward is None) == (status in {"invalid_problem", "not_isolated", "infrastructure", "reward_error"})
     assert reward in (None, 0.0, 1.0)
     assert (reward == 1.0) == (status is Status.PASSED)
 
 
 @pytest.mark.parametrize(("passed", "total"), [(0, 0), (1, 2)])
 def test_passing_nothing_or_not_everything_earns_nothing(passed: int, total: int) -> None:
-    assert binary(verdict(passed=passed, total=total)) == 0.0
+    assert binary(verdict(passed=passed, total=total), Completion("c", "p")) == 0.0
 
 
 def test_a_sandbox_lives_longer_than_the_slowest_problem_may_take() -> None:

@@ -42,6 +42,13 @@ def problem_sets() -> Values:
     ]
 
 
+def reward_policies() -> Values:
+    """Names of reward policies; a function of the user's own will do as well."""
+    from sandrl.rewards.policies import POLICIES
+
+    return [(name, (policy.__doc__ or "").partition("\n")[0]) for name, policy in POLICIES.items()]
+
+
 def problem_ids() -> Values:
     """Ids of the bundled problems."""
     return [(str(row.get("task_id", "")), "") for path in _BUNDLED for row in _rows(_lines(path))]

@@ -15,8 +15,10 @@ from io import StringIO
 from itertools import islice
 from typing import Any
 
+from sandrl.bounds import LARGEST_WEIGHT
 from sandrl.errors import AuthenticationError, InputError, UsageError
 from sandrl.problems import Problem, load_problems
+from sandrl.rewards.policies import load_policy
 from sandrl.rollouts import Sampling
 from sandrl.rollouts.chat import ChatModel
 from sandrl.rollouts.kinds import EpisodeKind
@@ -88,6 +90,7 @@ def check(request: ArtRequest, settings: Settings, *, spends: bool) -> Checked:
 
 def _check(request: ArtRequest, settings: Settings, *, spends: bool) -> Checked:
     config = request.config
+    load_policy(config.reward)
     backend = _check_backend(config, settings)
     recorded, tools = _recorded(request)
     problems = () if recorded else _problems(config)
@@ -143,8 +146,8 @@ def _recorded(request: ArtRequest) -> tuple[tuple[tuple[Group, ...], ...], tuple
             path=request.recorded / "trajectories.jsonl",
             hint="play its episodes again",
         )
-    if any(row.reward is not None and not 0 <= row.reward <= 1 for row in kept.rows):
-        raise InputError("has rewards below 0 or above 1", path=request.recorded / "trajectories.jsonl")
+    if any(row.reward is not None and not abs(row.reward) <= LARGEST_WEIGHT for row in kept.rows):
+        raise InputError("has rewards that no reward policy gives", path=request.recorded / "trajectories.jsonl")
     steps = tuple(groups_of_rows(kept.rows).values())
     if not steps:
         raise InputError(

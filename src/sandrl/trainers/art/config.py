@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
-from sandrl.bounds import LONGEST_SECONDS, SHORTEST_SECONDS
+from sandrl.bounds import LARGEST_WEIGHT, LONGEST_SECONDS, SHORTEST_SECONDS
 from sandrl.errors import InputError, UsageError
 from sandrl.rewards.extraction import Extraction
+from sandrl.rewards.policies import Components
 from sandrl.rollouts.kinds import DEFAULT_CONCURRENCY, EpisodeKind, ToolSet
 from sandrl.sandboxes import SandboxRequest
 from sandrl.settings import ReportTo, RuntimeKind
@@ -48,6 +49,10 @@ class ArtConfig(BaseModel):
         max_attempts: How many attempts an episode may have.
         show_tests: How many checks of a problem its prompt shows.
         extract: Where in an attempt its code is.
+        reward: The policy that turns a verdict into a reward: a name, or `package.module:function`.
+        format_reward: The weight of the component for a completion that is one `<answer>…</answer>`.
+        length_penalty: The weight of the component against long completions.
+        timeout_penalty: The weight of the component against timeouts.
         temperature: Of sampling.
         max_tokens: The longest answer.
         request_timeout_seconds: How long one answer may take.
@@ -85,6 +90,10 @@ class ArtConfig(BaseModel):
     max_attempts: int = Field(default=3, ge=1)
     show_tests: int = Field(default=1, ge=0)
     extract: Extraction = Extraction.AUTO
+    reward: str = "binary"
+    format_reward: float = Field(default=0.0, ge=0, le=LARGEST_WEIGHT)
+    length_penalty: float = Field(default=0.0, ge=0, le=LARGEST_WEIGHT)
+    timeout_penalty: float = Field(default=0.0, ge=0, le=LARGEST_WEIGHT)
     temperature: float = Field(default=1.0, ge=0, le=100, allow_inf_nan=False)
     max_tokens: int = Field(default=2048, ge=1)
     request_timeout_seconds: float = Field(default=120.0, ge=SHORTEST_SECONDS, le=LONGEST_SECONDS, allow_inf_nan=False)
@@ -141,6 +150,11 @@ class ArtConfig(BaseModel):
         if self.max_sandboxes is not None:
             most = min(most, self.max_sandboxes // _HELD_BY_AN_EPISODE)
         return min(most, self.episodes_per_step)
+
+    @property
+    def components(self) -> Components:
+        """What is rewarded besides correctness; part of the number that is trained on."""
+        return Components(self.format_reward, self.length_penalty, self.timeout_penalty)
 
     @property
     def sandboxes(self) -> SandboxRequest:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from sandrl.rewards.policies import training_reward
 from sandrl.rollouts.episodes import Episode
 from sandrl.rollouts.messages import Message
 from sandrl.rollouts.records import result_of
@@ -28,7 +29,7 @@ class Sample:
     Attributes:
         id: Names it in its run.
         messages: The conversation, prompt and results of tools included.
-        reward: Its reward, from 0.0 to 1.0.
+        reward: The number it is trained on: its reward with its components.
     """
 
     id: str
@@ -83,7 +84,8 @@ def groups_of(episodes: Iterable[Episode]) -> tuple[Group, ...]:
     """The groups of a step's episodes, without those that have no reward."""
     found: defaultdict[str, list[tuple[int, Sample]]] = defaultdict(list)
     for episode in episodes:
-        reward = result_of(episode).reward
+        result = result_of(episode)
+        reward = training_reward(result.reward, result.components)
         if reward is not None:
             sample = Sample(episode.id, tuple(episode.messages), reward)
             found[episode.problem.task_id].append((episode.number, sample))
@@ -95,8 +97,9 @@ def groups_of_rows(rows: Iterable[TrajectoryRow]) -> dict[int, tuple[Group, ...]
     """The groups of episodes that a run has kept, by its steps in order."""
     found: defaultdict[int, defaultdict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        if row.reward is not None and row.messages and not row.held_out:
-            sample = Sample(row.id, tuple(map(Message.from_row, row.messages)), row.reward)
+        reward = training_reward(row.reward, row.components)
+        if reward is not None and row.messages and not row.held_out:
+            sample = Sample(row.id, tuple(map(Message.from_row, row.messages)), reward)
             found[row.step or 0][row.task_id].append(sample)
     return {
         step: tuple(Group(task_id, tuple(samples)) for task_id, samples in found[step].items())

@@ -27,6 +27,7 @@ from sandrl.events import (
     ignore,
 )
 from sandrl.rewards.judge import Limits
+from sandrl.rewards.policies import load_policy
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rollouts import Sampling
 from sandrl.rollouts.chat import ChatModel
@@ -211,6 +212,8 @@ class _Training:
             ),
             limits,
             config.trajectories_per_problem,
+            policy=load_policy(config.reward),
+            components=config.components,
             concurrency=config.episodes_at_once,
             attempt=session.attempt,
         )

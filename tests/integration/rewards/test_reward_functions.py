@@ -1,0 +1,88 @@
+"""Reward functions of a user's own, on verdicts of real sandboxes."""
+
+from __future__ import annotations
+
+import pytest
+
+import sandrl
+from sandrl.problems import Completion, Problem
+from sandrl.rewards import Components, ScoreOptions, Verdict, VerdictCache
+from sandrl.rewards.summary import raise_for_rewards
+from sandrl.sandboxes import Job
+
+INC = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
+CODE = "def f(x):\n    return x + 1\n"
+SHORT, LONG = f"<answer>{CODE}</answer>", f"Let me think about it for a while.\n<answer>{CODE}</answer>"
+
+
+def brief(verdict: Verdict, completion: Completion) -> float:
+    """Half a point for a pass that comes without many words."""
+    assert completion.text is not None
+    assert completion.code is None or completion.code.strip() == CODE.strip()
+    return float(verdict.is_pass) - 0.5 * (len(completion.text) > 60)
+
+
+def picky(verdict: Verdict, completion: Completion) -> float:
+    """Works for most."""
+    if completion.id == "b":
+        raise LookupError("never seen this")
+    return verdict.passed / verdict.total
+
+
+def test_identical_code_is_judged_once_and_each_completion_has_its_own_reward(job: Job) -> None:
+    answers = [
+        Completion("a", "inc", text=SHORT),
+        Completion("b", "inc", text=LONG),
+        Completion("c", "inc", text="No."),
+    ]
+    cache = VerdictCache()
+    for _ in range(2):
+        report = sandrl.score(answers, {"inc": INC}, job=job, options=ScoreOptions(policy=brief), cache=cache)
+        assert [result.reward for result in report.results] == [1.0, 0.5, 0.0]
+    assert [result.cached for result in report.results] == [True, True, False]
+    assert report.summary.executions == 0
+
+
+def test_a_function_that_fails_costs_that_completion_its_reward_and_no_other_its_result(job: Job) -> None:
+    answers = [Completion(name, "inc", text=SHORT) for name in "abc"]
+    cache = VerdictCache()
+    options = ScoreOptions(policy=picky, components=Components(format_reward=0.5))
+    report = sandrl.score(answers, {"inc": INC}, job=job, options=options, cache=cache)
+    assert [(result.reward, result.status) for result in report.results] == [
+        (1.0, "passed"),
+        (None, "reward_error"),
+        (1.0, "passed"),
+    ]
+    failed = report.results[1]
+    assert "picky, called for 'b' (passed), raised LookupError: never seen this" in failed.detail
+    assert (failed.passed, failed.total, failed.components) == (2, 2, {})
+    assert report.summary.unscorable_by_status == {"reward_error": 1}
+    with pytest.raises(sandrl.UsageError, match="1 of 3 completions have no reward: the reward function"):
+        raise_for_rewards(report.results)
+    # Only the policy failed: the verdict is there for the next one.
+    again = sandrl.score(answers, {"inc": INC}, job=job, cache=cache)
+    assert [result.reward for result in again.results] == [1.0, 1.0, 1.0]
+    assert again.summary.executions == 0
+
+
+def test_a_trainer_hears_of_a_failing_function_when_the_batch_is_written_down(job: Job) -> None:
+    kept: list[str] = []
+
+    def fails_once(verdict: Verdict, completion: Completion) -> float:
+        kept.append(completion.id)
+        return 1.0 if len(kept) > 1 else float("nan")
+
+    function = sandrl.reward_function([INC], job=job, reward=fails_once, on_infrastructure_error="zero")
+    with pytest.raises(sandrl.UsageError, match=r"1 of 2 completions have no reward: .*fails_once, .* returned nan"):
+        function(["Add one."] * 2, [SHORT, LONG])
+    assert function.last_report is not None
+    assert [result.reward for result in function.last_report.results] == [None, 1.0]
+    assert function(["Add one."] * 2, [SHORT, LONG]) == [1.0, 1.0]
+
+
+def test_a_function_is_named_or_given_and_wrong_ones_are_refused_at_once() -> None:
+    assert sandrl.reward_function([INC], reward=f"{__name__}:brief")._options.score.policy is not None
+    with pytest.raises(sandrl.UsageError, match="reward is 'binray', which is none of binary, fraction"):
+        sandrl.reward_function([INC], reward="binray")
+    with pytest.raises(sandrl.UsageError, match=r"takes \(verdict\) and cannot be called with 2 arguments"):
+        sandrl.reward_function([INC], reward=lambda verdict: 1.0)  # type: ignore[arg-type, misc]

@@ -1,0 +1,131 @@
+"""A reward function of the user's: found from the current directory, and every mistake in it named in one line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandrl.errors import UsageError
+from sandrl.problems import Completion
+from sandrl.rewards.policies import as_policy, binary, load_policy, reward_of
+from sandrl.rewards.verdict import Status, Trust, Verdict
+
+MODULE = """\
+from dataclasses import dataclass
+import helpers_of_rewards
+
+def halved(verdict, completion):
+    return helpers_of_rewards.HALF if verdict.is_pass else 0
+
+def flawed(verdict, completion):
+    return {"text": "1.0", "none": None, "inf": float("inf"), "bool": True}[completion.task_id]
+
+def alone(verdict): return 1.0
+
+async def later(verdict, completion): return 1.0
+
+def leaves(verdict, completion): raise SystemExit(3)
+
+@dataclass
+class Scale:
+    by: float
+    def reward(self, verdict, completion):
+        return self.by
+
+scale = Scale(0.25)
+NUMBER = 3
+"""
+
+PASSED = Verdict(Status.PASSED, Trust.ISOLATED, 1, 1)
+
+
+@pytest.fixture(autouse=True)
+def _module_in_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "rewards_of_mine.py").write_text(MODULE, encoding="utf-8")
+    (tmp_path / "helpers_of_rewards.py").write_text("HALF = 0.5\n", encoding="utf-8")
+    (tmp_path / "broken_rewards.py").write_text("import json\n\nraise ValueError('not\\ntoday')\n", encoding="utf-8")
+    (tmp_path / "needs_more.py").write_text("import a_package_nobody_has\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    # As for the installed command, whose first entry is the directory of the command itself.
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each not in ("", str(tmp_path))])
+    for name in ("my_rewards", "rewards_of_mine", "helpers_of_rewards", "broken_rewards", "needs_more"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def completion(task_id: str = "double") -> Completion:
+    return Completion(f"{task_id}#2", task_id, text="text", code="code")
+
+
+def test_a_function_and_an_attribute_of_an_object_are_found_from_the_current_directory() -> None:
+    assert load_policy("rewards_of_mine:halved")(PASSED, completion()) == 0.5
+    assert load_policy("rewards_of_mine:scale.reward")(PASSED, completion()) == 0.25
+    assert sys.path[-1] == str(Path.cwd()), "what was installed comes before it, once the module is there"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("fractoin", "reward is 'fractoin', which is none of binary, fraction; is it 'fraction'?"),
+        ("", "reward is '', which is none of binary, fraction"),
+        ("mine.py:halved()", "which is not of the form package.module:function"),
+        ("rewards_of_mine:", "which is not of the form package.module:function"),
+        ("no_such:f", "there is no module 'no_such'"),
+        ("rewards_of_mine.part:f", "there is no module 'rewards_of_mine.part'"),
+        ("needs_more:f", "module 'needs_more' cannot be imported: ModuleNotFoundError: No module named 'a_package_nob"),
+        ("broken_rewards:f", "cannot be imported: ValueError: not today (broken_rewards.py, line 3)"),
+        ("rewards_of_mine:halfed", "rewards_of_mine.py) has no 'halfed'; is it 'halved'?"),
+        ("rewards_of_mine:NUMBER", "which is of the type int, not a function"),
+        ("rewards_of_mine:alone", "takes (verdict) and cannot be called with 2 arguments (verdict, completion)"),
+        ("rewards_of_mine:later", "which is a coroutine function"),
+    ],
+)
+def test_what_is_wrong_with_a_name_is_said_before_anything_runs(name: str, message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        load_policy(name)
+    assert message in raised.value.message
+    assert "\n" not in raised.value.message
+
+
+def test_a_policy_may_be_given_as_a_function_and_is_checked_likewise() -> None:
+    assert as_policy("binary") is as_policy(binary) is binary
+    with pytest.raises(UsageError, match="which is of the type int, not a function"):
+        as_policy(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("task_id", "message"),
+    [
+        ("text", "returned a value of the type str, not a number"),
+        ("none", "returned a value of the type NoneType, not a number"),
+        ("inf", "returned inf: a reward must be a number from"),
+        ("other", "raised KeyError: 'other' (rewards_of_mine.py, line 8)"),
+    ],
+)
+def test_a_function_that_fails_names_itself_the_completion_and_the_reason(task_id: str, message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        reward_of(PASSED, completion(task_id), load_policy("rewards_of_mine:flawed"))
+    called = f"the reward function rewards_of_mine:flawed, called for '{task_id}#2' (passed), "
+    assert raised.value.message.startswith(called + message)
+
+
+def test_the_example_of_the_documentation_works(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reward.md").read_text(encoding="utf-8")
+    example = page.partition("# my_rewards.py\n")[2].partition("```")[0]
+    (tmp_path / "my_rewards.py").write_text(example, encoding="utf-8")
+    brief = load_policy("my_rewards:brief")
+    long = Completion("double", "double", text="", code="x" * 1000)
+    assert reward_of(PASSED, long, brief) == 0.8
+    assert reward_of(Verdict(Status.FAILED, Trust.ISOLATED, 1, 2), long, brief) == 0.1
+    assert reward_of(Verdict(Status.NO_CODE, None, 0, 2), Completion("double", "double", text="No."), brief) == 0.0
+
+
+def test_what_is_as_good_as_a_number_is_one() -> None:
+    reward = reward_of(PASSED, completion("bool"), load_policy("rewards_of_mine:flawed"))
+    assert (reward, type(reward)) == (1.0, float)
+
+
+def test_a_function_that_would_end_the_process_costs_one_reward() -> None:
+    with pytest.raises(UsageError, match="raised SystemExit: 3"):
+        reward_of(PASSED, completion(), load_policy("rewards_of_mine:leaves"))
