@@ -151,7 +151,7 @@ def grpo(
     ] = None,
     max_tool_calls: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Rounds of tool calls in an episode. Default: 4.", rich_help_panel=_GENERATION),
+        typer.Option(metavar="N", help="Calls in an episode with tools. Default: 4.", rich_help_panel=_GENERATION),
     ] = None,
     use_vllm: Annotated[
         Vllm | None,

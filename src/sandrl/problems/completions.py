@@ -22,12 +22,14 @@ class Completion:
         task_id: The problem it answers.
         text: The model's text; None when `code` is given.
         code: Code to be taken as it is; None when `text` is given.
+        loss: Why nothing can be said about the model: what failed before it was done; empty if nothing did.
     """
 
     id: str
     task_id: str
     text: str | None = None
     code: str | None = None
+    loss: str = ""
 
 
 @dataclass(frozen=True, slots=True)

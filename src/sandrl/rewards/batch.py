@@ -192,7 +192,9 @@ class Batch:
         if attempt.code is None:
             attempt.began = time.monotonic()
             attempt.code = extract_code(attempt.completion, attempt.problem, self._options.extraction)
-        if attempt.code is None:
+        if attempt.completion.loss:
+            self._finish(attempt, Verdict(Status.INFRASTRUCTURE, None, detail=attempt.completion.loss))
+        elif attempt.code is None:
             self._finish(attempt, Verdict(Status.NO_CODE, None, detail="no code was found in it"))
         elif self._options.caching and not attempt.executions and self._waits_or_has_verdict(attempt, attempt.code):
             return

@@ -138,7 +138,8 @@ class RewardFunction:
             columns: The other columns of the N rows. `task_id` names their problems; without it a row's problem is the
                 one with its prompt. A callable `log_metric` (TRL) is told the batch's rates, a `trainer_state`
                 (TRL) tells the step, which becomes a tag of the sandboxes, and of `environments` (TRL) that have a
-                `submission`, that is judged instead of the completion. The rest is ignored.
+                `submission`, that is judged instead of the completion; those that have a `loss` get None. The rest is
+                ignored.
 
         Returns:
             N rewards, components included; None where nothing can be said about a completion's code.

@@ -45,7 +45,8 @@ class BatchReader:
             prompts: What the model was asked, N of them.
             completions: What it answered, N of them.
             task_ids: The names of the N problems; without them a row's problem is the one with its prompt.
-            environments: N of them; of one that has a `submission`, that is taken instead of the completion.
+            environments: N of them; of one that has a `submission`, that is taken instead of the completion, and one
+                that has a `loss` cannot be scored, for that reason.
 
         Raises:
             UsageError: If a row's problem is unknown, or the lists are of different lengths.
@@ -57,8 +58,9 @@ class BatchReader:
             task_id = self._task_id(number, prompt) if task_ids is None else str(task_ids[number])
             if task_id not in self._problems:
                 raise UsageError(f"row {number} of the batch: no problem is called {task_id!r}")
-            code = None if environments is None else getattr(environments[number], "submission", None)
-            rows.append(Completion(f"{task_id}#{number}", task_id, text=text_of(completion), code=code))
+            environment = None if environments is None else environments[number]
+            code, loss = getattr(environment, "submission", None), str(getattr(environment, "loss", ""))
+            rows.append(Completion(f"{task_id}#{number}", task_id, text=text_of(completion), code=code, loss=loss))
         return rows
 
     def _task_id(self, number: int, prompt: Text) -> str:

@@ -13,19 +13,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from sandrl.errors import EndpointError, InfrastructureError, RequestRefusedError
-from sandrl.problems import ANSWER_INSTRUCTION, Completion, Problem, chat_prompt, shown_checks
+from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Completion, Problem, chat_prompt, shown_checks
 from sandrl.rewards.extraction import Extraction, extract_code
 from sandrl.rewards.summary import ScoredCompletion
 from sandrl.rewards.verdict import Status
 from sandrl.rollouts.feedback import ATTEMPTS_INSTRUCTION, NO_CODE, OTHERS_FAIL, ShownChecks, try_shown
-from sandrl.rollouts.kinds import EpisodeKind, ToolSet
+from sandrl.rollouts.kinds import EpisodeEnd, EpisodeKind, ToolSet
 from sandrl.rollouts.messages import Message, Reply
-from sandrl.rollouts.toolbox import TOOLS_INSTRUCTION, Toolbox, tool_schemas
+from sandrl.rollouts.toolbox import Toolbox
+from sandrl.rollouts.tools import tool_schemas
 from sandrl.rollouts.workbench import Workbench, Workplace
-
-_NUDGE = "There was no tool call in that. Go on with the tools; submit your solution with submit_solution."
-_MOST_NUDGES = 3
-_NO_CALLS_LEFT = "error: no tool calls are left"
 
 
 class Model(Protocol):
@@ -77,7 +74,7 @@ class Episode:
         messages: What was said, the results of tools included.
         solution: What was judged last; None while nothing was.
         result: What became of it; None while there is none, and for ever if it was lost.
-        end: Why it ended, in a few words.
+        end: Why it ended; None while it lasts.
         loss: Why it was lost to infrastructure; empty if it was not.
         prompt_tokens: How many tokens the model read, over all turns.
         completion_tokens: How many it sampled.
@@ -94,7 +91,7 @@ class Episode:
     messages: list[Message]
     solution: Completion | None = None
     result: ScoredCompletion | None = None
-    end: str = ""
+    end: EpisodeEnd | None = None
     loss: str = ""
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -116,7 +113,7 @@ def new_episode(number: int, identifier: str, problem: Problem, options: Episode
 
 def _instruction(options: EpisodeOptions) -> str:
     if options.kind is EpisodeKind.TOOLS:
-        return TOOLS_INSTRUCTION
+        return SUBMIT_INSTRUCTION
     # A policy that was trained to answer between tags is asked as it was then.
     is_tagged = options.extraction in (Extraction.ANSWER, Extraction.EXACT)
     return ANSWER_INSTRUCTION if is_tagged else ATTEMPTS_INSTRUCTION
@@ -148,7 +145,7 @@ def play(episode: Episode, model: Model, place: Place, options: EpisodeOptions) 
     try:
         turn(episode, model, place, options).play()
     except (_Lost, EndpointError, InfrastructureError) as error:
-        episode.end, episode.loss = "lost", str(error)
+        episode.end, episode.loss = EpisodeEnd.LOST, str(error)
 
 
 class _Play:
@@ -200,53 +197,34 @@ class _Play:
 
 
 class _Tools(_Play):
-    """The model calls tools; the one to submit with ends the episode."""
+    """The model calls tools; the one to submit with ends the episode, and so does a message without a call."""
 
     def play(self) -> None:
         episode, options = self.episode, self.options
-        toolbox = Toolbox(self.place, episode.problem.task_id, options.tool_set)
+        toolbox = Toolbox(self.place, episode.problem.task_id, options.tool_set, options.max_tool_calls)
         try:
-            episode.end = self._work(toolbox)
+            while episode.end is None:
+                episode.end = self._turn(toolbox)
         finally:
-            toolbox.workbench.close()
+            toolbox.close()
         self.judge(code=toolbox.solution or "")
 
-    def _work(self, toolbox: Toolbox) -> str:
-        episode, options = self.episode, self.options
-        schemas = tool_schemas(options.tool_set)
-        nudges = 0
-        while episode.tool_calls < options.max_tool_calls:
-            try:
-                message = self.ask(schemas)
-            except _Full:
-                return "the conversation became too long"
-            if not message.tool_calls:
-                nudges += 1
-                if nudges == _MOST_NUDGES:
-                    return "no tool calls"
-                episode.messages.append(Message("user", _NUDGE))
-                continue
-            self._answer(message, toolbox)
-            if toolbox.solution is not None:
-                return "submitted"
-        return "no tool calls left"
-
-    def _answer(self, message: Message, toolbox: Toolbox) -> None:
-        """Answers every call of a message, because a conversation in which one has no answer cannot go on."""
+    def _turn(self, toolbox: Toolbox) -> EpisodeEnd | None:
+        """One message, and the answers to all of its calls: where one is missing, a conversation cannot go on."""
         episode = self.episode
+        try:
+            message = self.ask(tool_schemas(self.options.tool_set))
+        except _Full:
+            return EpisodeEnd.TOO_LONG
         for call in message.tool_calls:
             began = time.monotonic()
-            if toolbox.solution is not None:
-                told = "error: a solution was submitted before"
-            elif episode.tool_calls == self.options.max_tool_calls:
-                told = _NO_CALLS_LEFT
-            else:
-                episode.tool_calls += 1
-                told = toolbox.call(call)
+            told = toolbox.call(call.name, call.arguments)
             seconds = time.monotonic() - began
             episode.seconds["sandbox"] += seconds
-            self.check_sandbox(toolbox.workbench.loss)
+            episode.tool_calls = toolbox.calls
+            self.check_sandbox(toolbox.loss)
             episode.messages.append(Message("tool", told, tool_call_id=call.id, name=call.name, seconds=seconds))
+        return toolbox.end if message.tool_calls else EpisodeEnd.NO_TOOL_CALLS
 
 
 class _Attempts(_Play):
@@ -254,11 +232,11 @@ class _Attempts(_Play):
 
     def play(self) -> None:
         episode = self.episode
-        bench = self.place.bench(episode.problem.task_id)
+        bench = Workbench(self.place, episode.problem.task_id)
         try:
-            while not episode.end:
+            while episode.end is None:
                 wrong = self._attempt(bench)
-                if not episode.end:
+                if episode.end is None:
                     episode.messages.append(Message("user", wrong))
         finally:
             bench.close()
@@ -269,7 +247,7 @@ class _Attempts(_Play):
         try:
             text = self.ask().content
         except _Full:
-            episode.end = "the conversation became too long"
+            episode.end = EpisodeEnd.TOO_LONG
             if episode.result is None:
                 self.judge(text=self._last_text())
             return ""
@@ -280,11 +258,11 @@ class _Attempts(_Play):
             return wrong
         result = self.judge(text=text)
         if result.is_pass:
-            episode.end = "passed"
+            episode.end = EpisodeEnd.PASSED
         elif result.reward is None:
-            episode.end = "cannot be judged"
+            episode.end = EpisodeEnd.CANNOT_BE_JUDGED
         elif is_last:
-            episode.end = "no attempts left"
+            episode.end = EpisodeEnd.NO_ATTEMPTS_LEFT
         return OTHERS_FAIL
 
     def _try(self, bench: Workbench, text: str) -> str:

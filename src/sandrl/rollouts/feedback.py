@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from sandrl.problems import Case, Problem
 from sandrl.rewards.selection import join
-from sandrl.rollouts.workbench import Workbench
+from sandrl.rollouts.workbench import Workbench, observation
 
 ShownChecks: TypeAlias = tuple[tuple[str, ...], tuple[Case, ...]]
 """The tests and cases that a prompt shows."""
@@ -66,8 +66,8 @@ def _run(
     if outcome.timed_out:
         return "Your code took too long and was stopped. Look for loops that do not end, and reply with faster code."
     if outcome.exit_code:
-        return f"Tests failed. Error output:\n{bench.told(outcome)}"
+        return f"Tests failed. Error output:\n{observation(outcome)}"
     printed = outcome.stdout.decode("utf-8", "replace")
     if case is None or (problem and problem.tolerance) or printed.split() == case.stdout.split():
         return ""
-    return f"Tests failed. Error output:\nFor the example input your code printed:\n{bench.told(outcome)}"
+    return f"Tests failed. Error output:\nFor the example input your code printed:\n{observation(outcome)}"

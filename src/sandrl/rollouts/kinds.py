@@ -20,3 +20,16 @@ class ToolSet(StrEnum):
 
     CODE = "code"
     ALL = "all"
+
+
+class EpisodeEnd(StrEnum):
+    """Why an episode ended, in the words of its row."""
+
+    SUBMITTED = "submitted"
+    NO_TOOL_CALLS = "no tool calls"
+    NO_CALLS_LEFT = "no tool calls left"
+    PASSED = "passed"
+    NO_ATTEMPTS_LEFT = "no attempts left"
+    CANNOT_BE_JUDGED = "cannot be judged"
+    TOO_LONG = "the conversation became too long"
+    LOST = "lost"

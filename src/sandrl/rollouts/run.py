@@ -20,7 +20,7 @@ from sandrl.rollouts.chat import ChatModel
 from sandrl.rollouts.kinds import DEFAULT_CONCURRENCY, EpisodeKind
 from sandrl.rollouts.request import RolloutRequest, RolloutRun
 from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
-from sandrl.rollouts.toolbox import tool_schemas
+from sandrl.rollouts.tools import tool_schemas
 from sandrl.rollouts.wire import OPENAI_BASE_URL, VLLM_BASE_URL, Endpoint
 from sandrl.runs import MetricsRecorder
 from sandrl.runs.session import RunPlan, open_run

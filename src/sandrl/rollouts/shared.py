@@ -9,7 +9,6 @@ one verdict for identical code. An episode is a thread that waits; it is told at
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
@@ -38,17 +37,8 @@ from sandrl.rewards.judge import Judge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.summary import ScoredCompletion
 from sandrl.rollouts.wire import Stopped
-from sandrl.rollouts.workbench import Workbench, command_finished
 from sandrl.runs import ROLLOUT_TAG
 from sandrl.sandboxes import Command, Interrupt, Job, Launch, Outcome, Withdrawn, problem_tag
-
-OBSERVATION_CHARACTERS = 8192
-"""The longest observation; what is longer loses its beginning, because errors come last."""
-
-# What a command prints beyond this stays in the sandbox: a few hundred episodes may each print all they like at once.
-_MOST_OUTPUT_BYTES = 512 * 1024
-_CAPPED = f"""d=$(mktemp -d) && "$@" >"$d/out" 2>"$d/err"; c=$?
-tail -c {_MOST_OUTPUT_BYTES} "$d/out"; tail -c {_MOST_OUTPUT_BYTES} "$d/err" >&2; rm -rf "$d"; exit $c"""
 
 _Result = TypeVar("_Result")
 
@@ -76,9 +66,9 @@ class SharedWorkshop:
         emit: Emit = ignore,
     ) -> None:
         self._job = job
-        self._timeout_seconds = timeout_seconds
         self._tags = options.tags
-        self._emit = emit
+        self.timeout_seconds = timeout_seconds
+        self.emit = emit
         self._bell = Interrupt()
         self._batch = Batch(job, judge, options, cache, self._tell, self._bell, self._hear)
         self._requests: SimpleQueue[tuple[Callable[[], None], Future[Any] | None]] = SimpleQueue()
@@ -112,11 +102,7 @@ class SharedWorkshop:
         while self._bell.request(0):
             pass
 
-    def bench(self, task_id: str) -> Workbench:
-        """A workbench for an episode about a problem."""
-        return Workbench(self, task_id, shorten=_tail)
-
-    def run(self, task_id: str, argv: tuple[str, ...], stdin: bytes, within: Launch | None) -> tuple[Launch, Outcome]:
+    def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, Outcome]:
         """Runs a command in a fresh sandbox, or in one that is kept; returns the launch that keeps it now.
 
         Raises:
@@ -124,21 +110,12 @@ class SharedWorkshop:
             Stopped: If nothing is run any more.
         """
         done: Future[tuple[Launch, Outcome]] = Future()
-        argv = ("sh", "-c", _CAPPED, "sh", *argv)
         tags = (ROLLOUT_TAG, problem_tag(task_id), *self._tags)
 
         def begin() -> None:
-            launch = self._job.launch(Command(argv, stdin, self._timeout_seconds), tags=tags, within=within)
-            self._running[launch] = done
+            self._running[self._job.launch(command, tags=tags, within=within)] = done
 
-        began = time.monotonic()
-        try:
-            launch, outcome = self._wait_for(done, begin)
-        except InfrastructureError as error:
-            self._emit(ExecutionFinished(task_id, None, "error", error=error.message))
-            raise
-        self._emit(command_finished(task_id, outcome, time.monotonic() - began))
-        return launch, outcome
+        return self._wait_for(done, begin)
 
     def release(self, launch: Launch) -> None:
         """Begins to stop a sandbox that was kept."""
@@ -241,10 +218,4 @@ class SharedWorkshop:
                 event = replace(event, index=self._numbers[index])
             case ExecutionFinished(index=int() as index):
                 event = replace(event, index=self._numbers[index])
-        self._emit(event)
-
-
-def _tail(text: str) -> str:
-    if len(text) <= OBSERVATION_CHARACTERS:
-        return text
-    return f"… the beginning is left out …\n{text[-OBSERVATION_CHARACTERS:]}"
+        self.emit(event)

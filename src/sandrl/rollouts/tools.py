@@ -1,15 +1,21 @@
-"""The tools of an episode, as trainers want them: methods whose names, types and docstrings are what a model is told.
+"""The tools of an episode, each declared once: what a model is told of it, what it takes, what it does.
 
-The design decision: a submission is only kept here. It is judged after the episode, in a fresh sandbox with the judge's
-own isolation, because whatever the policy did to the sandbox it worked in, or left there, must not decide its reward.
+The design decision: a call of a tool is a pydantic model. Its docstring and its fields are the schema that an endpoint
+is offered and the signature that TRL reads off an environment's methods; its validation is what a malformed call is
+refused with. So a policy meets the same tools, and the same words, wherever it works or is trained.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, TypeAlias
 
-from sandrl.rollouts.workbench import Workplace
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from sandrl.rollouts.attachments import NotCopiedError, copied, with_files
+from sandrl.rollouts.kinds import ToolSet
+from sandrl.rollouts.workbench import Workbench
 
 # Programs that the tools run; what they work on comes through standard input, and only names through arguments.
 _READ = """import sys
@@ -26,107 +32,144 @@ try:
 except OSError as error:
     sys.exit(f"{sys.argv[1]}: {error.strerror}")
 """
+_MOST_NAME = 100
 
 
-class CodeTools:
-    """An episode in which a policy may execute code, and submits its solution.
+def _encodable(value: object) -> object:
+    """Halves of characters, which JSON can say, as Python writes them: pydantic takes whole ones only."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
-    Args:
-        workshop: Where its sandbox comes from.
+
+Text: TypeAlias = Annotated[str, BeforeValidator(_encodable)]
+Texts: TypeAlias = Annotated[list[Text], BeforeValidator(lambda value: [] if value is None else value)]
+
+
+class Tool(BaseModel):
+    """A call of a tool.
 
     Attributes:
-        submission: The code that was submitted first; empty if none was.
-        workbench: The episode's sandbox; to be closed when the episode is over.
+        program: What it runs in the sandbox: its `path`, if it takes one, is an argument of that, and what else it
+            takes, code or content, its standard input.
     """
 
-    def __init__(self, workshop: Workplace) -> None:
-        self._workshop = workshop
-        self.submission = ""
-        self.workbench = workshop.bench("")
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    def reset(self, **row: Any) -> None:
-        """Begins another episode.
+    program: ClassVar[tuple[str, ...]] = ()
 
-        Args:
-            row: The row of the dataset it is about, of which `task_id` is used.
+    def use(self, bench: Workbench) -> str:
+        """Does what the tool does; returns what a model is to read about it."""
+        given = self.model_dump()
+        paths = [given.pop("path")] if "path" in given else []
+        return bench.run(*self.program, *paths, stdin="".join(given.values()))
+
+
+class ExecuteCode(Tool):
+    """Run a Python program and return what it prints."""
+
+    program = ("python", "-")
+
+    code: Text = Field(description="The program.")
+
+
+class SubmitSolution(Tool):
+    """Submit the solution of the task, which ends the episode. Only the first one counts; a fresh sandbox judges it."""
+
+    code: Text = Field(description="The Python code of the solution, complete.")
+    files: Texts = Field(
+        default_factory=list, description="Paths of files of the sandbox that the code needs; they are copied over."
+    )
+
+    def solution(self, bench: Workbench) -> str:
+        """The code that is to be judged, the files it needs included.
+
+        Raises:
+            NotCopiedError: If it cannot be submitted like this.
         """
-        self.workbench.close()
-        self.submission = ""
-        self.workbench = self._workshop.bench(str(row.get("task_id", "")))
-
-    def execute_code(self, code: str) -> str:
-        """Run a Python program and return what it prints.
-
-        Args:
-            code: The program.
-
-        Returns:
-            Its output, and how it ended if not well.
-        """
-        return self.workbench.run("python", "-", stdin=code)
-
-    def submit_solution(self, code: str) -> str:
-        """Submit the solution of the task. Only the first submission counts.
-
-        Args:
-            code: The Python code of the solution.
-
-        Returns:
-            Whether it was taken.
-        """
-        if self.submission:
-            return "error: a solution was submitted before"
-        self.submission = code
-        return "Submitted."
+        if not self.code.strip():
+            raise NotCopiedError("error: not submitted: the code is empty")
+        return with_files(self.code, copied(bench, self.files)) if self.files else self.code
 
 
-class AllTools(CodeTools):
-    """An episode with a shell and files, too."""
+class Bash(Tool):
+    """Run a shell command and return what it prints, and its exit code if that is not 0."""
 
-    def bash(self, command: str) -> str:
-        """Run a shell command and return what it prints.
+    program = ("sh", "-s")
 
-        Args:
-            command: The command.
-
-        Returns:
-            Its output, and its exit code if not 0.
-        """
-        return self.workbench.run("sh", "-s", stdin=command)
-
-    def read_file(self, path: str) -> str:
-        """Read a text file.
-
-        Args:
-            path: Where it is.
-
-        Returns:
-            Its text, or why it cannot be read.
-        """
-        return self.workbench.run("python", "-c", _READ, path)
-
-    def write_file(self, path: str, content: str) -> str:
-        """Write a text file, with the directories it needs.
-
-        Args:
-            path: Where.
-            content: Its text.
-
-        Returns:
-            Nothing to speak of, or why it cannot be written.
-        """
-        return self.workbench.run("python", "-c", _WRITE, path, stdin=content)
+    command: Text = Field(description="The command.")
 
 
-ToolsFactory = Callable[[], CodeTools]
+class ReadFile(Tool):
+    """Read a text file."""
+
+    program = ("python", "-c", _READ)
+
+    path: Text = Field(description="Where it is.")
 
 
-def tools_factory(name: str, workshop: Workplace) -> ToolsFactory:
-    """What makes the environments of episodes.
+class WriteFile(Tool):
+    """Write a text file, with the directories it needs."""
+
+    program = ("python", "-c", _WRITE)
+
+    path: Text = Field(description="Where.")
+    content: Text = Field(description="Its text.")
+
+
+_CODE: Mapping[str, type[Tool]] = {"execute_code": ExecuteCode, "submit_solution": SubmitSolution}
+TOOLS: Mapping[ToolSet, Mapping[str, type[Tool]]] = {
+    ToolSet.CODE: _CODE,
+    ToolSet.ALL: {**_CODE, "bash": Bash, "read_file": ReadFile, "write_file": WriteFile},
+}
+"""The tools of each set, by name."""
+
+
+def tool_schemas(tool_set: ToolSet) -> tuple[dict[str, Any], ...]:
+    """What a model is told of the tools: JSON schemas of functions."""
+    return tuple(_schema(name, tool) for name, tool in TOOLS[tool_set].items())
+
+
+def _schema(name: str, tool: type[Tool]) -> dict[str, Any]:
+    whole = tool.model_json_schema()
+    properties = {
+        field: {key: value for key, value in told.items() if key != "title"}
+        for field, told in whole["properties"].items()
+    }
+    return {
+        "name": name,
+        "description": whole["description"],
+        "parameters": {"type": "object", "properties": properties, "required": whole["required"]},
+    }
+
+
+def parse_call(tool_set: ToolSet, name: str, arguments: str | Mapping[str, object]) -> Tool | str:
+    """The call that a model means, or what it is to read where there is no such tool or the arguments are not its.
 
     Args:
-        name: `code` or `all`.
-        workshop: Where sandboxes come from.
+        tool_set: The tools there are.
+        name: What the model called; empty if it named nothing.
+        arguments: As it wrote them, which should be a JSON object, or that object.
     """
-    kind = {"code": CodeTools, "all": AllTools}[name]
-    return lambda: kind(workshop)
+    tools = TOOLS[tool_set]
+    tool = tools.get(name)
+    if tool is None:
+        what = f"there is no tool {name[:_MOST_NAME]!r}" if name else "the call names no tool"
+        return f"error: {what}; the tools are {', '.join(tools)}"
+    try:
+        return tool.model_validate(_object(arguments) if isinstance(arguments, str) else arguments)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        wrong = f"{'.'.join(map(str, first['loc']))[:_MOST_NAME]}: {first['msg']}"
+    except RecursionError:
+        wrong = "nested too deeply"
+    except ValueError as error:
+        wrong = f"no JSON object: {error}"
+    return f"error: the arguments of {name} are wrong: {wrong}; it takes {', '.join(tool.model_fields)}"
+
+
+def _object(written: str) -> dict[str, object]:
+    value = json.loads(written or "{}")
+    # Some models write their arguments as JSON in JSON.
+    value = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(value, dict):
+        raise ValueError(f"a {type(value).__name__}")
+    return value

@@ -1,15 +1,21 @@
 """The one sandbox of an episode: made with its first use, kept between uses, gone with the episode.
 
-The design decision: what a policy brings about is an observation, whatever it is. Output, a timeout, a file that is not
-there, even the loss of the sandbox are text that the policy reads and can react to; nothing of it ends an episode.
+The design decision: what a policy brings about is an observation: output, a timeout, a file that is not there. All
+episodes have the same: what is long keeps its first 1,000 characters, which show what kind of output it is, and its
+last 3,000, because errors come last. That is about 1,200 tokens: twenty of them fit into the context of a small model.
+So that this does not depend on who runs a command, its time and its output are limited inside the sandbox: what is
+printed before a timeout is seen, and hundreds of episodes may each print all they like at once.
+
+The loss of the sandbox is not the policy's doing, and no observation: the workbench remembers it, and whoever has it
+ends the episode without a reward.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Protocol
 
 from sandrl.errors import InfrastructureError
@@ -17,18 +23,39 @@ from sandrl.events import Emit, ExecutionFinished, ignore
 from sandrl.runs import ROLLOUT_TAG
 from sandrl.sandboxes import Command, Job, Launch, Outcome, problem_tag
 
-OBSERVATION_CHARACTERS = 2000
-"""The longest observation; what is longer loses its middle."""
+HEAD_CHARACTERS, TAIL_CHARACTERS = 1000, 3000
+"""How much of a long output is shown: of its beginning, and of its end."""
+
+LOST = "error: the sandbox was lost, and the episode with it"
+"""What a policy reads from then on, where its trainer goes on asking it."""
+
+_CUT = "\n… the middle of the output is left out …\n"
+_HALF_BYTES = 256 * 1024
+# The exit status of `timeout`, and how long a program may take to end, and its output to be read, after that.
+_TIMED_OUT = 124
+_GRACE_SECONDS = 5.0
+_LIMITED = f"""t=$1; shift; d=$(mktemp -d) && timeout -k 1 "$t" "$@" >"$d/out" 2>"$d/err"; c=$?
+show() {{
+    [ "$(wc -c <"$1")" -gt {2 * _HALF_BYTES} ] || exec cat "$1"
+    head -c {_HALF_BYTES} "$1"; tail -c {_HALF_BYTES} "$1"
+}}
+(show "$d/out"); (show "$d/err") >&2; rm -rf "$d"; exit $c"""
 
 
 class Workplace(Protocol):
     """Where a workbench has its sandbox from."""
 
-    def bench(self, task_id: str) -> Workbench:
-        """A workbench for an episode about a problem."""
+    @property
+    def timeout_seconds(self) -> float:
+        """Wall time of one command."""
         ...
 
-    def run(self, task_id: str, argv: tuple[str, ...], stdin: bytes, within: Launch | None) -> tuple[Launch, Outcome]:
+    @property
+    def emit(self) -> Emit:
+        """Told of every command."""
+        ...
+
+    def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, Outcome]:
         """Runs a command in a fresh sandbox, or in one that is kept; returns the launch that keeps it now.
 
         Raises:
@@ -52,33 +79,24 @@ class Workshop:
 
     def __init__(self, job: Job, *, timeout_seconds: float = 10.0, emit: Emit = ignore) -> None:
         self._job = job
-        self._timeout_seconds = timeout_seconds
-        self._emit = emit
         self._lock = threading.Lock()
+        self.timeout_seconds = timeout_seconds
+        self.emit = emit
 
-    def bench(self, task_id: str) -> Workbench:
-        """A workbench for an episode about a problem."""
-        return Workbench(self, task_id)
-
-    def run(self, task_id: str, argv: tuple[str, ...], stdin: bytes, within: Launch | None) -> tuple[Launch, Outcome]:
+    def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, Outcome]:
         """Runs a command in a fresh sandbox, or in one that is kept; returns the launch that keeps it now.
 
         Raises:
             InfrastructureError: If the sandbox failed, not the command; it is gone then.
         """
-        command = Command(argv, stdin, self._timeout_seconds)
-        began = time.monotonic()
         with self._lock:
             launch = self._job.launch(command, tags=(ROLLOUT_TAG, problem_tag(task_id)), within=within)
             self._wait_for(launch)
             try:
-                outcome = self._job.collect(launch, keep=True)
-            except InfrastructureError as error:
+                return launch, self._job.collect(launch, keep=True)
+            except InfrastructureError:
                 self._job.release(launch)
-                self._emit(ExecutionFinished(task_id, launch.sandbox_id, "error", error=error.message))
                 raise
-        self._emit(command_finished(task_id, outcome, time.monotonic() - began))
-        return launch, outcome
 
     def release(self, launch: Launch) -> None:
         """Begins to stop a sandbox that was kept."""
@@ -99,64 +117,63 @@ class Workbench:
     """The sandbox of one episode.
 
     Args:
-        workshop: Where it comes from.
+        place: Where it comes from.
         task_id: The problem that is worked on.
-        shorten: Cuts what is too long for a policy to read.
 
     Attributes:
-        loss: Why the sandbox was lost, the last time it was; empty if it never was.
+        loss: Why the sandbox was lost; empty if it was not.
     """
 
-    def __init__(self, workshop: Workplace, task_id: str, *, shorten: Callable[[str], str] | None = None) -> None:
-        self._workshop = workshop
+    def __init__(self, place: Workplace, task_id: str) -> None:
+        self._place = place
         self._task_id = task_id
-        self._shorten = shorten or _shortened
         self._launch: Launch | None = None
         self.loss = ""
 
     def run(self, *argv: str, stdin: str = "") -> str:
         """Runs a command; returns what a policy is to read about it."""
         outcome = self.outcome(*argv, stdin=stdin)
-        if outcome is None:
-            return "error: the sandbox was lost, with its files; the next command gets a new one"
-        return self.told(outcome)
+        return LOST if outcome is None else observation(outcome)
 
     def outcome(self, *argv: str, stdin: str = "") -> Outcome | None:
         """Runs a command; returns how it ended, or None if the sandbox was lost."""
+        place = self._place
+        limited = ("sh", "-c", _LIMITED, "sh", f"{place.timeout_seconds:g}", *argv)
+        command = Command(limited, stdin.encode("utf-8", "backslashreplace"), place.timeout_seconds + _GRACE_SECONDS)
+        began = time.monotonic()
         try:
-            content = stdin.encode("utf-8", "backslashreplace")
-            self._launch, outcome = self._workshop.run(self._task_id, argv, content, self._launch)
+            self._launch, outcome = place.run(self._task_id, command, self._launch)
         except InfrastructureError as error:
             self._launch = None
             self.loss = error.message
+            place.emit(ExecutionFinished(self._task_id, None, "error", error=error.message))
             return None
+        if outcome.exit_code == _TIMED_OUT:
+            outcome = replace(outcome, exit_code=None)
+        place.emit(_finished(self._task_id, outcome, time.monotonic() - began))
         return outcome
-
-    def told(self, outcome: Outcome) -> str:
-        """What a policy is to read about how a command ended."""
-        parts = [part.decode("utf-8", "replace").strip("\n") for part in (outcome.stdout, outcome.stderr)]
-        text = self._shorten("\n".join(part for part in parts if part))
-        if outcome.timed_out:
-            return f"{text}\nerror: timeout".lstrip("\n")
-        if outcome.exit_code:
-            return f"{text}\nerror: exit code {outcome.exit_code}".lstrip("\n")
-        return text or "(no output)"
 
     def close(self) -> None:
         """Begins to stop the sandbox, if there is one; closing twice is fine."""
         if self._launch is not None:
-            self._workshop.release(self._launch)
+            self._place.release(self._launch)
             self._launch = None
 
 
-def command_finished(task_id: str, outcome: Outcome, seconds: float) -> ExecutionFinished:
-    """The event that tells of a command of an episode.
+def observation(outcome: Outcome) -> str:
+    """What a policy is to read about how a command ended."""
+    parts = [part.decode("utf-8", "replace").strip("\n") for part in (outcome.stdout, outcome.stderr)]
+    text = "\n".join(part for part in parts if part)
+    if len(text) > HEAD_CHARACTERS + TAIL_CHARACTERS:
+        text = f"{text[:HEAD_CHARACTERS]}{_CUT}{text[-TAIL_CHARACTERS:]}"
+    if outcome.timed_out:
+        return f"{text}\nerror: timeout".lstrip("\n")
+    if outcome.exit_code:
+        return f"{text}\nerror: exit code {outcome.exit_code}".lstrip("\n")
+    return text or "(no output)"
 
-    Args:
-        task_id: The problem that is worked on.
-        outcome: How it ended.
-        seconds: From handing it over to its end.
-    """
+
+def _finished(task_id: str, outcome: Outcome, seconds: float) -> ExecutionFinished:
     word = "error" if outcome.timed_out else "success" if outcome.exit_code == 0 else "failure"
     return ExecutionFinished(
         task_id,
@@ -167,10 +184,3 @@ def command_finished(task_id: str, outcome: Outcome, seconds: float) -> Executio
         stdout_bytes=len(outcome.stdout),
         stderr_bytes=len(outcome.stderr),
     )
-
-
-def _shortened(text: str) -> str:
-    if len(text) <= OBSERVATION_CHARACTERS:
-        return text
-    half = OBSERVATION_CHARACTERS // 2
-    return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"

@@ -68,7 +68,7 @@ class GrpoConfig(BaseModel):
         timeout_penalty: The weight of the component against timeouts.
         rollout: `single`: one answer. `tools`: several turns, with tools.
         tools: `code`: execute code and submit. `all`: shell and files, too.
-        max_tool_calls: Most rounds of tool calls in an episode.
+        max_tool_calls: How many calls of tools an episode may have.
         steps: Optimizer steps.
         num_generations: Completions per problem and step: the size of a group.
         batch_size: Completions per step, over all processes; a multiple of `num_generations`.

@@ -11,10 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sandrl.rewards.trainer_batch import Message, Text, text_of
+from sandrl.rollouts.kinds import EpisodeEnd
 from sandrl.runs import MessageRow, ToolCallRow
 
 # Where templates put what a model thinks before it answers.
 _THOUGHTS = ("reasoning_content", "thinking")
+
+AS_WRITTEN = ""
+"""The argument of a call that stands for all of them, where they are no object: so TRL can pass them on."""
 
 
 def message_rows(prompt: Text, completion: Text) -> tuple[MessageRow, ...]:
@@ -27,9 +31,16 @@ def message_rows(prompt: Text, completion: Text) -> tuple[MessageRow, ...]:
     return (*_rows(prompt, role="user"), *_rows(completion, role="assistant"))
 
 
-def count_calls(messages: Sequence[MessageRow]) -> int:
-    """How many tools were called."""
-    return sum(len(message.tool_calls) for message in messages)
+def episode_end(messages: Sequence[MessageRow]) -> EpisodeEnd:
+    """Why an episode ended that its tools have not: TRL takes back what is too long, the answers to calls included."""
+    last = messages[-1]
+    is_last_word = last.role == "assistant" and not last.tool_calls
+    return EpisodeEnd.NO_TOOL_CALLS if is_last_word else EpisodeEnd.TOO_LONG
+
+
+def written(value: Any) -> str:
+    """What a model has written: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _rows(said: Text, *, role: str) -> list[MessageRow]:
@@ -54,13 +65,10 @@ def _row(message: Message, role: str) -> MessageRow:
 def _call(call: Any) -> ToolCallRow:
     function = call.get("function", call) if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping):
-        return ToolCallRow(name="", arguments=_written(call))
+        return ToolCallRow(name="", arguments=written(call))
+    arguments = function.get("arguments", "")
     return ToolCallRow(
         name=str(function.get("name") or ""),
-        arguments=_written(function.get("arguments", "")),
+        arguments=written(arguments.get(AS_WRITTEN, arguments) if isinstance(arguments, Mapping) else arguments),
         id=str(call.get("id") or ""),
     )
-
-
-def _written(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

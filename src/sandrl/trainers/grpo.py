@@ -20,7 +20,7 @@ from sandrl.rewards import Limits, ScoreOptions
 from sandrl.rewards.function import FunctionOptions, step_opinions
 from sandrl.rewards.policies import load_policy
 from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.rollouts.tools import tools_factory
+from sandrl.rollouts.kinds import ToolSet
 from sandrl.rollouts.workbench import Workshop
 from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.sandboxes import Connection, Job, new_job_id
@@ -33,6 +33,7 @@ from sandrl.trainers.config import GrpoConfig
 from sandrl.trainers.context import Context
 from sandrl.trainers.directory import PROBLEMS_DIGEST, check_unchanged, checkpoint_directory
 from sandrl.trainers.engines import TRL, Engine
+from sandrl.trainers.environments import environment_factory, episode_trainer
 from sandrl.trainers.interrupts import TrainingInterrupt
 from sandrl.trainers.models import ModelPlace, find_model
 from sandrl.trainers.printed import FILE, PrintedFile
@@ -288,7 +289,8 @@ def _trainer(context: Context, arguments: Any, place: ModelPlace, reward: Traini
     try:
         with place.kept_offline():
             policy = context.engine.policy(place.name, config)
-            trainer = trl.GRPOTrainer(
+            has_tools = config.rollout == "tools"
+            trainer = (episode_trainer(trl.GRPOTrainer) if has_tools else trl.GRPOTrainer)(
                 model=policy.model,
                 processing_class=policy.tokenizer,
                 reward_funcs=reward,
@@ -296,7 +298,9 @@ def _trainer(context: Context, arguments: Any, place: ModelPlace, reward: Traini
                 train_dataset=_dataset(sets.train, config, is_evaluation=False),
                 eval_dataset=_dataset(sets.evaluation, config, is_evaluation=True) if sets.evaluation else None,
                 peft_config=policy.peft_config,
-                environment_factory=tools_factory(config.tools, workshop) if config.rollout == "tools" else None,
+                environment_factory=(
+                    environment_factory(workshop, ToolSet(config.tools), config.max_tool_calls) if has_tools else None
+                ),
             )
     except OSError as error:
         # What transformers raises for a model that is not where it looks.

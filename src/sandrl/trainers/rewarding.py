@@ -19,11 +19,11 @@ from sandrl.rewards.function import FunctionOptions
 from sandrl.rewards.records import opinion_row, trajectory_row
 from sandrl.rewards.summary import Summary
 from sandrl.rewards.trainer_batch import Text
-from sandrl.rollouts.tools import CodeTools
 from sandrl.runs.session import RunSession
 from sandrl.sandboxes import Job
 from sandrl.trainers.context import Context
-from sandrl.trainers.conversations import count_calls, message_rows
+from sandrl.trainers.conversations import episode_end, message_rows
+from sandrl.trainers.environments import Environment
 
 EVALUATION_COLUMN = "is_evaluation"
 """The column of the dataset that tells the seam what the trainer does not: whether it trains or evaluates."""
@@ -69,7 +69,7 @@ class TrainingReward:
         environments = columns.get("environments") or ()
         for environment in environments:
             # The episodes are over; their submissions are judged in sandboxes that no policy has touched.
-            environment.workbench.close()
+            environment.toolbox.close()
         self._facts = [_sampled(ids, bool(environments)) for ids in columns["completion_ids"]]
         for facts, prompt, completion, environment in zip(
             self._facts, prompts, completions, environments, strict=False
@@ -116,11 +116,12 @@ def _sampled(ids: Sequence[int], is_episode: bool) -> dict[str, Any]:
     return {"tokens": {"conversation" if is_episode else "completion": len(ids)}}
 
 
-def _episode(prompt: Text, completion: Text, environment: CodeTools) -> dict[str, Any]:
+def _episode(prompt: Text, completion: Text, environment: Environment) -> dict[str, Any]:
     """What was said in an episode, and how it ended."""
-    messages = message_rows(prompt, completion)
-    end = "submitted" if environment.submission else "no submission"
-    return {"messages": messages, "episode": {"end": end, "tool_calls": count_calls(messages)}}
+    messages, toolbox = message_rows(prompt, completion), environment.toolbox
+    end = toolbox.end or episode_end(messages)
+    facts = {"end": end, "tool_calls": toolbox.calls}
+    return {"messages": messages, "episode": facts, "dropped": bool(toolbox.loss)}
 
 
 def _finished_call(number: int, summary: Summary, seconds: float) -> RewardCallFinished:

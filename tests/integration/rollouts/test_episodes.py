@@ -15,7 +15,7 @@ from sandrl.rollouts.chat import ChatModel
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode, play
 from sandrl.rollouts.feedback import NO_CODE, OTHERS_FAIL
 from sandrl.rollouts.kinds import EpisodeKind, ToolSet
-from sandrl.rollouts.shared import OBSERVATION_CHARACTERS, SharedWorkshop
+from sandrl.rollouts.shared import SharedWorkshop
 from sandrl.rollouts.wire import Endpoint
 from sandrl.runs import CANARY_TAG, ROLLOUT_TAG
 from sandrl.sandboxes import Job, connect, new_job_id
@@ -148,19 +148,10 @@ def test_files_that_cannot_be_copied_leave_the_solution_unsubmitted(played: Play
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (("execute_code", "{broken"), "error: the arguments of execute_code are no JSON"),
-        (("execute_code", "[1]"), "error: the arguments of execute_code are no JSON object"),
-        (("execute_code", {}), "error: execute_code needs the argument `code`"),
-        (("execute_code", {"code": 1}), "error: execute_code takes a text as `code`"),
-        (("execute_code", {"code": "", "x": 1}), "error: execute_code has no argument `x`"),
-        (("submit_solution", {"code": RIGHT, "files": "a"}), "error: submit_solution takes a list of texts as `files`"),
-        (("submit_solution", {"code": " "}), "error: the code is empty"),
-        (("rm", {}), "error: there is no tool 'rm'; the tools are execute_code, submit_solution, bash"),
-        (("", {}), "error: the call names no tool"),
-        (("execute_code", '"{\\"code\\": \\"print(7)\\"}"'), "7"),
-        (("execute_code", {"code": "while True: pass"}), "error: timeout"),
-        (("read_file", {"path": "none.txt"}), "none.txt: No such file or directory"),
+        (("execute_code", "{broken"), "error: the arguments of execute_code are wrong: no JSON object: Expecting"),
+        (("", {}), "error: the call names no tool; the tools are execute_code, submit_solution, bash"),
         (("execute_code", {"code": "'\\ud800'; print('\\0')"}), "\x00"),
+        (("read_file", {"path": "a\0b"}), "error: exit code 126"),
     ],
 )
 def test_whatever_is_wrong_with_a_call_is_an_observation(played: Play, call: tuple[str, object], told: str) -> None:
@@ -172,49 +163,18 @@ def test_whatever_is_wrong_with_a_call_is_an_observation(played: Play, call: tup
     assert len(set(calls)) == 2
 
 
-def test_long_output_keeps_its_end(played: Play) -> None:
-    code = "print('a' * 10_000)\nraise ValueError('the reason')"
-    told = observations(played([Says("", [("execute_code", {"code": code})]), SUBMIT], TOOLS))[0]
-    assert len(told) < OBSERVATION_CHARACTERS + 100
-    assert told.startswith("… ")
-    assert told.endswith("ValueError: the reason\nerror: exit code 1")
-
-
-def test_what_nobody_will_read_stays_in_the_sandbox() -> None:
-    connection = connect(load_settings(), runtime=RuntimeKind.LOCAL)
-    with (
-        Job(connection, job_id=new_job_id(), max_lifetime_seconds=120) as job,
-        SharedWorkshop(job, IsolatedJudge(), ScoreOptions(), VerdictCache()) as workshop,
-    ):
-        bench = workshop.bench("p")
-        outcome = bench.outcome("python", "-", stdin="import sys; print('a' * 9_000_000, 'b'); sys.exit(3)")
-        left = bench.run("sh", "-c", "ls /tmp | wc -l")
-    assert outcome is not None
-    assert (len(outcome.stdout), outcome.stdout[-2:], outcome.exit_code) == (512 * 1024, b"b\n", 3)
-    assert left == "1"
-
-
-def test_an_episode_has_so_many_calls_and_every_call_has_an_answer(played: Play, ledger: Tags) -> None:
+def test_an_episode_without_calls_left_has_no_code(played: Play, ledger: Tags) -> None:
     busy = Says("", [("execute_code", {"code": "print(1)"})] * 3)
     episode = played([busy], EpisodeOptions(EpisodeKind.TOOLS, max_tool_calls=4))
     assert (episode.end, episode.tool_calls) == ("no tool calls left", 4)
-    assert observations(episode) == ["1"] * 4 + ["error: no tool calls are left"] * 2
     assert episode.result is not None
     assert (episode.result.status, episode.result.reward) == (Status.NO_CODE, 0.0)
     assert ledger.count() == (1, 0)
 
 
-def test_only_the_first_submission_of_a_message_counts(played: Play) -> None:
-    both = Says("", [("submit_solution", {"code": RIGHT}), ("submit_solution", {"code": "x = 1"})])
-    episode = played([both], TOOLS)
-    assert observations(episode) == ["Submitted.", "error: a solution was submitted before"]
-    assert episode.result is not None
-    assert episode.result.reward == 1.0
-
-
-def test_a_model_that_calls_no_tool_is_told_so_a_few_times(played: Play) -> None:
+def test_a_message_without_a_call_is_the_last(played: Play) -> None:
     episode = played([Says(None)], TOOLS)
-    assert [message.role for message in episode.messages[2:]] == ["assistant", "user"] * 2 + ["assistant"]
+    assert [message.role for message in episode.messages[2:]] == ["assistant"]
     assert episode.end == "no tool calls"
     assert episode.result is not None
     assert episode.result.reward == 0.0

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from sandrl.rollouts.attachments import with_files
 from sandrl.rollouts.kinds import ToolSet
-from sandrl.rollouts.toolbox import tool_schemas, with_files
+from sandrl.rollouts.tools import ExecuteCode, SubmitSolution, parse_call, tool_schemas
 
 
 def test_the_tools_are_described_by_their_own_words() -> None:
@@ -29,6 +30,21 @@ def test_the_tools_are_described_by_their_own_words() -> None:
     assert submit["required"] == ["code"]
     assert submit["properties"]["files"]["items"] == {"type": "string"}
     assert all(schema["description"] for schema in schemas.values())
+
+
+@pytest.mark.parametrize("arguments", ['{"code": "f = \\"\\ud83d\\""}', {"code": 'f = "\ud83d"'}])
+def test_half_a_character_is_no_reason_to_refuse_a_call(arguments: str | dict[str, object]) -> None:
+    assert parse_call(ToolSet.CODE, "execute_code", arguments) == ExecuteCode(code='f = "\\ud83d"')
+
+
+def test_no_files_may_be_said_in_any_way() -> None:
+    for files in ("", ', "files": null', ', "files": []'):
+        assert parse_call(ToolSet.CODE, "submit_solution", f'{{"code": "1"{files}}}') == SubmitSolution(code="1")
+
+
+def test_arguments_nested_without_end_are_refused() -> None:
+    told = parse_call(ToolSet.CODE, "execute_code", "[" * 100_000)
+    assert told == "error: the arguments of execute_code are wrong: nested too deeply; it takes code"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sandrl.runs import MessageRow, ToolCallRow
-from sandrl.trainers.conversations import count_calls, message_rows
+from sandrl.trainers.conversations import episode_end, message_rows
 
 PROMPT = [{"role": "system", "content": "Solve it."}, {"role": "user", "content": "Add one."}]
 
@@ -23,7 +23,9 @@ def test_an_episode_is_its_prompt_its_calls_and_their_results_in_order() -> None
     assert [message.role for message in messages] == ["system", "user", "assistant", "tool", "assistant"]
     assert messages[2].tool_calls[0] == ToolCallRow(name="submit_solution", arguments='{"code": "f = \'é\'"}')
     assert messages[3] == MessageRow(role="tool", name="submit_solution", content="Submitted.")
-    assert count_calls(messages) == 2
+    assert episode_end(messages) == "no tool calls"
+    # What an episode with answers that were taken back, or without room for more, ends with.
+    assert {episode_end(messages[:3]), episode_end(messages[:4])} == {"the conversation became too long"}
 
 
 def test_plain_texts_are_a_question_and_an_answer() -> None:
@@ -44,6 +46,7 @@ def test_thoughts_come_before_what_is_said(name: str) -> None:
         ({"function": {"name": None, "arguments": "{broken"}}, ToolCallRow(name="", arguments="{broken")),
         ({"name": "f", "arguments": [1]}, ToolCallRow(name="f", arguments="[1]")),
         ({"id": 7, "function": {"name": "f"}}, ToolCallRow(name="f", id="7")),
+        ({"function": {"name": "f", "arguments": {"": "{broken"}}}, ToolCallRow(name="f", arguments="{broken")),
     ],
 )
 def test_a_call_that_is_malformed_is_kept_as_it_is(call: Any, kept: ToolCallRow) -> None:

@@ -23,7 +23,7 @@ from sandrl.rollouts import Sampling
 from sandrl.rollouts.chat import ChatModel
 from sandrl.rollouts.kinds import EpisodeKind
 from sandrl.rollouts.request import training_split
-from sandrl.rollouts.toolbox import tool_schemas
+from sandrl.rollouts.tools import tool_schemas
 from sandrl.rollouts.wire import OPENAI_BASE_URL, Endpoint
 from sandrl.runs import RunReader
 from sandrl.settings import Settings

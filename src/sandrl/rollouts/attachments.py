@@ -1,0 +1,109 @@
+"""Files that travel with a solution: from the sandbox of the episode into the code that is judged.
+
+The design decision: a solution stays one program. The files are in it, as statements that write them, so that it is
+judged, kept and judged again like any other.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tokenize
+from collections.abc import Mapping, Sequence
+
+from sandrl.rollouts.workbench import LOST, Workbench, observation
+
+MOST_FILES = 16
+MOST_FILE_BYTES = 256 * 1024
+"""How much may be copied over, in all."""
+
+_PICK = """import base64, json, os, sys
+names, most = json.load(sys.stdin)
+picked, room = {}, most
+for name in names:
+    try:
+        if not os.path.realpath(name).startswith(os.path.realpath(".") + os.sep):
+            sys.exit(f"{name}: is outside the working directory")
+        with open(name, "rb") as file:
+            content = file.read(room + 1)
+    except OSError as error:
+        sys.exit(f"{name}: {error.strerror}")
+    room -= len(content)
+    if room < 0:
+        sys.exit(f"{name}: the files are larger than {most} bytes together")
+    picked[os.path.relpath(name)] = base64.b64encode(content).decode()
+json.dump(picked, sys.stdout)
+"""
+
+
+class NotCopiedError(Exception):
+    """Files cannot be copied over; its text is what a policy is to read about that."""
+
+
+def copied(bench: Workbench, names: Sequence[str]) -> Mapping[str, str]:
+    """Files of a sandbox: base64 of their contents, by path relative to the working directory.
+
+    Raises:
+        NotCopiedError: If there are too many, or one is missing, outside the working directory or too large.
+    """
+    if len(names) > MOST_FILES:
+        raise NotCopiedError(f"error: at most {MOST_FILES} files can be copied over, not {len(names)}")
+    outcome = bench.outcome("python", "-c", _PICK, stdin=json.dumps([[*names], MOST_FILE_BYTES]))
+    if outcome is None:
+        raise NotCopiedError(LOST)
+    try:
+        picked = json.loads(outcome.stdout) if outcome.exit_code == 0 else None
+    except (ValueError, RecursionError):
+        picked = None
+    if not isinstance(picked, dict):
+        raise NotCopiedError(f"error: not submitted: {observation(outcome)}")
+    return {str(name): str(content) for name, content in picked.items()}
+
+
+def with_files(code: str, files: Mapping[str, str]) -> str:
+    """Code that first writes files next to it, and can import those that are modules.
+
+    Args:
+        code: The code.
+        files: Base64 of their contents, by relative path.
+
+    Returns:
+        The code with statements for that after what must come first in a program; as it is where it begins as no
+        Python does.
+    """
+    first = _first_line(code)
+    if first is None:
+        return code
+    lines = code.split("\n")
+    writing = [_write_statement(name, content) for name, content in files.items()]
+    writing.append('__import__("sys").path.insert(0, __import__("os").getcwd())')
+    return "\n".join([*lines[:first], *writing, *lines[first:]])
+
+
+def _first_line(code: str) -> int | None:
+    """After how many lines of a program other statements may come: those of its docstring and of `__future__`.
+
+    By its tokens: parsing hostile code here can take all memory, and in threads it trips over a fault of CPython 3.11.
+    """
+    first, statement = 0, []
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(code).readline):
+            if token.type in (tokenize.COMMENT, tokenize.NL):
+                continue
+            statement.append(token)
+            if token.type != tokenize.NEWLINE:
+                continue
+            is_text = not first and [each.type for each in statement[:-1]] == [tokenize.STRING]
+            is_future = [each.string for each in statement[:2]] == ["from", "__future__"]
+            if not (is_text or is_future):
+                break
+            first, statement = token.end[0], []
+    except (tokenize.TokenError, SyntaxError):
+        return None
+    return first
+
+
+def _write_statement(name: str, content: str) -> str:
+    path = f'__import__("pathlib").Path({name!r})'
+    data = f'__import__("base64").b64decode({content!r})'
+    return f"{path}.parent.mkdir(parents=True, exist_ok=True); {path}.write_bytes({data})"

@@ -1,0 +1,190 @@
+"""Episodes with tools in TRL's own trainer, parser and tool loop: a scripted policy, real sandboxes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch: Any = pytest.importorskip("torch", reason="not installed: torch (make test-grpo)")
+trl: Any = pytest.importorskip("trl", reason="not installed: trl (make test-grpo)")
+datasets: Any = pytest.importorskip("datasets", reason="not installed: datasets (make test-grpo)")
+tokenizers: Any = pytest.importorskip("tokenizers", reason="not installed: tokenizers (make test-grpo)")
+transformers: Any = pytest.importorskip("transformers", reason="not installed: transformers (make test-grpo)")
+
+from sandrl.rewards import RewardFunction  # noqa: E402
+from sandrl.rollouts.kinds import ToolSet  # noqa: E402
+from sandrl.rollouts.tools import tool_schemas  # noqa: E402
+from sandrl.rollouts.workbench import LOST, Workshop  # noqa: E402
+from sandrl.sandboxes import Job, connect, new_job_id  # noqa: E402
+from sandrl.settings import RuntimeKind, load_settings  # noqa: E402
+from sandrl.trainers.conversations import episode_end, message_rows  # noqa: E402
+from sandrl.trainers.environments import Environment, environment_factory, episode_trainer  # noqa: E402
+from tests.support.assassin import Assassin  # noqa: E402
+from tests.support.scripted_episode import (  # noqa: E402
+    AFTER,
+    MOST_CALLS,
+    PROBLEM,
+    SPENT,
+    SUBMITTED,
+    TIMEOUT_SECONDS,
+    TOOL_SET,
+    Call,
+    count,
+    told,
+)
+
+# In this process, TRL's and transformers' own warnings are not ours.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+_TURN = "<|im_start|>assistant"
+_END = "<|im_end|>"
+_LONGEST = 60_000
+
+
+def tokenizer() -> Any:
+    """A token for each byte, with the chat template of Qwen 3, in which the arguments of calls are JSON."""
+    level = tokenizers.pre_tokenizers.ByteLevel
+    alphabet = {letter: number for number, letter in enumerate(sorted(level.alphabet()))}
+    whole = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=alphabet, merges=[]))
+    whole.pre_tokenizer, whole.decoder = level(add_prefix_space=False), tokenizers.decoders.ByteLevel()
+    made = transformers.PreTrainedTokenizerFast(tokenizer_object=whole, eos_token=_END, pad_token="<|endoftext|>")
+    made.add_special_tokens({"additional_special_tokens": ["<|im_start|>"]})
+    made.chat_template = trl.chat_template_utils.qwen3_chat_template
+    return made
+
+
+class ScriptedPolicy(transformers.Qwen2ForCausalLM):  # type: ignore[misc]
+    """Says what it is told to, whatever it reads; its weights are trained like any other's."""
+
+    tokens: Any
+    says: Sequence[str]
+
+    def generate(self, input_ids: Any, **_: Any) -> Any:
+        """One more message for each conversation: the one whose turn it is."""
+        turns = [self.tokens.decode(ids).count(_TURN) - 1 for ids in input_ids]
+        (turn,) = {*turns}
+        new = self.tokens(self.says[turn] + _END, return_tensors="pt")["input_ids"]
+        return torch.cat([input_ids, new.expand(len(turns), -1)], dim=1)
+
+
+def message(calls: Sequence[Call]) -> str:
+    """A message as the policy writes it; arguments that are no JSON as a text, which JSON can be of anything."""
+    written = [f'{{"name": "{call.name}", "arguments": {_as_json(call.arguments)}}}' for call in calls]
+    return "\n".join(f"<tool_call>\n{each}\n</tool_call>" for each in written)
+
+
+def _as_json(arguments: str) -> str:
+    try:
+        json.loads(arguments)
+    except ValueError:
+        return json.dumps(arguments)
+    return arguments
+
+
+@pytest.fixture
+def workshop() -> Iterator[Workshop]:
+    connection = connect(load_settings(), runtime=RuntimeKind.LOCAL)
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=300) as job:
+        yield Workshop(job, timeout_seconds=TIMEOUT_SECONDS)
+
+
+Ended = tuple[list[dict[str, Any]], Environment]
+
+
+def played(says: Sequence[str], max_calls: int, workshop: Workshop, directory: Path) -> list[Ended]:
+    """Trains one step on two episodes; returns the conversation of each, and its environment as rewards see it."""
+    ended: list[Ended] = []
+
+    def reward(completions: list[Any], environments: list[Environment], **_: Any) -> list[float]:
+        ended.extend(zip(completions, environments, strict=True))
+        return [0.0, 1.0]
+
+    sizes = {"vocab_size": 300, "hidden_size": 8, "intermediate_size": 8, "max_position_embeddings": _LONGEST}
+    layers = {"num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1}
+    policy = ScriptedPolicy(transformers.Qwen2Config(**sizes, **layers))
+    policy.tokens, policy.says = tokenizer(), says
+    arguments = trl.GRPOConfig(
+        output_dir=str(directory),
+        use_cpu=True,
+        bf16=False,
+        activation_checkpointing=False,
+        max_steps=1,
+        per_device_train_batch_size=2,
+        num_generations=2,
+        max_completion_length=_LONGEST // 2,
+        max_tool_calling_iterations=max_calls,
+        report_to="none",
+        save_strategy="no",
+        disable_tqdm=True,
+    )
+    row = {"prompt": [{"role": "user", "content": PROBLEM.prompt}], "task_id": PROBLEM.task_id}
+    trainer = episode_trainer(trl.GRPOTrainer)(
+        model=policy,
+        processing_class=policy.tokens,
+        reward_funcs=reward,
+        args=arguments,
+        train_dataset=datasets.Dataset.from_list([row]),
+        environment_factory=environment_factory(workshop, TOOL_SET, max_calls),
+    )
+    trainer.train()
+    assert trainer.state.global_step == 1
+    return ended
+
+
+def rewards(ended: Sequence[Ended]) -> list[float | None]:
+    completions, environments = zip(*ended, strict=True)
+    with RewardFunction({PROBLEM.task_id: PROBLEM}) as function:
+        return function(["?", "?"], completions, task_id=[PROBLEM.task_id] * 2, environments=environments)
+
+
+def observations(completion: Sequence[dict[str, Any]]) -> list[str]:
+    return [each["content"] for each in completion if each["role"] == "tool"]
+
+
+def test_every_observation_is_the_one_that_is_expected_everywhere(workshop: Workshop, tmp_path: Path) -> None:
+    script = [*SUBMITTED, AFTER]
+    ended = played([*map(message, script), "Done."], 100, workshop, tmp_path)
+    assert len(ended) == 2
+    for completion, environment in ended:
+        assert observations(completion) == told(script)
+        assert (environment.toolbox.end, environment.toolbox.calls) == ("submitted", count(script))
+    assert rewards(ended) == [1.0, 1.0]
+
+
+def test_calls_are_counted_as_everywhere(workshop: Workshop, tmp_path: Path) -> None:
+    for completion, environment in played([*map(message, SPENT), "Done."], MOST_CALLS, workshop, tmp_path):
+        assert observations(completion) == told(SPENT)
+        assert (environment.toolbox.end, environment.toolbox.calls) == ("no tool calls left", MOST_CALLS)
+        assert environment.submission == ""
+
+
+@pytest.mark.parametrize("said", ["I cannot do that.", '<tool_call>\n{"name": "execute_code", "argu\n</tool_call>'])
+def test_a_message_in_which_no_call_can_be_read_is_the_last(said: str, workshop: Workshop, tmp_path: Path) -> None:
+    for completion, environment in played([said], 4, workshop, tmp_path):
+        assert environment.toolbox.end is None
+        assert episode_end(message_rows([], completion)) == "no tool calls"
+
+
+def test_an_episode_whose_sandbox_is_lost_has_no_reward_whatever_it_submits(workshop: Workshop, tmp_path: Path) -> None:
+    with Assassin() as assassin:
+        kill = Call("execute_code", json.dumps({"code": assassin.code}), LOST)
+        submit = Call("submit_solution", json.dumps({"code": "def f(x): return x + 1"}), LOST)
+        ended = played([message([kill]), message([submit]), "Done."], 4, workshop, tmp_path)
+    assert [observations(completion) for completion, _ in ended] == [[LOST, LOST]] * 2
+    assert {environment.toolbox.end for _, environment in ended} == {"lost"}
+    assert rewards(ended) == [None, None]
+
+
+@pytest.mark.parametrize("tool_set", ToolSet)
+def test_chat_templates_are_told_of_the_tools_what_endpoints_are(tool_set: ToolSet, workshop: Workshop) -> None:
+    environment = environment_factory(workshop, tool_set, 1)()
+    own = {"reset", "toolbox", "submission", "loss"}
+    schemas = {schema["name"]: schema for schema in tool_schemas(tool_set)}
+    assert {name for name in dir(environment) if re.match("[a-z]", name)} - own == schemas.keys()
+    for name, schema in schemas.items():
+        assert transformers.utils.get_json_schema(getattr(environment, name))["function"] == schema
