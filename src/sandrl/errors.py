@@ -85,9 +85,14 @@ class InputError(UsageError):
             place = f"{place}:{line}" if place else f"line {line}"
         parts = [part for part in (place, f"field {field!r}" if field else "", message) if part]
         super().__init__(": ".join(parts), hint=hint)
+        self.reason = message
         self.path = None if path is None else str(path)
         self.line = line
         self.field = field
+
+    def at(self, path: str | Path, line: int | None = None, *, field: str | None = None) -> InputError:
+        """The same error with its place; the field stays unless another is given."""
+        return InputError(self.reason, path=path, line=line, field=field or self.field, hint=self.hint)
 
 
 class MissingExtraError(UsageError):

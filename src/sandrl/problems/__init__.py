@@ -1,8 +1,8 @@
 """What to solve, and what models answered: problems and completions, from files in the formats people have."""
 
-from sandrl.problems.completions import Completion, LoadedCompletions, load_completions
+from sandrl.problems.completions import Completion, CompletionsLike, LoadedCompletions, as_completions, load_completions
 from sandrl.problems.demo import demo_completions, demo_problems
-from sandrl.problems.loading import LoadedProblems, load_problems
+from sandrl.problems.loading import LoadedProblems, ProblemsLike, as_problems, load_problems
 from sandrl.problems.problem import EXIT_STATUS, Case, Problem, Tolerance
 from sandrl.problems.prompts import (
     ANSWER_INSTRUCTION,
@@ -20,11 +20,15 @@ __all__ = [
     "SUBMIT_INSTRUCTION",
     "Case",
     "Completion",
+    "CompletionsLike",
     "LoadedCompletions",
     "LoadedProblems",
     "Problem",
+    "ProblemsLike",
     "Prompt",
     "Tolerance",
+    "as_completions",
+    "as_problems",
     "chat_prompt",
     "demo_completions",
     "demo_problems",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from sandrl.errors import InputError
 from sandrl.jsonl import Row, read_rows
-from sandrl.problems.fields import Identifier, InputRow, parse_row
-from sandrl.problems.loading import add_rows, did_you_mean, no_rows
+from sandrl.problems.fields import Identifier, InputRow, check_text, parse_row
+from sandrl.problems.loading import add_rows, as_entry, did_you_mean, entries, no_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +21,12 @@ class Completion:
     Attributes:
         id: Unique among the completions scored together.
         task_id: The problem it answers.
-        text: The model's text; None when `code` is given.
-        code: Code to be taken as it is; None when `text` is given.
+        text: The model's text; None where there is only `code`.
+        code: Code to be taken as it is; None when it must be found in `text`.
         loss: Why nothing can be said about the model: what failed before it was done; empty if nothing did.
+
+    Raises:
+        InputError: If one of them is no string.
     """
 
     id: str
@@ -30,6 +34,16 @@ class Completion:
     text: str | None = None
     code: str | None = None
     loss: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("id", "task_id"):
+            check_text(name, getattr(self, name))
+        for name in ("text", "code"):
+            check_text(name, getattr(self, name), is_optional=True)
+
+
+CompletionsLike: TypeAlias = "str | Path | Iterable[Completion | Mapping[str, Any]]"
+"""Completions as Python code gives them: where to load them from, or completions and rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +89,7 @@ def load_completions(
     def add(row: Row) -> None:
         completion = _parse(row, source)
         if task_ids is not None and completion.task_id not in task_ids:
-            raise _unknown_task(completion.task_id, task_ids, source, row.line)
+            raise _unknown_task(completion.task_id, task_ids, source).at(source, row.line)
         if completion.id and completion.id in lines:
             message = f"{completion.id!r} is taken by line {lines[completion.id]}"
             raise InputError(message, path=source, line=row.line, field="id")
@@ -86,6 +100,28 @@ def load_completions(
     if not completions:
         raise no_rows("completions", source, skipped)
     return LoadedCompletions(_named(completions), tuple(skipped))
+
+
+def as_completions(given: CompletionsLike, task_ids: Collection[str]) -> tuple[Completion, ...]:
+    """Completions, however Python code gives them.
+
+    Args:
+        given: Where to load them from, as `load_completions` takes it, or completions and rows (dictionaries).
+        task_ids: The problems there are.
+
+    Raises:
+        InputError: If one is neither, is wrong, or answers none of these problems; its place and its field are named.
+    """
+    if isinstance(given, str | Path):
+        return load_completions(given, task_ids=task_ids).completions
+    completions = []
+    for position, value in enumerate(entries("completions", given)):
+        place = f"completions[{position}]"
+        completion = value if isinstance(value, Completion) else as_entry(place, value, _parse)
+        if completion.task_id not in task_ids:
+            raise _unknown_task(completion.task_id, task_ids, place)
+        completions.append(completion)
+    return _named(completions)
 
 
 def _parse(row: Row, source: str | Path) -> Completion:
@@ -103,11 +139,10 @@ def _parse(row: Row, source: str | Path) -> Completion:
     return Completion(parsed.id or "", parsed.task_id, parsed.completion, parsed.code)
 
 
-def _unknown_task(task_id: str, known: Collection[str], source: str | Path, line: int) -> InputError:
+def _unknown_task(task_id: str, known: Collection[str], source: str | Path) -> InputError:
     return InputError(
         f"no problem is called {task_id!r}{did_you_mean(task_id, known)}",
         path=source,
-        line=line,
         field="task_id",
         hint="name the set it belongs to with --problems",
     )

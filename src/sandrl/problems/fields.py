@@ -49,6 +49,41 @@ Prelude = Annotated[str, BeforeValidator(_text_or_none), AfterValidator(prelude_
 Margin = Annotated[float, AfterValidator(_margin)]
 
 
+def check_text(field: str, value: object, *, is_optional: bool = False) -> None:
+    """Refuses what is no string, where Python code gives a value that files have too.
+
+    Args:
+        field: Its name.
+        value: What was given.
+        is_optional: Whether it may be None.
+
+    Raises:
+        InputError: If it is none.
+    """
+    if not (isinstance(value, str) or (is_optional and value is None)):
+        raise InputError(f"must be a string{' or None' * is_optional}, not {_of(value)}", field=field)
+
+
+def as_tuple(field: str, values: object, each: str) -> tuple[Any, ...]:
+    """A list or a tuple as a tuple.
+
+    Args:
+        field: Its name.
+        values: What was given.
+        each: What it must be a list of, for the message.
+
+    Raises:
+        InputError: If it is something else.
+    """
+    if not isinstance(values, list | tuple):
+        raise InputError(f"must be a list of {each}, not {_of(values)}", field=field)
+    return tuple(values)
+
+
+def _of(value: object) -> str:
+    return "None" if value is None else f"{value!r:.40} of the type {type(value).__name__}"
+
+
 def parse_row(model: type[RowModel], row: Row, path: str | Path) -> RowModel:
     """Checks the types of a row.
 

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
 
-from sandrl.errors import InputError
+from sandrl.errors import InputError, UsageError
 from sandrl.jsonl import BadRow, Row
 from sandrl.problems.mbpp import is_in_split
 from sandrl.problems.problem import Problem
 from sandrl.problems.rows import parse_problem
 from sandrl.problems.sources import find_source
+
+ProblemsLike: TypeAlias = (
+    "str | Path | Mapping[str, Problem | Mapping[str, Any]] | Iterable[Problem | Mapping[str, Any]]"
+)
+"""Problems as Python code gives them: where to load them from, or problems and rows, by `task_id` or in a list."""
+
+
+_Entry = TypeVar("_Entry")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,65 @@ def load_problems(source: str | Path, *, skip_bad_rows: bool = False) -> LoadedP
             raise InputError(f"no row is in the split {found.mbpp_split!r}", path=source)
         raise no_rows("problems", source, skipped)
     return LoadedProblems(problems, tuple(skipped))
+
+
+def as_problems(given: ProblemsLike) -> dict[str, Problem]:
+    """Problems by `task_id`, however Python code gives them.
+
+    Args:
+        given: Where to load them from, as `load_problems` takes it, or problems and rows (dictionaries in any format of
+            a file), by `task_id` or in a list.
+
+    Raises:
+        InputError: If one is neither, is wrong, or has the name of another; its place and its field are named.
+    """
+    if isinstance(given, str | Path):
+        return load_problems(given).problems
+    problems: dict[str, Problem] = {}
+    named = given.items() if isinstance(given, Mapping) else enumerate(entries("problems", given))
+    for key, value in named:
+        place = f"problems[{key!r}]"
+        if isinstance(value, Problem):
+            problem = value
+        else:
+            row = {"task_id": key, **value} if isinstance(given, Mapping) and isinstance(value, Mapping) else value
+            problem = as_entry(place, row, parse_problem)
+        name = key if isinstance(key, str) else problem.task_id
+        if name in problems:
+            raise InputError(f"{name!r} is taken by a problem before it", path=place, field="task_id")
+        problems[name] = problem
+    return problems
+
+
+def entries(noun: str, given: object) -> Iterable[Any]:
+    """What was given as a list of problems or completions.
+
+    Raises:
+        UsageError: If it is no list of anything.
+    """
+    if isinstance(given, Problem | Mapping | str | bytes) or not isinstance(given, Iterable):
+        raise UsageError(f"{noun} must be a list of {noun} or of dictionaries, not of the type {type(given).__name__}")
+    return given
+
+
+def as_entry(place: str, given: object, parse: Callable[[Row, str], _Entry]) -> _Entry:
+    """Makes a problem or a completion of a dictionary, which is checked like a row of a file.
+
+    Args:
+        place: Where it was given, for messages.
+        given: The dictionary.
+        parse: Makes it.
+
+    Raises:
+        InputError: If it is no dictionary, or a field of it is missing or wrong.
+    """
+    if not isinstance(given, Mapping):
+        raise InputError(f"must be a dictionary or an object of sandrl, not {given!r:.60}", path=place)
+    row = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
+    try:
+        return parse(Row(0, row), place)
+    except InputError as error:
+        raise error.at(place) from None
 
 
 def add_rows(rows: Iterable[Row | BadRow], add: Callable[[Row], None], *, skip_bad_rows: bool) -> list[InputError]:

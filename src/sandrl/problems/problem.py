@@ -6,8 +6,13 @@ that nothing behind the loaders knows where a problem came from.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from sandrl.bounds import seconds_problem
+from sandrl.errors import InputError
+from sandrl.problems.fields import as_tuple, check_text
 
 EXIT_STATUS: Literal["exit_status"] = "exit_status"
 """The weakest check: the program runs and exits 0."""
@@ -20,10 +25,17 @@ class Case:
     Attributes:
         stdin: What it reads.
         stdout: What it must print.
+
+    Raises:
+        InputError: If one of them is no string.
     """
 
     stdin: str
     stdout: str
+
+    def __post_init__(self) -> None:
+        check_text("stdin", self.stdin)
+        check_text("stdout", self.stdout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +70,11 @@ class Problem:
         timeout_seconds: Wall time for all checks, where the problem needs its own limit.
         check_timeout_seconds: Wall time for each check, where the problem needs its own limit.
         prelude: Python code that runs before the completion, in its namespace; empty for none.
+
+    Lists are accepted for tuples, and a dictionary for a case.
+
+    Raises:
+        InputError: If it has no check or several kinds of them, or a field is of the wrong type.
     """
 
     task_id: str
@@ -73,6 +90,48 @@ class Problem:
     check_timeout_seconds: float | None = None
     prelude: str = ""
 
+    def __post_init__(self) -> None:
+        for name in ("task_id", "prompt", "setup", "prelude"):
+            check_text(name, getattr(self, name))
+        for name in ("entry_point", "reference"):
+            check_text(name, getattr(self, name), is_optional=True)
+        object.__setattr__(self, "tests", as_tuple("tests", self.tests, "strings of Python code"))
+        object.__setattr__(self, "cases", _cases(self.cases))
+        self._check_tests()
+        self._check_kinds()
+        for name in ("timeout_seconds", "check_timeout_seconds"):
+            _check_seconds(name, getattr(self, name))
+
+    def _check_tests(self) -> None:
+        for position, test in enumerate(self.tests):
+            check_text(f"tests[{position}]", test)
+            # An empty test passes whatever the code does.
+            if not test.strip():
+                raise InputError("checks nothing", field=f"tests[{position}]")
+
+    def _check_kinds(self) -> None:
+        if self.check not in (None, EXIT_STATUS):
+            raise InputError(f"must be 'exit_status' or None, not {self.check!r}", field="check")
+        kinds = [name for name in ("tests", "cases", "check") if getattr(self, name)]
+        if not kinds:
+            raise InputError(
+                f"the problem {self.task_id!r} has no check",
+                hint='give it `tests` (asserts), `cases` (stdin and stdout), or `check`: "exit_status"',
+            )
+        if len(kinds) > 1:
+            raise InputError(
+                f"the problem {self.task_id!r} has checks of several kinds ({', '.join(kinds)}); only one would count",
+                hint="make it several problems",
+            )
+        if self.tolerance is None:
+            return
+        if not isinstance(self.tolerance, Tolerance):
+            raise InputError(f"must be a Tolerance or None, not {type(self.tolerance).__name__}", field="tolerance")
+        if not self.cases:
+            raise InputError("is for cases only", field="tolerance")
+        if not (self.tolerance.absolute or self.tolerance.relative):
+            raise InputError("allows nothing: give it `absolute` or `relative`", field="tolerance")
+
     @property
     def kind(self) -> str:
         """What its checks are: `tests`, `cases` or `exit_status`."""
@@ -84,3 +143,29 @@ class Problem:
     def check_count(self) -> int:
         """How many checks it has."""
         return 1 if self.check is not None else len(self.cases) or len(self.tests)
+
+
+def _cases(given: object) -> tuple[Case, ...]:
+    cases = as_tuple("cases", given, "cases")
+    return tuple(_case(f"cases[{position}]", case) for position, case in enumerate(cases))
+
+
+def _case(field: str, given: Any) -> Case:
+    if isinstance(given, Case):
+        return given
+    if not isinstance(given, Mapping) or given.keys() - {"stdin", "stdout"} or "stdout" not in given:
+        expected = 'a Case or a dictionary {"stdin": …, "stdout": …}'
+        raise InputError(f"must be {expected}, not {given!r:.60}", field=field)
+    try:
+        return Case(given.get("stdin", ""), given["stdout"])
+    except InputError as error:
+        raise InputError(error.reason, field=f"{field}.{error.field}") from None
+
+
+def _check_seconds(field: str, seconds: Any) -> None:
+    if seconds is None:
+        return
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool):
+        raise InputError(f"must be a number of seconds or None, not {seconds!r:.40}", field=field)
+    if problem := seconds_problem(seconds):
+        raise InputError(problem, field=field)

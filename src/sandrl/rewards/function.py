@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -20,7 +20,7 @@ from sandrl import forks
 from sandrl.bounds import LARGEST_WEIGHT, check_text, check_weight
 from sandrl.errors import InfrastructureError, InputError, InterruptedRunError, UsageError
 from sandrl.events import Emit, ignore
-from sandrl.problems import Completion, Problem, load_problems
+from sandrl.problems import Completion, Problem, ProblemsLike, as_problems
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.judge import IsolatedJudge, Limits, check_limits
@@ -244,7 +244,7 @@ class RewardFunction:
 
 
 def reward_function(
-    problems: str | Path | Mapping[str, Problem] | Iterable[Problem],
+    problems: ProblemsLike,
     *,
     reward: str | RewardPolicy = "binary",
     components: Components | None = None,
@@ -270,7 +270,8 @@ def reward_function(
     """Makes a reward function for a trainer: `f(prompts, completions, **columns) -> list[float | None]`.
 
     Args:
-        problems: Problems, or where to load them from, as `--problems` takes it.
+        problems: Problems or dictionaries like rows of a file, by `task_id` or in a list, or where to load them from,
+            as `--problems` takes it.
         reward: `binary`, `fraction`, `package.module:function`, or a function of a verdict and its completion.
         components: What is rewarded besides; added to the reward, because a trainer trains on one number.
         extraction: Where in a completion its code is.
@@ -297,7 +298,7 @@ def reward_function(
         UsageError: If an option is impossible, or the problems cannot be loaded.
     """
     policy = as_policy(reward)
-    limits = limits or Limits()
+    limits = _part("limits", Limits, limits)
     check_limits(limits)
     check_weight("fallback_reward", fallback_reward, least=-LARGEST_WEIGHT)
     check_text("cache", None if cache is None else str(cache))
@@ -307,12 +308,12 @@ def reward_function(
         concurrency=concurrency,
         retries=retries,
         policy=policy,
-        components=components or Components(),
+        components=_part("components", Components, components),
         caching=caching,
         second_opinion=step_opinions(second_opinion),
     )
     return RewardFunction(
-        _loaded(problems),
+        as_problems(problems),
         FunctionOptions(
             score=options,
             on_infrastructure_error=_word(OnInfrastructureError, on_infrastructure_error, "on_infrastructure_error"),
@@ -322,8 +323,8 @@ def reward_function(
             sandboxes=SandboxRequest(
                 runtime=_word(RuntimeKind, runtime, "runtime"),
                 image=image,
-                packages=tuple(packages),
-                tags=tuple(tags),
+                packages=_words("packages", packages),
+                tags=_words("tags", tags),
                 max_sandboxes=max_sandboxes,
             ),
         ),
@@ -355,12 +356,21 @@ def _word(kind: type[_Word], text: str, name: str) -> _Word:
         raise UsageError(f"{name} is {text!r}, which is none of {words}") from None
 
 
-def _loaded(problems: str | Path | Mapping[str, Problem] | Iterable[Problem]) -> dict[str, Problem]:
-    if isinstance(problems, str | Path):
-        return dict(load_problems(str(problems)).problems)
-    if isinstance(problems, Mapping):
-        return dict(problems)
-    return {problem.task_id: problem for problem in problems}
+def _words(name: str, given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str) or not all(isinstance(each, str) for each in given):
+        raise UsageError(f"{name} must be a list of strings, not {given!r:.60}")
+    return tuple(given)
+
+
+_Part = TypeVar("_Part")
+
+
+def _part(name: str, kind: type[_Part], given: _Part | None) -> _Part:
+    if given is None:
+        return kind()
+    if not isinstance(given, kind):
+        raise UsageError(f"{name} must be a sandrl.rewards.{kind.__name__} or None, not {given!r:.60}")
+    return given
 
 
 def _log(report: ScoreReport, log_metric: Callable[[str, float], None]) -> None:

@@ -6,10 +6,10 @@ caller has one; the batch itself (`batch.py`) is made anew for every call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from sandrl.events import Emit, ignore
-from sandrl.problems import Completion, Problem
+from sandrl.problems import CompletionsLike, Problem, ProblemsLike, as_completions, as_problems
 from sandrl.rewards.batch import Batch, OnResult
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.judge import IsolatedJudge, Judge, Limits, longest_run_seconds, time_limit
@@ -35,8 +35,8 @@ def longest_seconds(problems: Mapping[str, Problem], limits: Limits) -> float:
 
 
 def score(
-    completions: Sequence[Completion],
-    problems: Mapping[str, Problem],
+    completions: CompletionsLike,
+    problems: ProblemsLike,
     *,
     job: Job | None = None,
     judge: Judge | None = None,
@@ -50,8 +50,8 @@ def score(
     """Judges every completion in a fresh sandbox.
 
     Args:
-        completions: What to score; each names its problem.
-        problems: Problems by `task_id`.
+        completions: What to score; each names its problem. Completions, dictionaries like rows of a file, or the file.
+        problems: Problems or dictionaries like rows of a file, by `task_id` or in a list, or where to load them from.
         job: Owns the sandboxes, and is closed by the caller. Without one, one is made on the runtime that the
             environment decides for, and closed at the end.
         judge: Decides what a completion did.
@@ -67,10 +67,12 @@ def score(
         All results in input order, and their totals.
 
     Raises:
-        KeyError: If a completion names a problem that is not given.
+        InputError: If a problem or a completion is wrong, or a completion names a problem that is not given.
         AuthenticationError: If the service refuses the credentials.
         UsageError: If the service refuses the request itself.
     """
+    problems = as_problems(problems)
+    completions = as_completions(completions, problems)
     options = options or ScoreOptions()
     options.second_opinion.check()
     if job is None:

@@ -49,8 +49,10 @@ class BatchReader:
                 that has a `loss` cannot be scored, for that reason.
 
         Raises:
-            UsageError: If a row's problem is unknown, or the lists are of different lengths.
+            UsageError: If a row's problem is unknown, the lists are of different lengths, or an entry is no text.
         """
+        for name, texts in (("prompts", prompts), ("completions", completions)):
+            _check_texts(name, texts)
         if any(each is not None and len(each) != len(completions) for each in (prompts, task_ids, environments)):
             raise UsageError("prompts, completions, task_id and environments must have one entry per completion")
         rows = []
@@ -86,6 +88,15 @@ def text_of(message: Text) -> str:
             if parts:
                 return "".join(parts)
     return ""
+
+
+def _check_texts(name: str, texts: object) -> None:
+    if isinstance(texts, str) or not isinstance(texts, Sequence):
+        raise UsageError(f"{name} must be a list with an entry per completion, not of the type {type(texts).__name__}")
+    for number, text in enumerate(texts):
+        is_conversation = isinstance(text, Sequence) and all(isinstance(each, Mapping) for each in text)
+        if not isinstance(text, str) and not is_conversation:
+            raise UsageError(f"{name}[{number}] must be a string or a list of messages, not {text!r:.60}")
 
 
 def step_tags(trainer_state: object) -> tuple[str, ...]:

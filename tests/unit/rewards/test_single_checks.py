@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from sandrl.errors import InfrastructureError
-from sandrl.problems import EXIT_STATUS, Case, Problem
+from sandrl.problems import EXIT_STATUS, Case, Completion, Problem
 from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, Limits, Review
 from sandrl.rewards.policies import fraction
 from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust, Verdict
@@ -22,6 +22,7 @@ JUDGES = [
 ]
 TESTS = Problem("inc", "Add one.", tests=tuple(f"assert f({x}) == {x + 1}" for x in range(4)))
 CASES = Problem("inc", "Add one.", cases=tuple(Case(f"{x}\n", f"{x + 1}\n") for x in range(4)))
+ANSWER = Completion("1", "inc", text="def f(x): return x + 1")
 RUNS = Problem("runs", "Run.", check=EXIT_STATUS)
 
 DIES = "import os\ndef f(x):\n    return x + 1 if x < 2 else os._exit(3)"
@@ -85,14 +86,14 @@ def test_a_check_that_takes_too_long_leaves_the_others_their_verdicts(judge: InP
     verdict = judged(TESTS, HANGS, judge, Limits(timeout_seconds=30, check_timeout_seconds=1.5))
     assert (verdict.status, words(verdict)) == (Status.TIMEOUT, "pptp")
     assert verdict.checks[2].detail == "it ran longer than 1.5 s"
-    assert fraction(verdict) == 3 / 4
+    assert fraction(verdict, ANSWER) == 3 / 4
 
 
 @pytest.mark.parametrize("judge", JUDGES)
 def test_of_code_that_takes_all_of_its_time_nothing_counts(judge: InProcessJudge) -> None:
     verdict = judged(TESTS, HANGS, judge, Limits(timeout_seconds=3))
     assert (verdict.status, words(verdict)) == (Status.TIMEOUT, "uutn")
-    assert (verdict.passed, fraction(verdict)) == (0, 0.0)
+    assert (verdict.passed, fraction(verdict, ANSWER)) == (0, 0.0)
 
 
 def test_code_that_dies_in_a_check_fails_it_and_reaches_no_other() -> None:
@@ -102,7 +103,7 @@ def test_code_that_dies_in_a_check_fails_it_and_reaches_no_other() -> None:
     for verdict in (apart, together):
         assert (verdict.status, verdict.detail) == (Status.CRASHED, detail)
         assert verdict.checks[2].detail == detail
-        assert fraction(verdict) == 0.0
+        assert fraction(verdict, ANSWER) == 0.0
 
 
 def test_cases_have_a_verdict_each() -> None:
@@ -161,7 +162,7 @@ def test_a_forged_report_that_does_not_add_up_is_the_codes_fault(said: str) -> N
     )
     verdict = judged(TESTS, code)
     assert verdict.status is Status.CRASHED
-    assert "p" not in words(verdict) or fraction(verdict) == 0.0
+    assert "p" not in words(verdict) or fraction(verdict, ANSWER) == 0.0
 
 
 def test_text_of_an_object_of_the_completions_is_asked_for_on_the_clock() -> None:
