@@ -21,11 +21,15 @@ _CREDENTIALS_HINT = "set CWSANDBOX_API_KEY (or WANDB_API_KEY and WANDB_ENTITY_NA
 
 
 class RuntimeKind(StrEnum):
-    """What runs sandboxes; `auto` decides by the credentials that are present."""
+    """What runs sandboxes; `auto` decides by the credentials that are present.
+
+    Each of the others names a module in `sandrl.sandboxes.providers`: to add a provider is to add its name here.
+    """
 
     AUTO = "auto"
     LOCAL = "local"
     REMOTE = "remote"
+    DAEMONLESS = "daemonless"
 
 
 class ReportTo(StrEnum):
@@ -41,7 +45,7 @@ class RuntimeChoice:
     """The runtime that will be used.
 
     Attributes:
-        kind: `LOCAL` or `REMOTE`.
+        kind: Which; never `AUTO`.
         reason: Why, as a sentence without its full stop.
     """
 
@@ -145,8 +149,8 @@ class Settings:
         Raises:
             AuthenticationError: If the remote service was asked for, by option or by address, without credentials.
         """
-        if requested is RuntimeKind.LOCAL:
-            return RuntimeChoice(RuntimeKind.LOCAL, "--runtime local was given")
+        if requested not in (RuntimeKind.AUTO, RuntimeKind.REMOTE):
+            return RuntimeChoice(requested, f"--runtime {requested} was given")
         if self.credentials is not None:
             if requested is RuntimeKind.REMOTE:
                 return RuntimeChoice(RuntimeKind.REMOTE, f"--runtime remote was given, with {self.credentials}")

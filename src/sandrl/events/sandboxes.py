@@ -12,11 +12,11 @@ class RuntimeChosen(Event):
     """Sandboxes will come from this runtime.
 
     Attributes:
-        kind: `local` or `remote`.
+        kind: `local`, `remote` or another provider.
         reason: Why, in a few words.
         address: Where it is reached.
         image: The container image of its sandboxes.
-        isolation: How the local runtime isolates; empty for the remote one.
+        isolation: How it isolates on this machine; empty for the remote one.
     """
 
     kind: str

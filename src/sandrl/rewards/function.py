@@ -287,7 +287,7 @@ def reward_function(
         fallback_reward: What `zero` gives.
         caching: Judge identical completions once.
         cache: Directory of verdicts of earlier runs.
-        runtime: What runs the sandboxes: `auto`, `local` or `remote`.
+        runtime: What runs the sandboxes: `auto`, or the name of a provider (`local`, `remote`, `daemonless`).
         image: Their image; the runtime's own default unless given.
         packages: Installed packages the code may import (local runtime).
         tags: Tags of every sandbox.

@@ -38,6 +38,11 @@ def of_process(pid: int) -> Usage:
     return Usage(int(fields[1]), own / _TICKS_PER_SECOND, children / _TICKS_PER_SECOND, int(fields[21]) * _PAGE_BYTES)
 
 
+def suggested_concurrency() -> int:
+    """How many sandboxes at once keep this machine busy without crowding it."""
+    return max(4, 2 * len(os.sched_getaffinity(0)))
+
+
 @dataclass(frozen=True)
 class Below:
     """What there is below one process.

@@ -48,7 +48,7 @@ class JobEntry(Stored):
         owner: The process.
         owner_hash: What stands for it in tags: `owner-<hash>`.
         command: The command, such as `reward`.
-        runtime: `local` or `remote`.
+        runtime: Which, such as `local`.
         address: Where its sandboxes are.
         tags: The tags of all of them, as they are sent.
         run_dir: Its run directory; None for a job that leaves none.

@@ -86,6 +86,8 @@ class ForkServer:
                     stdout=subprocess.DEVNULL,
                     cwd="/",
                     env={"PATH": os.defpath},
+                    # Ctrl-C and a closed terminal are for the process that owns it, not for its sandboxes.
+                    start_new_session=True,
                 )
             ours.send(json.dumps(config).encode())
             await asyncio.wait_for(self._ready, _START_TIMEOUT_SECONDS)

@@ -11,13 +11,29 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from sandrl.runtime.guest import rootfs
 
 _IMAGE_NAME = re.compile(r"(?:docker\.io/)?(?:library/)?python:(3\.\d+)(?:\.\d+)?(?:-[a-z0-9.-]+)?$")
 _OLDEST_MINOR = 8
 _PROBE = "import sys; print(sys.version_info[0], sys.version_info[1], sys.base_prefix, sep='\\n')"
 _PROBE_TIMEOUT_SECONDS = 10
+_ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": f"/home/{rootfs.USER_NAME}",
+    "USER": rootfs.USER_NAME,
+    "LANG": "C.UTF-8",
+    "HOSTNAME": rootfs.HOSTNAME,
+}
+# Numeric libraries start a thread per processor, each with memory of its own, whatever the sandbox's limit is.
+_OVERLAY_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+class UnknownImageError(Exception):
+    """This machine cannot serve an image."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +56,10 @@ class Image:
         shared = self.prefix != "/usr" and any(Path(self.prefix, "lib").glob(f"libpython{self.name}*.so*"))
         return {"LD_LIBRARY_PATH": "/usr/local/lib"} if shared else {}
 
+    def environment_of_programs(self, *, has_overlay: bool) -> dict[str, str]:
+        """What every program in a sandbox of this image starts with."""
+        return _ENVIRONMENT | self.environment | (_OVERLAY_ENVIRONMENT if has_overlay else {})
+
     @property
     def reference(self) -> str:
         """The image name users write: `python:3.11`."""
@@ -52,10 +72,27 @@ def parse_reference(reference: str) -> str | None:
     return found.group(1) if found else None
 
 
+def choose_image(reference: str, available: Sequence[Image]) -> Image:
+    """The image that a reference names.
+
+    Raises:
+        UnknownImageError: If none of those there are does.
+    """
+    version = parse_reference(reference)
+    for image in available:
+        if image.name == version:
+            return image
+    offered = ", ".join(image.reference for image in available)
+    raise UnknownImageError(
+        f"image {reference!r} is not available on the local runtime, which serves the interpreters installed on "
+        f"this machine: {offered}"
+    )
+
+
 def find_images() -> list[Image]:
     """Interpreters of this machine, the one running this first; one per minor version."""
-    own_name = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    images = {own_name: _own_image(own_name)}
+    own = own_image()
+    images = {own.name: own}
     for executable in _candidates():
         name = executable.name.removeprefix("python")
         if name not in images and int(name.partition(".")[2]) >= _OLDEST_MINOR:
@@ -65,7 +102,9 @@ def find_images() -> list[Image]:
     return list(images.values())
 
 
-def _own_image(name: str) -> Image:
+def own_image() -> Image:
+    """The interpreter running this."""
+    name = f"{sys.version_info[0]}.{sys.version_info[1]}"
     prefix = os.path.realpath(sys.base_prefix)
     executable = os.path.join(prefix, "bin", f"python{name}")
     return Image(name, prefix, executable)

@@ -252,6 +252,9 @@ class HostSandbox:
             StartError: If it cannot be started.
             SandboxGoneError: If the sandbox ended.
         """
+        words = [*argv, *environment, *environment.values()]
+        if sum(len(os.fsencode(word)) + 1 for word in words) > limits.MAX_COMMAND_BYTES:
+            raise StartError(126, f'exec: "{argv[0][:100]}": argument list too long')
         request: dict[str, Any] = {"argv": list(argv), "env": dict(environment), "cwd": directory}
         if terminal is not None:
             request["tty"] = list(terminal)

@@ -25,7 +25,7 @@ from sandrl.runtime.server.roster import Roster
 from sandrl.runtime.server.sandboxes import SandboxManager
 from sandrl.runtime.server.service import SandboxService
 from sandrl.runtime.state import Endpoint, RuntimeDirectory
-from sandrl.runtime.usage import below, of_process
+from sandrl.runtime.usage import below, of_process, suggested_concurrency
 
 logger = logging.getLogger(__name__)
 
@@ -169,7 +169,7 @@ class Daemon:
             "images": [image.reference for image in self._images],
             "default_image": self._images[0].reference,
             "idle_timeout_seconds": self._idle_timeout_seconds,
-            "suggested_concurrency": max(4, 2 * len(os.sched_getaffinity(0))),
+            "suggested_concurrency": suggested_concurrency(),
             "server_cpu_seconds": own.cpu_seconds,
             "sandbox_cpu_seconds": family.cpu_seconds,
             "processes": family.processes,

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import grpc
 from cwsandbox._proto import sandbox_pb2 as pb
 
-from sandrl.runtime import limits
 from sandrl.runtime.host.process import Exit, GuestProcess, Stream
 from sandrl.runtime.host.sandbox import HostSandbox, StartError
 from sandrl.runtime.server import faults
@@ -37,10 +36,6 @@ async def serve_exec(
         columns, rows = init.tty_width or _DEFAULT_COLUMNS, init.tty_height or _DEFAULT_ROWS
         terminal = (min(columns, _LARGEST_SIDE), min(rows, _LARGEST_SIDE))
         environment.setdefault("TERM", "xterm-256color")
-    words = [*init.command, *environment, *environment.values()]
-    if sum(len(word.encode()) + 1 for word in words) > limits.MAX_COMMAND_BYTES:
-        await _report_unstartable(context, StartError(126, f'exec: "{init.command[0][:100]}": argument list too long'))
-        return
     try:
         number, process = await host.start(
             init.command, environment, directory=record.plan.directory, terminal=terminal

@@ -13,9 +13,18 @@ from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 
 from sandrl.runtime import limits
+from sandrl.runtime.host.files import TOO_LARGE, FileError
 
 _DOMAIN = "cwsandbox.com"
 _DETAILS_KEY = "grpc-status-details-bin"
+
+
+_STATUS_OF_FILE_ERROR = {
+    "CWSANDBOX_FILE_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
+    "CWSANDBOX_FILE_IS_DIRECTORY": grpc.StatusCode.FAILED_PRECONDITION,
+    "CWSANDBOX_FILE_PERMISSION_DENIED": grpc.StatusCode.PERMISSION_DENIED,
+    TOO_LARGE: grpc.StatusCode.FAILED_PRECONDITION,
+}
 
 
 class Fault(Exception):
@@ -74,6 +83,16 @@ def _pack(message: Any) -> any_pb2.Any:
 def invalid(message: str, field: str) -> Fault:
     """A request field with a value that cannot be served."""
     return Fault(grpc.StatusCode.INVALID_ARGUMENT, message, field=field)
+
+
+def of_file(error: FileError) -> Fault:
+    """A file that cannot be read or written."""
+    metadata = {"filepath": error.path}
+    if error.reason == TOO_LARGE:
+        metadata["size_bytes"] = str(error.size_bytes)
+        metadata["max_size_bytes"] = str(limits.FILE_OPERATION_MAX_BYTES)
+    code = _STATUS_OF_FILE_ERROR.get(error.reason, grpc.StatusCode.INTERNAL)
+    return Fault(code, str(error), reason=error.reason, metadata=metadata)
 
 
 def unsupported(message: str, reason: str = "CWSANDBOX_NO_SUITABLE_RUNNER") -> Fault:

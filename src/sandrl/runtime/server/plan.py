@@ -23,15 +23,6 @@ RUNTIME_CLASS = "sandrl-local"
 # does by itself, so it is never started: that saves a shell and a sleep per sandbox.
 _KEEP_ALIVE = ("/bin/sh", ("-c", 'trap "exit 0" TERM INT; sleep infinity & wait'))
 
-_BASE_ENVIRONMENT = {
-    "PATH": "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin",
-    "HOME": f"/home/{rootfs.USER_NAME}",
-    "USER": rootfs.USER_NAME,
-    "LANG": "C.UTF-8",
-    "HOSTNAME": rootfs.HOSTNAME,
-}
-# Numeric libraries start a thread per processor, each with memory of its own, whatever the sandbox's limit is.
-_OVERLAY_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _MAX_MEMORY_BYTES = 1 << 40
 _FIXED = frozenset((*rootfs.TOP_LEVEL, "usr", "etc", "dev", "proc", "sys"))
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|[kKMGTP]i?)?$")
@@ -92,7 +83,7 @@ def make_plan(spec: pb.SandboxSpec, available: Sequence[images.Image]) -> Plan:
     scratch_bytes, mounts = _scratch_volumes(spec, container)
     overlay = _overlay(spec)
     image = _image(container.image, available)
-    environment = _BASE_ENVIRONMENT | image.environment | (_OVERLAY_ENVIRONMENT if overlay else {})
+    environment = image.environment_of_programs(has_overlay=overlay is not None)
     environment |= dict(container.environment_variables)
     command = (container.command, tuple(container.args))
     files = tuple((file.path, bytes(file.content)) for file in container.files)
@@ -133,16 +124,10 @@ def _startable(directory: str) -> tuple[str, ...]:
 
 
 def _image(reference: str, available: Sequence[images.Image]) -> images.Image:
-    version = images.parse_reference(reference)
-    for image in available:
-        if image.name == version:
-            return image
-    offered = ", ".join(image.reference for image in available)
-    raise faults.invalid(
-        f"image {reference!r} is not available on the local runtime, which serves the interpreters installed on "
-        f"this machine: {offered}",
-        "sandbox.spec.containers[0].image",
-    )
+    try:
+        return images.choose_image(reference, available)
+    except images.UnknownImageError as error:
+        raise faults.invalid(str(error), "sandbox.spec.containers[0].image") from error
 
 
 def _memory(container: pb.Container) -> int:

@@ -1,8 +1,6 @@
 """Creating and ending sandboxes: what stands between the protocol's calls and the host's processes.
 
 A create answers only once the sandbox runs, and a delete only once it is gone, so that the SDK never has to poll.
-A few default sandboxes are kept booted ahead of demand; whether a create gets one of those or boots its own, the
-sandbox is fresh: no program ever ran in it.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import logging
 import signal
 import time
 import uuid
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,21 +19,19 @@ import grpc
 from cwsandbox._proto import sandbox_pb2 as pb
 
 from sandrl.runtime import limits
+from sandrl.runtime.host.boots import Boots
 from sandrl.runtime.host.control_groups import ControlGroups
+from sandrl.runtime.host.files import FileError, write_file
 from sandrl.runtime.host.images import Image
 from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
 from sandrl.runtime.server import faults
-from sandrl.runtime.server.files import write_file
 from sandrl.runtime.server.plan import Plan, digest, make_plan
 from sandrl.runtime.server.records import TERMINAL_STATES, Record, Registry
 
 logger = logging.getLogger(__name__)
 
-_SPARES = 2
-_CONCURRENT_BOOTS = 16
-_START_ATTEMPTS = 4
 _REMEMBERED_REQUESTS = 4_096
 # A boot takes a fraction of a second; a listing must be answered even if one hangs.
 _LONGEST_SETTLING_SECONDS = 5.0
@@ -64,21 +60,15 @@ class SandboxManager:
         max_sandboxes: int | None = None,
         groups: ControlGroups | None = None,
     ) -> None:
-        self._groups = groups
         self._max_sandboxes = max_sandboxes
         self._starting = 0
         self._overlays = overlays
         self.registry = Registry()
         self.runner_id = runner_id
         self.images = images
-        self._launcher = launcher
-        self._boots = asyncio.Semaphore(_CONCURRENT_BOOTS)
-        self._spares: deque[HostSandbox] = deque()
-        self._spare_request = BootRequest(images[0].name)
-        self._refill: asyncio.Task[None] | None = None
+        self._boots = Boots(launcher, BootRequest(images[0].name), groups)
         self._creations: OrderedDict[str, tuple[bytes, asyncio.Future[Record]]] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._closing = False
 
     async def create(self, spec: pb.SandboxSpec, request_id: str) -> Record:
         """Start a sandbox, or return the one this request started before.
@@ -143,8 +133,13 @@ class SandboxManager:
         record = Record(str(uuid.uuid4()), kept, plan)
         if plan.boot.overlay is not None and not (self._overlays / plan.boot.overlay).is_dir():
             raise faults.invalid(f"there is no package overlay {plan.boot.overlay!r}", "sandbox.spec.annotations")
+
+        async def prepare(host: HostSandbox) -> None:
+            await self._prepare(host, record.plan)
+            await self._start_main(record, host)
+
         try:
-            host = await self._started(record)
+            host = await self._boots.boot(plan.boot, prepare)
         except (LaunchError, SandboxGoneError) as error:
             logger.error("sandbox did not start: %s", error)
             raise faults.Fault(
@@ -157,29 +152,6 @@ class SandboxManager:
         self._run(record, host)
         logger.debug("sandbox %s created", record.sandbox_id)
         return record
-
-    async def _started(self, record: Record) -> HostSandbox:
-        """A sandbox ready for its client; another one if the launcher failed meanwhile: no client knows the first."""
-        for attempts_left in reversed(range(_START_ATTEMPTS)):
-            generation = self._launcher.generation
-            try:
-                host = await self._booted(record.plan.boot)
-                try:
-                    await self._prepare(host, record.plan)
-                    await self._start_main(record, host)
-                except BaseException:
-                    await host.destroy()
-                    raise
-            except (LaunchError, SandboxGoneError):
-                if not (attempts_left and await self._launcher_failed_since(generation)):
-                    raise
-            else:
-                return host
-        raise AssertionError("the last attempt raises")
-
-    async def _launcher_failed_since(self, generation: int) -> bool:
-        await self._launcher.condition()  # a sandbox may be seen to end before the launcher is
-        return self._launcher.generation != generation
 
     def _run(self, record: Record, host: HostSandbox) -> None:
         loop = asyncio.get_running_loop()
@@ -216,41 +188,12 @@ class SandboxManager:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _booted(self, request: BootRequest) -> HostSandbox:
-        if request == self._spare_request:
-            while self._spares:
-                spare = self._spares.popleft()
-                self._refill_spares()
-                if spare.alive:
-                    return spare
-            self._refill_spares()
-        async with self._boots:
-            return await HostSandbox.boot(self._launcher, request, self._groups)
-
-    def _refill_spares(self) -> None:
-        if not self._closing and (self._refill is None or self._refill.done()):
-            self._refill = asyncio.ensure_future(self._fill())
-
-    async def _fill(self) -> None:
-        while len(self._spares) < _SPARES and not self._closing:
-            try:
-                async with self._boots:
-                    spare = await HostSandbox.boot(self._launcher, self._spare_request, self._groups)
-                self._spares.append(spare)
-                self._spawn(self._replace_spare(spare))
-            except LaunchError as error:
-                logger.warning("spare sandbox did not start: %s", error)
-                return
-
-    async def _replace_spare(self, spare: HostSandbox) -> None:
-        await spare.ended.wait()
-        if spare in self._spares:
-            self._spares.remove(spare)
-            self._refill_spares()
-
     async def _prepare(self, host: HostSandbox, plan: Plan) -> None:
         for path, content in plan.files:
-            await write_file(host, path, content)
+            try:
+                await write_file(host, path, content)
+            except FileError as error:
+                raise faults.of_file(error) from error
 
     async def _start_main(self, record: Record, host: HostSandbox) -> None:
         plan = record.plan
@@ -293,11 +236,6 @@ class SandboxManager:
 
     async def close(self) -> None:
         """End every sandbox."""
-        self._closing = True
-        if self._refill is not None:
-            self._refill.cancel()
         for record in self.registry.living():
             record.finish(pb.STATE_TERMINATED, "the runtime stopped")
-        await self._launcher.close()
-        if self._groups is not None:
-            await asyncio.to_thread(self._groups.close)
+        await self._boots.close()

@@ -12,10 +12,10 @@ from cwsandbox._proto import sandbox_pb2 as pb
 from cwsandbox._proto import sandbox_pb2_grpc
 
 from sandrl.runtime import limits
+from sandrl.runtime.host.files import FileError, read_file, write_file
 from sandrl.runtime.host.sandbox import DeprivedError, HostSandbox, SandboxGoneError, StartError
 from sandrl.runtime.server import faults
 from sandrl.runtime.server.exec_stream import END, serve_exec
-from sandrl.runtime.server.files import read_file, write_file
 from sandrl.runtime.server.records import TERMINAL_STATES, Record
 from sandrl.runtime.server.sandboxes import SandboxManager
 
@@ -23,10 +23,12 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Answer = TypeVar("Answer")
 
 
-def as_fault(error: faults.Fault | SandboxGoneError | StartError) -> faults.Fault:
+def as_fault(error: faults.Fault | FileError | SandboxGoneError | StartError) -> faults.Fault:
     """What a failure below the protocol is in it."""
     if isinstance(error, faults.Fault):
         return error
+    if isinstance(error, FileError):
+        return faults.of_file(error)
     if isinstance(error, StartError):
         return faults.Fault(grpc.StatusCode.INTERNAL, str(error), reason="CWSANDBOX_FILE_IO_FAILED")
     if isinstance(error, DeprivedError):
@@ -41,7 +43,7 @@ def _answering_faults(method: Callable[..., Awaitable[Answer]]) -> Callable[...,
     async def answer(self: Any, request: Any, context: Context) -> Answer:
         try:
             return await method(self, request, context)
-        except (faults.Fault, SandboxGoneError, StartError) as error:
+        except (faults.Fault, FileError, SandboxGoneError, StartError) as error:
             await as_fault(error).abort(context)
 
     return answer

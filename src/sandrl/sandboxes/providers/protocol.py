@@ -211,6 +211,8 @@ class Sandbox(Protocol):
     def stop(self, *, missing_ok: bool = True) -> Future[None]:
         """Ends it with everything in it; done when it is gone.
 
+        One that is being created and has no id yet may come to be all the same; `Client.list` finds it then.
+
         Args:
             missing_ok: Whether finding nothing to stop is success; otherwise it is an `UnknownSandboxError`.
         """

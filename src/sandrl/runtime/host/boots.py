@@ -1,0 +1,120 @@
+"""Booting sandboxes: a bounded number at once, and a few default ones ahead of demand.
+
+Whether somebody gets one that was booted ahead or one of its own, the sandbox is fresh: no program ever ran in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from sandrl.runtime.host.control_groups import ControlGroups
+from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
+from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError
+
+logger = logging.getLogger(__name__)
+
+_SPARES = 2
+_CONCURRENT_BOOTS = 16
+_START_ATTEMPTS = 4
+
+
+class Boots:
+    """Boots the sandboxes of one launcher.
+
+    Args:
+        launcher: How.
+        default: What most of them are booted with; a few such stand ready.
+        groups: Where their control groups are made; None where there are none.
+    """
+
+    def __init__(self, launcher: Launcher, default: BootRequest, groups: ControlGroups | None = None) -> None:
+        self._launcher = launcher
+        self._default = default
+        self._groups = groups
+        self._slots = asyncio.Semaphore(_CONCURRENT_BOOTS)
+        self._spares: deque[HostSandbox] = deque()
+        self._refill: asyncio.Task[None] | None = None
+        self._watchers: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    async def boot(
+        self, request: BootRequest, prepare: Callable[[HostSandbox], Awaitable[None]] | None = None
+    ) -> HostSandbox:
+        """A sandbox that nobody has used; another one if the launcher failed meanwhile: no client knows the first.
+
+        Args:
+            request: What it is booted with.
+            prepare: Makes it ready for whoever asked; part of what is tried again.
+
+        Raises:
+            LaunchError: If it cannot be started.
+            SandboxGoneError: If it ended while it was made ready.
+        """
+        for attempts_left in reversed(range(_START_ATTEMPTS)):
+            generation = self._launcher.generation
+            try:
+                host = await self._booted(request)
+                try:
+                    if prepare is not None:
+                        await prepare(host)
+                except BaseException:
+                    await host.destroy()
+                    raise
+            except (LaunchError, SandboxGoneError):
+                if not (attempts_left and await self._launcher_failed_since(generation)):
+                    raise
+            else:
+                return host
+        raise AssertionError("the last attempt raises")
+
+    async def _launcher_failed_since(self, generation: int) -> bool:
+        await self._launcher.condition()  # a sandbox may be seen to end before the launcher is
+        return self._launcher.generation != generation
+
+    async def _booted(self, request: BootRequest) -> HostSandbox:
+        if request == self._default:
+            while self._spares:
+                spare = self._spares.popleft()
+                self._refill_spares()
+                if spare.alive:
+                    return spare
+            self._refill_spares()
+        async with self._slots:
+            return await HostSandbox.boot(self._launcher, request, self._groups)
+
+    def _refill_spares(self) -> None:
+        if not self._closing and (self._refill is None or self._refill.done()):
+            self._refill = asyncio.ensure_future(self._fill())
+
+    async def _fill(self) -> None:
+        while len(self._spares) < _SPARES and not self._closing:
+            try:
+                async with self._slots:
+                    spare = await HostSandbox.boot(self._launcher, self._default, self._groups)
+            except LaunchError as error:
+                logger.warning("spare sandbox did not start: %s", error)
+                return
+            self._spares.append(spare)
+            watcher = asyncio.ensure_future(self._replace(spare))
+            self._watchers.add(watcher)
+            watcher.add_done_callback(self._watchers.discard)
+
+    async def _replace(self, spare: HostSandbox) -> None:
+        await spare.ended.wait()
+        if spare in self._spares:
+            self._spares.remove(spare)
+            self._refill_spares()
+
+    async def close(self) -> None:
+        """End the launcher, and with it every sandbox and its group."""
+        self._closing = True
+        if self._refill is not None:
+            self._refill.cancel()
+            await asyncio.wait([self._refill])
+        await asyncio.gather(*(spare.destroy() for spare in self._spares))
+        await self._launcher.close()
+        if self._groups is not None:
+            await asyncio.to_thread(self._groups.close)

@@ -1,0 +1,398 @@
+"""What sandrl relies on in every provider, see `sandrl.sandboxes.providers.protocol`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from sandrl.errors import InfrastructureError, NotRunningError, UnknownSandboxError, UsageError
+from sandrl.runtime import daemon
+from sandrl.sandboxes import Command, Connection, connect
+from sandrl.sandboxes.providers.protocol import Attached, Client, Output, Result, Sandbox
+from sandrl.settings import RuntimeKind, Settings
+from tests.conformance.conftest import PATIENCE_SECONDS, Run
+from tests.support.fork_server import inner_process
+
+SLEEP = ("sleep", "1000")
+BYTES = bytes(range(256)) * 40
+COUNT_SLEEPERS = (
+    "import os\n"
+    "def name(pid):\n"
+    "    try:\n"
+    "        return open(f'/proc/{pid}/cmdline', 'rb').read().split(b'\\0')[:2]\n"
+    "    except OSError:\n"
+    "        return []\n"
+    "print(sum(name(pid) == [b'sleep', b'1000'] for pid in os.listdir('/proc') if pid.isdigit()))"
+)
+
+
+def python(program: str) -> tuple[str, ...]:
+    return ("python", "-I", "-S", "-c", program)
+
+
+def within(seconds: float, holds: Callable[[], bool]) -> bool:
+    """Whether something comes true in time."""
+    ends_at = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > ends_at:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def sleepers(run: Run) -> int:
+    return int(run(*python(COUNT_SLEEPERS)).stdout)
+
+
+def ids(found: Future[list[Sandbox]]) -> set[str | None]:
+    return {sandbox.id for sandbox in found.result(PATIENCE_SECONDS)}
+
+
+# What a command is, and how it ends.
+
+
+def test_a_command_reads_its_input_and_its_outputs_are_told_apart(run: Run) -> None:
+    program = "import sys; sys.stdout.write(sys.stdin.read()[::-1]); sys.stderr.write('beside'); sys.exit(7)"
+    assert run(*python(program), stdin=b"input") == Result(7, b"tupni", b"beside")
+
+
+def test_bytes_pass_unchanged_in_both_directions(run: Run) -> None:
+    assert run("cat", stdin=BYTES).stdout == BYTES
+
+
+def test_a_command_without_input_finds_the_end_of_it(run: Run) -> None:
+    assert run("cat") == Result(0)
+
+
+def test_megabytes_of_output_arrive_whole(run: Run) -> None:
+    result = run(*python("import sys; sys.stdout.write('0123456789' * 400_000)"))
+    assert (result.exit_code, len(result.stdout)) == (0, 4_000_000)
+
+
+def test_input_that_nobody_reads_hinders_nothing(run: Run) -> None:
+    assert run("true", stdin=b"x" * 1_000_000).exit_code == 0
+
+
+def test_a_program_that_does_not_exist_is_an_outcome_and_no_error(run: Run) -> None:
+    result = run("no-such-program")
+    assert result.exit_code == 127
+    assert b"no-such-program" in result.stderr
+
+
+def test_the_signal_that_ended_a_program_shows_in_its_exit_code(run: Run) -> None:
+    result = run(*python("import os; os.kill(os.getpid(), 9)"))
+    assert result.exit_code == 128 + signal.SIGKILL
+
+
+def test_a_command_that_runs_out_of_time_is_killed_with_all_that_it_started(run: Run) -> None:
+    result = run("sh", "-c", "sleep 1000 & sleep 1000", timeout_seconds=1.0)
+    assert result == Result(None)
+    assert within(10.0, lambda: sleepers(run) == 0)
+
+
+def test_the_time_of_a_command_counts_from_its_own_start(client: Client) -> None:
+    fresh = [client.create(()).run(Command(("true",), timeout_seconds=5.0)) for _ in range(6)]
+    assert [each.result(PATIENCE_SECONDS).exit_code for each in fresh] == [0] * 6
+
+
+def test_a_command_that_is_cancelled_is_killed(sandbox: Sandbox, run: Run) -> None:
+    running = sandbox.run(Command(SLEEP, timeout_seconds=60.0))
+    assert within(10.0, lambda: sleepers(run) == 1)
+    running.cancel()
+    assert within(10.0, lambda: sleepers(run) == 0)
+
+
+def test_commands_of_one_sandbox_share_it_and_those_of_two_do_not(client: Client, run: Run) -> None:
+    assert run("sh", "-c", "echo mine > ~/note").exit_code == 0
+    assert run("sh", "-c", "cat ~/note").stdout == b"mine\n"
+    other = client.create(()).run(Command(("sh", "-c", "cat ~/note")))
+    assert other.result(PATIENCE_SECONDS).exit_code != 0
+
+
+def test_many_sandboxes_run_at_once(client: Client) -> None:
+    results = [client.create(()).run(Command(("cat",), str(number).encode())) for number in range(12)]
+    assert [int(each.result(PATIENCE_SECONDS).stdout) for each in results] == list(range(12))
+
+
+# Files.
+
+
+def test_a_file_is_written_read_and_seen_by_programs(sandbox: Sandbox, run: Run) -> None:
+    sandbox.start().result(PATIENCE_SECONDS)
+    sandbox.write_file("/tmp/data.bin", BYTES).result(PATIENCE_SECONDS)
+    assert sandbox.read_file("/tmp/data.bin").result(PATIENCE_SECONDS) == BYTES
+    assert run("wc", "-c", "/tmp/data.bin").stdout.split()[0] == str(len(BYTES)).encode()
+
+
+def test_errors_of_files_are_told_apart(sandbox: Sandbox) -> None:
+    sandbox.start().result(PATIENCE_SECONDS)
+    with pytest.raises(FileNotFoundError):
+        sandbox.read_file("/tmp/none").result(PATIENCE_SECONDS)
+    with pytest.raises(IsADirectoryError):
+        sandbox.read_file("/tmp").result(PATIENCE_SECONDS)
+
+
+# What there is: tags, ids, ends.
+
+
+def test_sandboxes_are_found_by_all_of_their_tags(client: Client, tag: str) -> None:
+    one, two = client.create(["one"]), client.create(["two"])
+    for each in (one, two):
+        each.start().result(PATIENCE_SECONDS)
+    assert ids(client.list([tag])) == {one.id, two.id}
+    assert ids(client.list([tag, "two"])) == {two.id}
+    assert ids(client.list([tag, "three"])) == set()
+
+
+def test_another_client_of_this_process_finds_them_too(connection: Connection, sandbox: Sandbox, tag: str) -> None:
+    sandbox.start().result(PATIENCE_SECONDS)
+    other = connection.open()
+    assert ids(other.list([tag])) == {sandbox.id}
+    other.close(PATIENCE_SECONDS)
+
+
+def test_a_sandbox_is_described_as_it_is(client: Client, connection: Connection, tag: str) -> None:
+    begun = datetime.now(UTC)
+    sandbox = client.create(["seen"])
+    assert sandbox.id is None
+    sandbox.start().result(PATIENCE_SECONDS)
+    assert sandbox.id is not None
+    info = client.get(sandbox.id).result(PATIENCE_SECONDS).info
+    assert (info.id, info.status, info.image, info.exit_code) == (sandbox.id, "running", connection.image, None)
+    assert {tag, "seen"} <= set(info.tags)
+    assert info.max_lifetime_seconds == 300
+    assert info.created_at is not None
+    assert info.created_at > begun - timedelta(seconds=60)
+    assert not info.has_ended
+
+
+def test_a_sandbox_that_was_stopped_is_gone_and_stays_so(client: Client, sandbox: Sandbox, tag: str) -> None:
+    sandbox.start().result(PATIENCE_SECONDS)
+    sandbox.stop().result(PATIENCE_SECONDS)
+    assert ids(client.list([tag])) == set()
+    assert sandbox.id is not None
+    assert client.get(sandbox.id).result(PATIENCE_SECONDS).info.has_ended
+    sandbox.stop().result(PATIENCE_SECONDS)
+    assert ids(client.list([tag], ended=True)) == {sandbox.id}
+
+
+def test_stopping_kills_what_runs(sandbox: Sandbox, run: Run) -> None:
+    running = sandbox.run(Command(SLEEP, timeout_seconds=60.0))
+    assert within(10.0, lambda: sleepers(run) == 1)
+    sandbox.stop().result(PATIENCE_SECONDS)
+    with pytest.raises(InfrastructureError):
+        running.result(PATIENCE_SECONDS)
+
+
+def test_one_that_is_stopped_while_it_is_created_is_gone_or_found_by_its_tags(client: Client, tag: str) -> None:
+    sandboxes = [client.create(()) for _ in range(4)]
+    for each in sandboxes:
+        each.run(Command(SLEEP))
+    for stop in [each.stop() for each in sandboxes]:
+        stop.result(PATIENCE_SECONDS)
+    for found in client.list([tag]).result(PATIENCE_SECONDS):
+        found.stop().result(PATIENCE_SECONDS)
+    time.sleep(1.0)
+    assert ids(client.list([tag])) == set()
+
+
+def test_a_sandbox_that_was_never_created_is_stopped_by_doing_nothing(client: Client, tag: str) -> None:
+    client.create(()).stop().result(PATIENCE_SECONDS)
+    assert ids(client.list([tag])) == set()
+
+
+def test_a_lifetime_ends_a_sandbox_whatever_runs_in_it(connection: Connection, tag: str) -> None:
+    short = connection.open(tags=[tag], max_lifetime_seconds=2)
+    sandbox = short.create(())
+    running = sandbox.run(Command(SLEEP, timeout_seconds=60.0))
+    with pytest.raises(InfrastructureError):
+        running.result(PATIENCE_SECONDS)
+    assert within(10.0, lambda: ids(short.list([tag])) == set())
+    short.close(PATIENCE_SECONDS)
+
+
+def test_a_sign_of_life_is_cheap(client: Client) -> None:
+    assert client.ping().result(PATIENCE_SECONDS) is None
+
+
+# Errors are told apart.
+
+
+def test_an_unknown_id_is_said_to_be_one(client: Client) -> None:
+    with pytest.raises(UnknownSandboxError):
+        client.get("00000000-0000-4000-8000-000000000000").result(PATIENCE_SECONDS)
+
+
+def test_a_command_for_a_sandbox_that_has_ended_blames_the_sandbox(sandbox: Sandbox) -> None:
+    sandbox.start().result(PATIENCE_SECONDS)
+    sandbox.stop().result(PATIENCE_SECONDS)
+    with pytest.raises(InfrastructureError):
+        sandbox.run(Command(("true",))).result(PATIENCE_SECONDS)
+
+
+@pytest.mark.usefixtures("on_this_machine")
+def test_an_image_that_cannot_be_had_is_refused_by_its_name(settings: Settings, kind: RuntimeKind) -> None:
+    def use() -> None:
+        client = connect(settings, runtime=kind, image="alpine:3").open()
+        try:
+            client.create(()).run(Command(("true",))).result(PATIENCE_SECONDS)
+        finally:
+            client.close(PATIENCE_SECONDS)
+
+    with pytest.raises(UsageError, match="alpine:3"):
+        use()
+
+
+# A program with its streams attached.
+
+
+class Attachment:
+    """A program of a sandbox, and what came of its streams."""
+
+    def __init__(self, client: Client, sandbox: Sandbox, *argv: str, timeout_seconds: float = 30.0) -> None:
+        sandbox.start().result(PATIENCE_SECONDS)
+        assert sandbox.id is not None
+        self.out, self.err = bytearray(), bytearray()
+        found = client.get(sandbox.id).result(PATIENCE_SECONDS)
+        self.program: Attached = found.attach(
+            argv,
+            stdin=True,
+            stdout=Output(self.out.extend),
+            stderr=Output(self.err.extend),
+            timeout_seconds=timeout_seconds,
+        )
+
+    def end(self) -> int | None:
+        self.program.ended.result(PATIENCE_SECONDS)
+        return self.program.finish()
+
+
+def test_output_comes_while_the_program_runs_and_input_reaches_it(client: Client, sandbox: Sandbox) -> None:
+    attached = Attachment(
+        client, sandbox, *python("print('name?', flush=True); print('hello', input()); raise SystemExit(3)")
+    )
+    assert within(20.0, lambda: bytes(attached.out) == b"name?\n")
+    assert not attached.program.ended.done()
+    attached.program.write(b"you\n")
+    attached.program.close_input()
+    assert attached.end() == 3
+    assert (bytes(attached.out), bytes(attached.err)) == (b"name?\nhello you\n", b"")
+
+
+def test_attached_output_is_byte_for_byte(client: Client, sandbox: Sandbox) -> None:
+    attached = Attachment(client, sandbox, "cat")
+    attached.program.write(BYTES)
+    attached.program.close_input()
+    assert attached.end() == 0
+    assert bytes(attached.out) == BYTES
+
+
+def test_an_attached_program_ends_when_its_time_is_over_or_it_is_cancelled(client: Client, sandbox: Sandbox) -> None:
+    assert Attachment(client, sandbox, *SLEEP, timeout_seconds=1.0).end() is None
+    cancelled = Attachment(client, sandbox, *SLEEP)
+    cancelled.program.cancel()
+    with pytest.raises(InfrastructureError):
+        cancelled.end()
+
+
+def test_a_program_whose_output_nobody_reads_is_killed(client: Client, sandbox: Sandbox, run: Run) -> None:
+    sandbox.start().result(PATIENCE_SECONDS)
+    assert sandbox.id is not None
+
+    def refuse(_: bytes) -> None:
+        raise BrokenPipeError
+
+    program = (
+        client.get(sandbox.id)
+        .result(PATIENCE_SECONDS)
+        .attach(
+            ("sh", "-c", "echo something; sleep 1000"),
+            stdin=False,
+            stdout=Output(refuse),
+            stderr=Output(refuse),
+            timeout_seconds=60.0,
+        )
+    )
+    program.ended.result(PATIENCE_SECONDS)
+    with pytest.raises(BrokenPipeError):
+        program.finish()
+    assert within(10.0, lambda: sleepers(run) == 0)
+
+
+def test_nothing_is_attached_to_a_sandbox_that_has_ended(client: Client, sandbox: Sandbox) -> None:
+    sandbox.start().result(PATIENCE_SECONDS)
+    sandbox.stop().result(PATIENCE_SECONDS)
+    program = sandbox.attach(("true",), stdin=False, stdout=Output(len), stderr=Output(len), timeout_seconds=5.0)
+    program.ended.result(PATIENCE_SECONDS)
+    with pytest.raises(NotRunningError):
+        program.finish()
+
+
+# Limits and isolation of this machine's own sandboxes.
+
+
+@pytest.mark.usefixtures("on_this_machine")
+def test_a_program_cannot_take_more_memory_than_its_sandbox_has(client: Client, run: Run) -> None:
+    neighbour = client.create(())
+    neighbour.start().result(PATIENCE_SECONDS)
+    result = run(*python("blocks = [b'x' * (1 << 20) for _ in range(2048)]; print('took all')"))
+    assert result.exit_code != 0
+    assert b"took all" not in result.stdout
+    assert neighbour.run(Command(("echo", "well"))).result(PATIENCE_SECONDS).stdout == b"well\n"
+
+
+@pytest.mark.usefixtures("on_this_machine")
+def test_a_program_cannot_fill_the_disk(run: Run) -> None:
+    assert run("sh", "-c", "head -c 1000000000 /dev/zero > ~/big").exit_code != 0
+
+
+@pytest.mark.usefixtures("on_this_machine")
+def test_a_program_sees_no_file_process_or_port_of_the_machine(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        program = (
+            "import os, socket\n"
+            f"print(os.path.exists({str(tmp_path / 'secret')!r}), os.path.exists('/proc/{os.getpid()}'))\n"
+            f"print(socket.socket().connect_ex(('127.0.0.1', {port})) == 0)"
+        )
+        assert run(*python(program)).stdout.split() == [b"False"] * 3
+
+
+# Loss: the runtime itself fails.
+
+
+@pytest.mark.usefixtures("on_this_machine")
+def test_a_runtime_that_fails_says_so_and_goes_on(
+    client: Client, sandbox: Sandbox, settings: Settings, run: Run
+) -> None:
+    running = sandbox.run(Command(SLEEP, timeout_seconds=60.0))
+    assert within(10.0, lambda: sleepers(run) == 1)
+    fork_server = inner_process(os.getpid())
+    if not fork_server:
+        endpoint = daemon.find(settings.state_dir)
+        assert endpoint is not None
+        fork_server = inner_process(endpoint.pid)
+    os.kill(fork_server, signal.SIGKILL)
+    with pytest.raises(InfrastructureError) as caught:
+        running.result(PATIENCE_SECONDS)
+    assert caught.value.lost_runtime
+    assert client.create(()).run(Command(("true",))).result(PATIENCE_SECONDS).exit_code == 0
+
+
+def test_futures_are_completed_off_the_thread_that_waits(sandbox: Sandbox) -> None:
+    ended: list[str] = []
+    running = sandbox.run(Command(("sleep", "0.2")))
+    running.add_done_callback(lambda _: ended.append(threading.current_thread().name))
+    running.result(PATIENCE_SECONDS)
+    assert within(5.0, lambda: bool(ended))
+    assert ended != [threading.current_thread().name]
