@@ -9,20 +9,14 @@ from typing import Any
 
 from sandrl.problems.prompts import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, chat_prompt
 from sandrl.problems.tiny import KINDS, Task
+from sandrl.rollouts.kinds import ToolSet
+from sandrl.rollouts.tools import tool_schemas
 
 LAST_WORD = "Done."
 """What the policy says when its solution is submitted."""
 
 
-def _tool(name: str, *parameters: str) -> dict[str, Any]:
-    properties = {parameter: {"type": "string"} for parameter in parameters}
-    function = {"name": name, "parameters": {"type": "object", "properties": properties}}
-    return {"type": "function", "function": function}
-
-
-_SUBMIT = _tool("submit_solution", "code")
-_EXECUTE = _tool("execute_code", "code")
-_OTHERS = (_tool("bash", "command"), _tool("read_file", "path"), _tool("write_file", "path", "content"))
+_EXECUTE, _SUBMIT, *_OTHERS = ({"type": "function", "function": each} for each in tool_schemas(ToolSet.ALL))
 # The policy meets every choice of tools that the commands offer, in either order.
 TOOLS: tuple[list[dict[str, Any]], ...] = (
     [_SUBMIT],

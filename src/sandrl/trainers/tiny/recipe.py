@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from sandrl.problems.prompts import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION
 from sandrl.problems.tiny import tasks
 from sandrl.trainers.tiny.chat import CHAT_TEMPLATE, RESPONSE_TEMPLATE
+from sandrl.trainers.tiny.demonstrations import TOOLS
 
 _FORMAT = 2
 
@@ -72,5 +73,5 @@ class Recipe:
         """Names what the recipe makes: 16 hexadecimal digits."""
         texts = [CHAT_TEMPLATE, RESPONSE_TEMPLATE, ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION]
         problems = [(task.right, task.wrong, task.to_problem().prompt) for task in tasks("train")]
-        content = json.dumps([_FORMAT, asdict(self), texts, problems], sort_keys=True)
+        content = json.dumps([_FORMAT, asdict(self), texts, problems, TOOLS], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
