@@ -396,3 +396,9 @@ def test_futures_are_completed_off_the_thread_that_waits(sandbox: Sandbox) -> No
     running.result(PATIENCE_SECONDS)
     assert within(5.0, lambda: bool(ended))
     assert ended != [threading.current_thread().name]
+
+
+def test_a_sandbox_that_is_being_created_is_listed_once_it_is_there(client: Client, tag: str) -> None:
+    running = client.create(()).run(Command(SLEEP))
+    assert within(20.0, lambda: len(ids(client.list([tag]))) == 1)
+    running.cancel()

@@ -150,7 +150,7 @@ class Session:
         return self._unreached < self._sent
 
     def _note_reach(self, launch: Launch, ended: Future[Any]) -> None:
-        error = _error_of(ended)
+        error = None if ended.cancelled() else ended.exception()
         if isinstance(error, InfrastructureError) and error.never_reached and launch.sandbox_id is None:
             self._unreached += 1
 

@@ -8,8 +8,8 @@ import pytest
 
 from sandrl.errors import AuthenticationError, UsageError
 from sandrl.events import Event, RuntimeChosen
-from sandrl.sandboxes.connection import connect
-from sandrl.sandboxes.providers import remote
+from sandrl.sandboxes.connection import absence, connect, find_connection
+from sandrl.sandboxes.providers import find_provider, remote
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.sandboxes.providers.cwsandbox.sdk import load_sdk
 from sandrl.settings import RuntimeKind, Settings
@@ -52,3 +52,17 @@ def test_no_secret_is_in_the_representation(tmp_path: Path) -> None:
 def test_our_defaults_are_the_sdks() -> None:
     defaults = load_sdk().SandboxDefaults()
     assert (defaults.base_url, defaults.container_image) == (remote.BASE_URL, remote.IMAGE)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in RuntimeKind if kind is not RuntimeKind.AUTO])
+def test_every_runtime_names_a_provider_that_is_chosen_by_its_name(kind: RuntimeKind, tmp_path: Path) -> None:
+    assert find_provider(kind) is find_provider(kind)
+    assert settings(tmp_path, CWSANDBOX_API_KEY="key-1234").choose_runtime(kind).kind is kind
+
+
+def test_a_runtime_that_cannot_be_listed_says_why(tmp_path: Path) -> None:
+    nothing = settings(tmp_path)
+    for kind in (RuntimeKind.LOCAL, RuntimeKind.DAEMONLESS):
+        assert find_connection(nothing, runtime=kind) is None
+    assert absence(nothing, runtime=RuntimeKind.LOCAL) == "The local runtime is not running, so it has no sandboxes."
+    assert absence(nothing, runtime=RuntimeKind.DAEMONLESS).endswith("Commands that use some now: none.")

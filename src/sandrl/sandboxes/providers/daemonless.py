@@ -16,7 +16,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -194,15 +194,6 @@ class DaemonlessClient:
         self.runtime.release(timeout_seconds)
 
 
-@contextmanager
-def _translated() -> Iterator[None]:
-    """Makes sandrl's errors of what the host says about sandboxes that cannot be created."""
-    try:
-        yield
-    except (LaunchError, SandboxGoneError) as error:
-        raise InfrastructureError(f"the sandbox did not start: {error}") from error
-
-
 class DaemonlessSandbox:
     """See `Sandbox`; everything with a leading underscore runs on the loop."""
 
@@ -242,6 +233,8 @@ class DaemonlessSandbox:
         """The sandbox itself, created by the first who asks, and again if that failed."""
         if self._creation is None or (self._creation.done() and self.id is None):
             self._creation = asyncio.ensure_future(self._create())
+            self.runtime.coming.add(self)
+            self._creation.add_done_callback(lambda _: self.runtime.coming.discard(self))
         # Whoever gives up waiting does not undo what others wait for.
         return await asyncio.shield(self._creation)
 
@@ -250,12 +243,10 @@ class DaemonlessSandbox:
         image = self.runtime.image
         self._environment = image.environment_of_programs(has_overlay=bool(client.overlay))
         self.info = dataclasses.replace(self.info, image=image.reference, created_at=datetime.now(UTC))
-        self.runtime.coming.add(self)
         try:
-            with _translated():
-                host = await self.runtime.boots.boot(BootRequest(image.name, client.overlay or None))
-        finally:
-            self.runtime.coming.discard(self)
+            host = await self.runtime.boots.boot(BootRequest(image.name, client.overlay or None))
+        except (LaunchError, SandboxGoneError, OSError) as error:
+            raise InfrastructureError(f"the sandbox did not start: {error}") from error
         sandbox_id = str(uuid.uuid4())
         self.info = dataclasses.replace(self.info, id=sandbox_id, status="running", started_at=datetime.now(UTC))
         host.on_limit = self._note_limit
