@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 MIB = 1 << 20
 
 MEMORY_BYTES = 512 * MIB
@@ -39,6 +41,15 @@ LOST_METADATA = "sandrl_lost_runtime"
 
 LOST_REASON = "the local runtime lost it: its fork server ended"
 """The state reason of a sandbox that was lost so."""
+
+FILE_ERRORS = {
+    "CWSANDBOX_FILE_NOT_FOUND": errno.ENOENT,
+    "CWSANDBOX_FILE_IS_DIRECTORY": errno.EISDIR,
+    "CWSANDBOX_FILE_PERMISSION_DENIED": errno.EACCES,
+    "CWSANDBOX_FILE_TOO_LARGE": errno.EFBIG,
+    "CWSANDBOX_FILE_IO_FAILED": errno.EIO,
+}
+"""Why a file cannot be read or written: the protocol's reasons, and the kernel's."""
 
 PACKAGES_ANNOTATION = "sandrl.dev/packages"
 """The annotation of a sandbox that names its package overlay."""

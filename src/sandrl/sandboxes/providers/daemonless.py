@@ -31,7 +31,7 @@ from sandrl.errors import (
 from sandrl.events import Emit, RuntimeStarting
 from sandrl.runtime import limits
 from sandrl.runtime.guest import rootfs
-from sandrl.runtime.host.files import TOO_LARGE, FileError, read_file, write_file
+from sandrl.runtime.host.files import FileError, read_file, write_file
 from sandrl.runtime.host.images import Image, UnknownImageError, choose_image, find_images, own_image, parse_reference
 from sandrl.runtime.host.launcher import BootRequest, LaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess, Stream
@@ -48,12 +48,6 @@ from sandrl.settings import RuntimeKind, Settings
 Value = TypeVar("Value")
 
 _REMEMBERED_ENDED = 1_000
-_FILE_ERRORS = {
-    "CWSANDBOX_FILE_NOT_FOUND": errno.ENOENT,
-    "CWSANDBOX_FILE_IS_DIRECTORY": errno.EISDIR,
-    "CWSANDBOX_FILE_PERMISSION_DENIED": errno.EACCES,
-    TOO_LARGE: errno.EFBIG,
-}
 
 
 class DaemonlessProvider:
@@ -366,7 +360,7 @@ class DaemonlessSandbox:
         try:
             return await operate(host)
         except FileError as error:
-            number = _FILE_ERRORS.get(error.reason, errno.EIO)
+            number = limits.FILE_ERRORS.get(error.reason, errno.EIO)
             raise OSError(number, os.strerror(number), error.path) from error
         except (SandboxGoneError, StartError) as error:
             raise await self._failure(host, str(error)) from error

@@ -5,7 +5,6 @@ The SDK's errors become sandrl's here, once, each with its cause.
 
 from __future__ import annotations
 
-import errno
 import functools
 import logging
 import os
@@ -36,13 +35,6 @@ _NO_PROXY_VARIABLE = "no_grpc_proxy"
 _NO_ROOM_REASONS = frozenset({"CWSANDBOX_RUNNER_CAPACITY_EXHAUSTED", "CWSANDBOX_RUNNER_OVERLOADED"})
 # How gRPC says that it never got a connection.
 _NEVER_CONNECTED = ("failed to connect to all addresses", "DNS resolution failed")
-_FILE_ERRORS = {
-    "CWSANDBOX_FILE_NOT_FOUND": errno.ENOENT,
-    "CWSANDBOX_FILE_IS_DIRECTORY": errno.EISDIR,
-    "CWSANDBOX_FILE_PERMISSION_DENIED": errno.EACCES,
-    "CWSANDBOX_FILE_TOO_LARGE": errno.EFBIG,
-    "CWSANDBOX_FILE_IO_FAILED": errno.EIO,
-}
 
 
 class _LeftoverTasks(logging.Filter):
@@ -158,7 +150,7 @@ def translate_about(sandbox_id: str, error: BaseException, *, is_local: bool) ->
 
 def translate_of_file(path: str, error: BaseException, *, is_local: bool) -> Exception:
     """The same for an operation on a file."""
-    number = _FILE_ERRORS.get(getattr(error, "reason", None) or "")
+    number = limits.FILE_ERRORS.get(getattr(error, "reason", None) or "")
     return translate(error, is_local=is_local) if number is None else OSError(number, os.strerror(number), path)
 
 
