@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -40,8 +41,16 @@ def _encodable(value: object) -> object:
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
+def _list(value: object) -> object:
+    """A list that is left out, or written as text, as templates without types do."""
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = json.loads(value)
+    return [] if value is None else value
+
+
 Text: TypeAlias = Annotated[str, BeforeValidator(_encodable)]
-Texts: TypeAlias = Annotated[list[Text], BeforeValidator(lambda value: [] if value is None else value)]
+Texts: TypeAlias = Annotated[list[Text], BeforeValidator(_list)]
 
 
 class Tool(BaseModel):

@@ -65,6 +65,16 @@ def test_sandboxes_of_a_step_are_found_by_the_step(connection: Connection) -> No
     assert [tags[-2:] for tags in intents] == [("problem-inc", "step-7"), (job.tags[-1], "problem-inc")]
 
 
+def test_an_episode_that_was_lost_cannot_be_scored_whatever_it_submitted(job: Job) -> None:
+    function = sandrl.reward_function([INC], job=job)
+    right = "def f(x): return x + 1"
+    environments = [SimpleNamespace(submission=right, loss=""), SimpleNamespace(submission=right, loss="it is gone")]
+    assert function(["Add one."] * 2, ["Done."] * 2, environments=environments) == [1.0, None]
+    assert function.last_report is not None
+    lost = function.last_report.results[1]
+    assert (lost.status, lost.detail, lost.sandboxes) == ("infrastructure", "it is gone", 0)
+
+
 async def test_batches_can_be_awaited_at_the_same_time(job: Job) -> None:
     score = sandrl.reward_function([INC], job=job).as_async()
     batches = await asyncio.gather(*(score(["Add one."], [text]) for text in (RIGHT, HALF, RIGHT)))

@@ -38,7 +38,7 @@ def test_half_a_character_is_no_reason_to_refuse_a_call(arguments: str | dict[st
 
 
 def test_no_files_may_be_said_in_any_way() -> None:
-    for files in ("", ', "files": null', ', "files": []'):
+    for files in ("", ', "files": null', ', "files": []', ', "files": "[]"'):
         assert parse_call(ToolSet.CODE, "submit_solution", f'{{"code": "1"{files}}}') == SubmitSolution(code="1")
 
 
