@@ -28,6 +28,7 @@ from sandrl.trainers.art.plan import make_request
 from sandrl.trainers.art.results import ArtRun
 from sandrl.trainers.art.train import run_art
 from tests.art.training import RENDERER, WINDOW, Uneven, reference
+from tests.support.scripted_episode import SUBMITTED, TIMEOUT_SECONDS, TOOL_SET, count, problems_file, script, told
 from tests.support.scripted_model import Answer, Question, Says, ScriptedModel
 from tests.support.tinker_server.process import TinkerServer, running_server
 
@@ -230,6 +231,29 @@ def test_equal_rewards_train_nothing_and_that_is_a_failure(training: Training) -
     assert [row.metrics[GRADIENT_STEPS] for row in steps_of(run)] == [0, 0, 0]
     assert [row.metrics[STEP] for row in steps_of(run)] == [0, 0, 0]
     assert not disagreements(RunReader(run.run_dir), is_complete=True)
+
+
+def test_every_observation_is_the_one_that_is_expected_everywhere(training: Training, tmp_path: Path) -> None:
+    with ScriptedModel(script(SUBMITTED)) as teacher:
+        run = training.run(
+            policy="teacher",
+            model="scripted",
+            base_url=teacher.base_url,
+            problems=str(problems_file(tmp_path)),
+            num_problems=1,
+            trajectories_per_problem=2,
+            rollout="tools",
+            tools=TOOL_SET.value,
+            max_tool_calls=100,
+            timeout_seconds=TIMEOUT_SECONDS,
+            num_steps=1,
+        )
+    # Two episodes that are right have nothing to teach: the step is tried three times.
+    rows = RunReader(run.run_dir).trajectories().rows
+    assert len(rows) == 6
+    for row in rows:
+        assert [message.content for message in row.messages if message.role == "tool"] == told(SUBMITTED)
+        assert (row.episode["end"], row.episode["tool_calls"], row.reward) == ("submitted", count(SUBMITTED), 1.0)
 
 
 def test_episodes_longer_than_the_model_can_read_are_left_out_and_said(training: Training) -> None:

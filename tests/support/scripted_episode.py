@@ -17,7 +17,7 @@ from tests.support.scripted_model import Answer, Question, Says, Script
 
 PROBLEM = Problem("inc", "Write f(x), which adds one.", tests=("assert f(1) == 2", "assert f(41) == 42"))
 TOOL_SET = ToolSet.ALL
-TIMEOUT_SECONDS = 2.0
+TIMEOUT_SECONDS = 5.0
 
 _LEFT_OUT = "\n… the middle of the output is left out …\n"
 _BEFORE = "error: a solution was submitted before"
