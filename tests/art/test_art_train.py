@@ -16,7 +16,7 @@ import pytest
 
 from sandrl.errors import InterruptedRunError, TrainingError, UsageError
 from sandrl.events import ArtStepFailed, ArtStepTrained, Event
-from sandrl.rollouts import wire
+from sandrl.models import client
 from sandrl.rollouts.request import RolloutRequest
 from sandrl.rollouts.run import run_rollouts
 from sandrl.runs import MetricsRow, RunReader, disagreements
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "_FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(client, "_FIRST_PAUSE_SECONDS", 0.01)
 
 
 class Training:

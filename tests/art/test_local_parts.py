@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sandrl.errors import EndpointError, RequestRefusedError
-from sandrl.rollouts.wire import Endpoint, Wire
+from sandrl.models.client import Client, Endpoint
 from sandrl.trainers.art.local import hide_token, score_tokens, spoken_tokens
 
 
@@ -81,14 +81,14 @@ def vllm() -> Iterator[Vllm]:
 
 
 def test_vllm_scores_the_tokens_after_the_prompt(vllm: Vllm) -> None:
-    wire = Wire(Endpoint(f"http://127.0.0.1:{vllm.server_address[1]}/v1", retries=0))
-    assert score_tokens(wire, "m@1", [1, 2, 3], [4, 5]) == (-0.5, -0.625)
+    client = Client(Endpoint(f"http://127.0.0.1:{vllm.server_address[1]}/v1", retries=0))
+    assert score_tokens(client, "m@1", [1, 2, 3], [4, 5]) == (-0.5, -0.625)
     (body,) = vllm.bodies
     assert (body["prompt"], body["prompt_logprobs"]) == ([1, 2, 3, 4, 5], 0)
     with pytest.raises(RequestRefusedError, match="the context is 8 tokens"):
-        score_tokens(wire, "m@1", list(range(9)), [4])
+        score_tokens(client, "m@1", list(range(9)), [4])
     with pytest.raises(EndpointError, match="no logprobs of the prompt"):
-        score_tokens(wire, "other", [1], [2])
+        score_tokens(client, "other", [1], [2])
 
 
 def test_vllms_token_is_not_on_its_command_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

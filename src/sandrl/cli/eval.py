@@ -30,9 +30,10 @@ from sandrl.rewards.extraction import Extraction
 from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:
-    from sandrl.trainers.evaluation import EvalRun
+    from sandrl.evaluation import EvalRun
 
 _WHAT = "What to evaluate"
+_ENDPOINT = "Endpoint"
 _GENERATION = "Generation"
 
 
@@ -90,6 +91,24 @@ def evaluate(
     seed: Annotated[
         int, typer.Option(metavar="N", min=0, help="Decides what is sampled.", rich_help_panel=_GENERATION)
     ] = 0,
+    request_timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Time for one answer.", rich_help_panel=_ENDPOINT)
+    ] = 120.0,
+    request_retries: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=0, help="Further tries when the endpoint does not answer.", rich_help_panel=_ENDPOINT
+        ),
+    ] = 4,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            help="Go on with an evaluation: ask for the answers that are missing, score what is not scored.",
+            rich_help_panel=_WHAT,
+            autocompletion=values.run_names,
+        ),
+    ] = None,
     extract: Annotated[
         Extraction, typer.Option(help="Where in an answer its code is.", rich_help_panel=_WHAT)
     ] = Extraction.AUTO,
@@ -116,15 +135,16 @@ def evaluate(
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
     from sandrl.errors import UsageError
+    from sandrl.evaluation import EvalRequest, run_eval
+    from sandrl.models import Sampling
     from sandrl.rewards import Limits, RewardRequest, SecondOpinion
-    from sandrl.rollouts import Sampling
-    from sandrl.trainers.evaluation import EvalRequest, run_eval
 
     if greedy and temperature is not None:
         raise UsageError("--greedy and --temperature contradict each other")
+    asks_tiny = resume is None and base_url is None and model in (None, "tiny")
     request = EvalRequest(
         scoring=RewardRequest(
-            problems=problems or ("tiny:test" if model in (None, "tiny") and base_url is None else "bundled"),
+            problems=problems or ("tiny:test" if asks_tiny else "bundled"),
             extraction=extract,
             limits=Limits(timeout_seconds=timeout),
             concurrency=concurrency,
@@ -147,22 +167,25 @@ def evaluate(
         show_tests=show_tests,
         batch_size=batch_size,
         seed=seed,
+        request_timeout_seconds=request_timeout,
+        request_retries=request_retries,
+        resume=resume,
     )
     finished = carry_out(run_eval, request, results.choose(json_output=True))
     if json_:
-        print_json(_document(finished, request.scoring.problems))
+        print_json(_document(finished))
     else:
-        _print_summary(finished, request.scoring.problems)
+        _print_summary(finished)
     typer.echo(f"Run: {finished.run.run_dir}", err=True)
-    finished.run.raise_for_outcome()
+    finished.raise_for_outcome()
 
 
-def _document(finished: EvalRun, source: str) -> dict[str, Any]:
+def _document(finished: EvalRun) -> dict[str, Any]:
     from sandrl.rewards import report_document
 
     return {
         "model": finished.model,
-        "source": source,
+        "source": finished.run.request.problems,
         "problems": finished.problems,
         "samples": finished.answers,
         "temperature": finished.sampling.temperature,
@@ -171,13 +194,15 @@ def _document(finished: EvalRun, source: str) -> dict[str, Any]:
     }
 
 
-def _print_summary(finished: EvalRun, source: str) -> None:
+def _print_summary(finished: EvalRun) -> None:
     from sandrl.cli.scores import disagreement_lines, total_lines
     from sandrl.cli.text import visible
 
     how = "greedy" if finished.sampling.is_greedy else f"sampled at temperature {finished.sampling.temperature:g}"
     typer.echo(f"Model: {visible(finished.model)}, {how}")
-    typer.echo(f"Problems: {finished.problems} of {visible(source)}, {finished.answers} answers to each")
+    typer.echo(
+        f"Problems: {finished.problems} of {visible(finished.run.request.problems)}, {finished.answers} answers to each"
+    )
     summary = finished.run.report.summary
     for line in total_lines(summary):
         typer.echo(line)

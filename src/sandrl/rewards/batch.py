@@ -30,7 +30,7 @@ from sandrl.rewards.attempts import Attempt, Step
 from sandrl.rewards.cache import VerdictCache, VerdictNames
 from sandrl.rewards.canary import has_passed, prepare_canary
 from sandrl.rewards.executions import execution_finished
-from sandrl.rewards.extraction import extract_code
+from sandrl.rewards.extraction import Extraction, extract_code
 from sandrl.rewards.judge import Execution, Judge, Review
 from sandrl.rewards.opinions import OpinionMemory, Opinions
 from sandrl.rewards.options import ScoreOptions
@@ -65,6 +65,12 @@ class Feed(Protocol):
     def land(self, launch: Launch) -> bool:
         """Collects an ended launch that is not the batch's; returns whether it was the feed's own."""
         ...
+
+
+def no_code_warning(extraction: Extraction) -> Warned:
+    """What is told where nothing in any completion is code."""
+    hint = "another --extract may find it: auto, answer, exact, fence, or raw for text that is all code"
+    return Warned(f"no code was found in any completion with --extract {extraction}", hint=hint)
 
 
 class Batch:
@@ -159,9 +165,7 @@ class Batch:
         self._job.watch_runtime(False)
         results = tuple(self._opinions.added_to(self._results[index]) for index in sorted(self._results))
         if self._has_text and results and all(result.status is Status.NO_CODE for result in results):
-            how = self._options.extraction
-            hint = "another --extract may find it: auto, answer, exact, fence, or raw for text that is all code"
-            self._emit(Warned(f"no code was found in any completion with --extract {how}", hint=hint))
+            self._emit(no_code_warning(self._options.extraction))
         unfinished = self._total - len(results)
         summary = summarise(results, opinion_rate=self._options.second_opinion.rate)
         return ScoreReport(self._job.id, results, summary, unfinished, self._interrupt.signal_number)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sandrl.events import CompletionFinished, OpinionFinished
 from sandrl.problems import Completion
-from sandrl.rewards.summary import ScoredCompletion
+from sandrl.rewards.summary import Opinion, ScoredCompletion
+from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust
 from sandrl.runs import CheckRow, OpinionPart, OpinionRow, TrajectoryRow
 
 
@@ -60,6 +61,40 @@ def trajectory_row(
         stderr=result.stderr,
         truncated=result.truncated,
         checks=tuple(CheckRow(status=check.status.value, detail=check.detail) for check in result.checks),
+    )
+
+
+def result_of(row: TrajectoryRow) -> ScoredCompletion:
+    """The result that a run has kept; of how a completion was judged before, the row knows nothing."""
+    opinion = row.second_opinion
+    return ScoredCompletion(
+        index=row.index,
+        id=row.id,
+        task_id=row.task_id,
+        reward=row.reward,
+        status=Status(row.status),
+        trust=None if row.trust is None else Trust(row.trust),
+        passed=row.passed,
+        total=row.total,
+        duration_seconds=row.duration_seconds,
+        sandbox_id=row.sandbox_id,
+        detail=row.detail,
+        sandboxes=row.sandboxes,
+        retries=row.retries,
+        reruns=row.reruns,
+        canaries=row.canaries,
+        failures=row.failures,
+        cached=row.cached,
+        components=row.components,
+        cpu_seconds=row.timing.get("cpu", 0.0),
+        code=row.code,
+        stdout=row.stdout,
+        stderr=row.stderr,
+        truncated=row.truncated,
+        checks=tuple(CheckVerdict(CheckStatus(check.status), check.detail) for check in row.checks),
+        second_opinion=None
+        if opinion is None
+        else Opinion(Status(opinion.status), opinion.detail, opinion.sandbox_id, opinion.sandboxes),
     )
 
 

@@ -41,7 +41,7 @@ def run_reward(
     completions, problems = _load(request, emit)
     return score_run(
         request,
-        [completions],
+        lambda _: [completions],
         problems,
         settings,
         total=len(completions),

@@ -2,14 +2,16 @@
 
 The design decision: completions come in batches, each asked for only when the one before is scored, so it makes no
 difference whether they existed before. A result is in the run directory and in `--out` by the time anyone hears of it.
+A run that is resumed keeps the results it has; whatever gets another one has a row with a higher `attempt`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from pydantic import JsonValue
 
@@ -30,6 +32,7 @@ from sandrl.events import (
 )
 from sandrl.jsonl import RowAppender
 from sandrl.problems import Completion, Problem
+from sandrl.rewards.batch import no_code_warning
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.document import result_document, to_line
 from sandrl.rewards.judge import IsolatedJudge
@@ -40,15 +43,32 @@ from sandrl.rewards.records import opinion_row, trajectory_row
 from sandrl.rewards.request import RewardRequest, RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport, summarise
-from sandrl.runs import RunWriter
+from sandrl.rewards.verdict import Status
+from sandrl.runs import RunReader, RunWriter, counted_rows
 from sandrl.runs.session import RunPlan, open_run
 from sandrl.sandboxes import Connection, Interrupt, checked_job_id, new_job_id
 from sandrl.settings import Settings
 
+Batches: TypeAlias = Callable[[RunWriter], Iterable[Sequence[Completion]]]
+"""What is to be scored, batch by batch, made once there is a run to keep it in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A run that is gone on with.
+
+    Attributes:
+        path: Its directory.
+        results: The results that stay.
+    """
+
+    path: Path
+    results: tuple[ScoredCompletion, ...]
+
 
 def score_run(
     request: RewardRequest,
-    batches: Iterable[Sequence[Completion]],
+    batches: Batches,
     problems: Mapping[str, Problem],
     settings: Settings,
     *,
@@ -57,6 +77,8 @@ def score_run(
     options: Mapping[str, JsonValue] | None = None,
     versions: Mapping[str, str] | None = None,
     least_concurrency: int = 1,
+    numbers: Mapping[str, int] | None = None,
+    resumed: Resumed | None = None,
     emit: Emit = ignore,
     interrupt: Interrupt | None = None,
 ) -> RewardRun:
@@ -64,7 +86,7 @@ def score_run(
 
     Args:
         request: How to score.
-        batches: What to score.
+        batches: What to score; of a resumed run, what has no result that stays.
         problems: Problems by `task_id`.
         settings: What the environment says.
         total: How many completions there will be.
@@ -72,6 +94,8 @@ def score_run(
         options: The options of it that the request does not have.
         versions: Versions of what it works with, besides the usual.
         least_concurrency: How many sandboxes at once at least, where the user says nothing.
+        numbers: The place of each completion among all, by its id; that in which they come unless given.
+        resumed: The run to go on with; its options stay as they are.
         emit: Told what happens.
         interrupt: The user's wish to stop.
 
@@ -93,12 +117,13 @@ def score_run(
             versions=versions or {},
             runs_dir=request.runs_dir,
             name=request.run_name,
+            resume=None if resumed is None else resumed.path,
             report_to=request.report_to,
             log_level=request.log_level,
         )
         session = stack.enter_context(open_run(plan, settings, interrupt=interrupt, emit=emit))
         writer, recorder = session.writer, session.recorder()
-        tell = session.told(recorder, _opinions_kept(writer))
+        tell = session.told(recorder, _opinions_kept(writer, session.attempt))
         job = session.own(
             request.sandboxes.tagged(*session.tags).job(
                 connection,
@@ -112,16 +137,17 @@ def score_run(
         judge = IsolatedJudge(
             with_site_packages=connection.has_site_packages, require_isolated=request.require_isolated
         )
-        results: list[ScoredCompletion] = []
+        results = [] if resumed is None else list(resumed.results)
         told: set[str] = set()
+        no_code = no_code_warning(request.extraction)
         opinions: OpinionMemory = {}
-        for batch in batches:
-            place = _Place(len(results), len(batch), total, tell, told)
+        for batch in batches(writer):
+            place = _Place(len(results), batch, numbers or {}, total, tell, told, no_code)
 
             def keep(result: ScoredCompletion, place: _Place = place, batch: Sequence[Completion] = batch) -> None:
                 completion = batch[result.index]
                 result = place.of(result)
-                writer.write_trajectory(trajectory_row(result, completion, job_id=job_id))
+                writer.write_trajectory(trajectory_row(result, completion, job_id=job_id, attempt=session.attempt))
                 if out is not None:
                     out.append(to_line(result_document(result)))
 
@@ -140,18 +166,22 @@ def score_run(
             results += [place.of(result) for result in report.results]
             if interrupt.level:
                 break
-        recorder.log(0)
+        if no_code.message in told and all(result.status is Status.NO_CODE for result in results):
+            tell(no_code)
+        # What earlier jobs of the run did counts, too, and is known from the rows they left.
+        recorder.log(0, counted_rows(RunReader(writer.path))[0].metrics if resumed and results else None)
+    results.sort(key=lambda result: result.index)
     summary = summarise(results, opinion_rate=request.second_opinion.rate)
     report = ScoreReport(job_id, tuple(results), summary, total - len(results), interrupt.signal_number)
     return RewardRun(request, report, writer.path, session.cleanup_error())
 
 
-def _opinions_kept(writer: RunWriter) -> Emit:
+def _opinions_kept(writer: RunWriter, attempt: int) -> Emit:
     """Writes second opinions into the run directory."""
 
     def keep(event: Event) -> None:
         if isinstance(event, OpinionFinished):
-            writer.write_opinion(opinion_row(event, job_id=writer.job_id))
+            writer.write_opinion(opinion_row(event, job_id=writer.job_id, attempt=attempt))
 
     return keep
 
@@ -159,32 +189,46 @@ def _opinions_kept(writer: RunWriter) -> Emit:
 class _Place:
     """Where a batch stands among all completions: what is told of it has the numbers of the whole, and warns once."""
 
-    def __init__(self, offset: int, size: int, total: int, emit: Emit, told: set[str]) -> None:
-        self._offset = offset
-        self._size = size
+    def __init__(
+        self,
+        finished: int,
+        batch: Sequence[Completion],
+        numbers: Mapping[str, int],
+        total: int,
+        emit: Emit,
+        told: set[str],
+        no_code: Warned,
+    ) -> None:
+        self._finished = finished
+        self._numbers = [numbers.get(each.id, finished + place) for place, each in enumerate(batch)]
         self._total = total
         self._emit = emit
         self._told = told
+        self._no_code = no_code
 
     def of(self, result: ScoredCompletion) -> ScoredCompletion:
         """The result, numbered among all."""
-        return replace(result, index=result.index + self._offset)
+        return replace(result, index=self._numbers[result.index])
 
     def tell(self, event: Event) -> None:
         """Passes an event on, numbered among all."""
         match event:
             case CompletionFinished(index=index, finished=finished):
-                event = replace(event, index=index + self._offset, finished=finished + self._offset, of=self._total)
+                number = self._numbers[index]
+                event = replace(event, index=number, finished=finished + self._finished, of=self._total)
             case CompletionStarted() | RetryScheduled() | CanaryFinished() | OpinionFinished():
-                event = replace(event, index=event.index + self._offset)
+                event = replace(event, index=self._numbers[event.index])
             case ExecutionFinished(index=int() as index):
-                event = replace(event, index=index + self._offset)
-            case OpinionsAwaited() if self._offset + self._size < self._total:
+                event = replace(event, index=self._numbers[index])
+            case OpinionsAwaited() if self._finished + len(self._numbers) < self._total:
                 return
             case Warned(message) if message in self._told:
                 return
             case Warned(message):
                 self._told.add(message)
+                if event == self._no_code:
+                    # Whether there is code in none is a matter of all completions, not of a batch.
+                    return
         self._emit(event)
 
 

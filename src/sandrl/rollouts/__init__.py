@@ -1,6 +1,1 @@
-"""Policies at work on problems: what is asked, and who answers."""
-
-from sandrl.rollouts.endpoint import EndpointPolicy
-from sandrl.rollouts.policy import Policy, Question, Sampling
-
-__all__ = ["EndpointPolicy", "Policy", "Question", "Sampling"]
+"""Models at work on problems, over several turns: what is asked, what they may do, and what is kept of it."""

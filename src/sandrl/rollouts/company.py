@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
+from sandrl.models.client import Stopped
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, Model, Place, play
-from sandrl.rollouts.wire import Stopped
 from sandrl.sandboxes import Interrupt, Level
 
 OnEnd: TypeAlias = Callable[[Episode, float], None]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from sandrl.bounds import check_seconds
 from sandrl.errors import CleanupError, InfrastructureError, UsageError, raise_for_end
+from sandrl.models.protocol import Sampling
 from sandrl.rewards.judge import Limits, check_limits
 from sandrl.rewards.policies import Components, load_policy
 from sandrl.rollouts.episodes import EpisodeOptions
-from sandrl.rollouts.policy import Sampling
 from sandrl.sandboxes import SandboxRequest
 from sandrl.settings import ReportTo
 

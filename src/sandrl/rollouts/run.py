@@ -13,15 +13,15 @@ from pydantic import JsonValue
 
 from sandrl.errors import AuthenticationError
 from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, ignore
+from sandrl.models.client import OPENAI_BASE_URL, VLLM_BASE_URL, Endpoint
+from sandrl.models.endpoint import EndpointModel
 from sandrl.problems import load_problems
 from sandrl.rewards.policies import load_policy
 from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.rollouts.chat import ChatModel
 from sandrl.rollouts.kinds import DEFAULT_CONCURRENCY, EpisodeKind
 from sandrl.rollouts.request import RolloutRequest, RolloutRun
 from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
 from sandrl.rollouts.tools import tool_schemas
-from sandrl.rollouts.wire import OPENAI_BASE_URL, VLLM_BASE_URL, Endpoint
 from sandrl.runs import MetricsRecorder
 from sandrl.runs.session import RunPlan, open_run
 from sandrl.sandboxes import Connection, Interrupt, new_job_id
@@ -52,7 +52,7 @@ def run_rollouts(
     request.check()
     problems = dict(islice(load_problems(request.source).problems.items(), request.dataset_limit or None))
     stop = threading.Event()
-    model = ChatModel(find_endpoint(request, settings), request.model_name, request.sampling, stop=stop)
+    model = EndpointModel(find_endpoint(request, settings), request.model_name, request.sampling, stop=stop)
     model.check()
     connection = request.sandboxes.connect(settings, emit=emit)
     plan = RunPlan(
@@ -143,7 +143,7 @@ def _close(played: PlayedStep, recorder: MetricsRecorder, emit: Emit) -> None:
     emit(RolloutStepFinished(step.step, step.mean_reward, step.passed, len(step.rewards), step.dropped, step.seconds))
 
 
-def _options(request: RolloutRequest, connection: Connection, model: ChatModel) -> dict[str, JsonValue]:
+def _options(request: RolloutRequest, connection: Connection, model: EndpointModel) -> dict[str, JsonValue]:
     episode = request.episode
     has_tools = episode.kind is EpisodeKind.TOOLS
     return {

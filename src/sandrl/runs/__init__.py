@@ -13,12 +13,22 @@ from sandrl.runs.measures import (
     opinion_metrics,
 )
 from sandrl.runs.metrics import METRICS, Metric, Unit, find_metric
-from sandrl.runs.overview import RunOverview, RunState, count_steps, overview, overviews, state_of, step_rows
+from sandrl.runs.overview import (
+    RunOverview,
+    RunState,
+    count_steps,
+    counted_rows,
+    overview,
+    overviews,
+    state_of,
+    step_rows,
+)
 from sandrl.runs.reader import Rows, RunReader, latest_attempts
 from sandrl.runs.recorder import MetricsRecorder
 from sandrl.runs.removal import remove_run
 from sandrl.runs.rows import (
     SCHEMA,
+    AnswerRow,
     CheckRow,
     LogRow,
     MessageRow,
@@ -43,6 +53,7 @@ __all__ = [
     "ROLLOUT_TAG",
     "SCHEMA",
     "WARM_TAG",
+    "AnswerRow",
     "CheckRow",
     "ExecutionStats",
     "JobRecord",
@@ -73,6 +84,7 @@ __all__ = [
     "Unit",
     "completion_metrics",
     "count_steps",
+    "counted_rows",
     "disagreements",
     "execution_metrics",
     "execution_stats",

@@ -1,7 +1,7 @@
 """Reads a run directory, finished, killed or being written at this moment.
 
 A reader reports damage next to what it could read and never fails over it. Nothing is ever deleted from a run: where a
-resumed job did a step again, both attempts are in the files, and the later one counts.
+resumed job did a step again, or scored a completion again, both attempts are in the files, and the later one counts.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from sandrl.errors import InputError
 from sandrl.jsonl import BadRow, read_rows
 from sandrl.runs.config import RunConfig, read_config
 from sandrl.runs.directory import is_running
-from sandrl.runs.rows import LogRow, MetricsRow, OpinionRow, SandboxRow, StepRow, Stored, TrajectoryRow
-from sandrl.runs.writer import LOG, METRICS, OPINIONS, SANDBOXES, TRAJECTORIES
+from sandrl.runs.rows import AnswerRow, LogRow, MetricsRow, OpinionRow, SandboxRow, StepRow, Stored, TrajectoryRow
+from sandrl.runs.writer import ANSWERS, LOG, METRICS, OPINIONS, SANDBOXES, TRAJECTORIES
 
 RowT = TypeVar("RowT", bound=Stored)
 StepRowT = TypeVar("StepRowT", bound=StepRow)
@@ -79,6 +79,11 @@ class RunReader:
         """Reads the second opinions; of steps done more than once, the latest attempt."""
         return _latest(self._read(OPINIONS, OpinionRow))
 
+    def answers(self) -> Rows[AnswerRow]:
+        """Reads what a model answered; of completions it was asked for more than once, the latest."""
+        read = self._read(ANSWERS, AnswerRow)
+        return Rows(tuple({row.index: row for row in read.rows}.values()), read.is_truncated, read.damaged)
+
     def sandboxes(self) -> Rows[SandboxRow]:
         """Reads the ledger."""
         return self._read(SANDBOXES, SandboxRow)
@@ -110,12 +115,19 @@ class RunReader:
 
 
 def latest_attempts(rows: Iterable[StepRowT]) -> tuple[StepRowT, ...]:
-    """Keeps the rows of each step's latest attempt; rows outside of steps all stay."""
+    """Keeps the rows of each step's latest attempt; outside of steps, those of each completion's latest attempt."""
     rows = tuple(rows)
-    latest: dict[int | None, int] = {}
+    latest: dict[object, int] = {}
     for row in rows:
-        latest[row.step] = max(latest.get(row.step, 0), row.attempt)
-    return tuple(row for row in rows if row.step is None or row.attempt == latest[row.step])
+        latest[_unit(row)] = max(latest.get(_unit(row), 0), row.attempt)
+    return tuple(row for row in rows if row.attempt == latest[_unit(row)])
+
+
+def _unit(row: StepRow) -> object:
+    """What a resumed job does again as a whole: a step, or, outside of steps, one completion."""
+    if row.step is None and isinstance(row, TrajectoryRow | OpinionRow):
+        return row.rank, row.held_out, row.index
+    return row.step
 
 
 def _latest(read: Rows[StepRowT]) -> Rows[StepRowT]:

@@ -264,6 +264,32 @@ class TrajectoryRow(StepRow):
     second_opinion: OpinionPart | None = None
 
 
+class AnswerRow(JobRow):
+    """What came of asking a model once for a completion; a later row for the same one replaces it.
+
+    Attributes:
+        index: The completion's position among all that are asked for, from 0.
+        id: Its own id.
+        task_id: The problem it answers.
+        text: What the model said; None if it gave no answer.
+        failure: Why it gave none, in one line.
+        finish_reason: Why it ended, in the endpoint's word.
+        seconds: How long it took to make.
+        retries: How often the endpoint had to be asked again.
+        tokens: How many tokens by part: `prompt` and `completion`, as far as the endpoint tells.
+    """
+
+    index: int
+    id: Text
+    task_id: Text
+    text: Text | None = None
+    failure: Text = ""
+    finish_reason: Text | None = None
+    seconds: float | None = None
+    retries: int = 0
+    tokens: dict[str, int] = Field(default_factory=dict)
+
+
 class LogRow(StepRow):
     """One line of the log.
 

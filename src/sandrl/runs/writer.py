@@ -24,6 +24,7 @@ from sandrl.runs.config import CONFIG_FILE, FAILURE_FILE, JobRecord, RunConfig, 
 from sandrl.runs.directory import checked_run_name, lock, make_run_directory
 from sandrl.runs.index import register_run
 from sandrl.runs.rows import (
+    AnswerRow,
     LogRow,
     MetricsRow,
     OpinionRow,
@@ -36,6 +37,7 @@ from sandrl.runs.rows import (
 )
 
 METRICS, TRAJECTORIES, OPINIONS, SANDBOXES, LOG = "metrics", "trajectories", "opinions", "sandboxes", "log"
+ANSWERS = "answers"
 
 Sink: TypeAlias = Callable[[int, Mapping[str, float | None]], None]
 """Told the metrics of a step, after they were written; must not raise."""
@@ -156,6 +158,14 @@ class RunWriter:
             ServiceError: If the row could not be written.
         """
         self._append(TRAJECTORIES, row)
+
+    def write_answer(self, row: AnswerRow) -> None:
+        """Appends what came of asking a model.
+
+        Raises:
+            ServiceError: If the row could not be written.
+        """
+        self._append(ANSWERS, row)
 
     def write_opinion(self, row: OpinionRow) -> None:
         """Appends a second opinion.

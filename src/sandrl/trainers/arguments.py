@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sandrl.errors import HardwareError, UsageError
-from sandrl.trainers import libraries
+from sandrl.models import libraries
 from sandrl.trainers.config import GrpoConfig
 from sandrl.trainers.passthrough import checked_fields
 

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 from sandrl import extras
 from sandrl.events import Emit, ignore
+from sandrl.models import libraries
 from sandrl.settings import Settings
-from sandrl.trainers import libraries
 from sandrl.trainers.config import REAL_MODEL, GrpoConfig, Option
 
 LORA_MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")

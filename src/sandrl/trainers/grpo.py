@@ -15,6 +15,9 @@ from typing import Any
 
 from sandrl.errors import CleanupError, InputError, InterruptedRunError, TrainingError, UsageError
 from sandrl.events import Emit, RewardCallFinished, TrainingStarted, all_of, ignore
+from sandrl.models import libraries
+from sandrl.models.places import ModelPlace, find_model
+from sandrl.models.tiny import tiny_policy
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem, chat_prompt
 from sandrl.rewards import Limits, ScoreOptions
 from sandrl.rewards.function import FunctionOptions, step_opinions
@@ -25,7 +28,6 @@ from sandrl.rollouts.workbench import Workshop
 from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.sandboxes import Connection, Job, new_job_id
 from sandrl.settings import Settings
-from sandrl.trainers import libraries
 from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.callbacks import training_callback
 from sandrl.trainers.checkpoints import Checkpoint, last_checkpoint
@@ -35,14 +37,12 @@ from sandrl.trainers.directory import PROBLEMS_DIGEST, check_unchanged, checkpoi
 from sandrl.trainers.engines import TRL, Engine
 from sandrl.trainers.environments import environment_factory, episode_trainer
 from sandrl.trainers.interrupts import TrainingInterrupt
-from sandrl.trainers.models import ModelPlace, find_model
 from sandrl.trainers.printed import FILE, PrintedFile
 from sandrl.trainers.processes import Processes
 from sandrl.trainers.recording import Recorder
 from sandrl.trainers.rewarding import EVALUATION_COLUMN, TrainingReward
 from sandrl.trainers.sets import load_sets
 from sandrl.trainers.tally import Tally
-from sandrl.trainers.tiny import tiny_policy
 
 
 @dataclass(frozen=True, slots=True)

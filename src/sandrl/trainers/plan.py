@@ -13,9 +13,9 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from sandrl.errors import UsageError
+from sandrl.models import libraries
 from sandrl.runs import find_run
 from sandrl.settings import Settings
-from sandrl.trainers import libraries
 from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.checkpoints import last_checkpoint
 from sandrl.trainers.config import TINY, GrpoConfig, changed_key, read_config_file, resolve

@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 from sandrl import extras
 from sandrl.errors import HardwareError, MissingExtraError, UsageError
 from sandrl.events import Emit, Warned, ignore
+from sandrl.models import libraries
 from sandrl.settings import Settings
-from sandrl.trainers import libraries
 from sandrl.trainers.config import GrpoConfig, Option
 from sandrl.trainers.engines import LORA_MODULES, Engine, Policy
 

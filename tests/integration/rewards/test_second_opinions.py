@@ -260,7 +260,7 @@ def test_completions_that_come_in_batches_keep_their_numbers_and_share_opinions(
     batches = [[Completion(f"{batch}.{number}", "inc", code=code) for number, code in enumerate((RIGHT, LIAR))]
                for batch in range(3)]  # fmt: skip
     wanted = request(tmp_path, [])
-    finished = score_run(wanted, batches, {"inc": INC}, settings, total=6, command="eval", emit=told.append)
+    finished = score_run(wanted, lambda _: batches, {"inc": INC}, settings, total=6, command="eval", emit=told.append)
     reader = RunReader(finished.run_dir)
     assert disagreements(reader, is_complete=True) == ()
     opinions = [(row.index, row.id, row.opinion.sandboxes) for row in reader.opinions().rows]

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from sandrl.errors import AuthenticationError, RequestRefusedError
+from sandrl.models import client
+from sandrl.models.client import Endpoint
+from sandrl.models.endpoint import EndpointModel
 from sandrl.problems import Case, Problem
 from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions, Status, VerdictCache
-from sandrl.rollouts import wire
-from sandrl.rollouts.chat import ChatModel
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode, play
 from sandrl.rollouts.feedback import NO_CODE, OTHERS_FAIL
 from sandrl.rollouts.kinds import EpisodeKind, ToolSet
 from sandrl.rollouts.shared import SharedWorkshop
-from sandrl.rollouts.wire import Endpoint
 from sandrl.runs import CANARY_TAG, ROLLOUT_TAG
 from sandrl.sandboxes import Job, connect, new_job_id
 from sandrl.settings import RuntimeKind, load_settings
@@ -34,7 +34,7 @@ Play = Callable[..., Episode]
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "_FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(client, "_FIRST_PAUSE_SECONDS", 0.01)
 
 
 class Tags:
@@ -75,7 +75,7 @@ def played(ledger: Tags) -> Play:
             Job(connection, job_id=new_job_id(), max_lifetime_seconds=120, ledger=ledger) as job,
             SharedWorkshop(job, judge, scoring, VerdictCache(), timeout_seconds=2.0) as workshop,
         ):
-            play(episode, ChatModel(Endpoint(server.base_url, retries=1), MODEL), workshop, options)
+            play(episode, EndpointModel(Endpoint(server.base_url, retries=1), MODEL), workshop, options)
         assert job.unstopped == ()
         return episode
 

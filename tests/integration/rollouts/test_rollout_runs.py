@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sandrl.errors import UsageError
+from sandrl.models import client
 from sandrl.problems import Completion, load_problems
 from sandrl.rewards import Components, Verdict
-from sandrl.rollouts import wire
 from sandrl.rollouts.episodes import EpisodeOptions
 from sandrl.rollouts.kinds import EpisodeKind
 from sandrl.rollouts.request import RolloutRequest, RolloutRun
@@ -28,7 +28,7 @@ TOOLS = EpisodeOptions(EpisodeKind.TOOLS)
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "_FIRST_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(client, "_FIRST_PAUSE_SECONDS", 0.01)
 
 
 def reference(question: Question) -> str:

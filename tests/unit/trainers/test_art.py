@@ -20,7 +20,7 @@ from sandrl.events import (
     TrainingStopping,
     TrajectoriesCollected,
 )
-from sandrl.rollouts.messages import Message
+from sandrl.models.messages import Message
 from sandrl.runs import MessageRow, MetricsRow, RunReader, RunWriter, TrajectoryRow
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import Settings

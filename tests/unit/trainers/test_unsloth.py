@@ -15,8 +15,8 @@ import pytest
 
 from sandrl.errors import HardwareError, MissingExtraError, UsageError
 from sandrl.events import Event, Warned
+from sandrl.models import libraries
 from sandrl.settings import Settings, load_settings
-from sandrl.trainers import libraries
 from sandrl.trainers.config import GrpoConfig, resolve
 from sandrl.trainers.engines import TRL
 from sandrl.trainers.printed import PrintedFile

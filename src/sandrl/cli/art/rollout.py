@@ -148,8 +148,8 @@ def rollout(
     """Let a model solve problems in sandboxes over several turns, and keep every trajectory; nothing is trained."""
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
+    from sandrl.models import Sampling
     from sandrl.rewards import Limits
-    from sandrl.rollouts import Sampling
     from sandrl.rollouts.episodes import EpisodeOptions
     from sandrl.rollouts.request import RolloutRequest
     from sandrl.rollouts.run import run_rollouts

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sandrl.rollouts.wire import Endpoint
+from sandrl.models.client import Endpoint
 from sandrl.trainers.art.groups import Group
 
 LOOPBACK = "127.0.0.1"

@@ -17,14 +17,14 @@ from typing import Any
 
 from sandrl.bounds import LARGEST_WEIGHT
 from sandrl.errors import AuthenticationError, InputError, UsageError
+from sandrl.models import Sampling
+from sandrl.models.client import OPENAI_BASE_URL, Endpoint
+from sandrl.models.endpoint import EndpointModel
 from sandrl.problems import Problem, load_problems
 from sandrl.rewards.policies import load_policy
-from sandrl.rollouts import Sampling
-from sandrl.rollouts.chat import ChatModel
 from sandrl.rollouts.kinds import EpisodeKind
 from sandrl.rollouts.request import training_split
 from sandrl.rollouts.tools import tool_schemas
-from sandrl.rollouts.wire import OPENAI_BASE_URL, Endpoint
 from sandrl.runs import RunReader
 from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
@@ -100,7 +100,7 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool) -> Checked:
         actor = f"{config.base_model} itself, as it is after each step"
         if config.policy is ArtPolicy.TEACHER:
             teacher = _teacher(config, settings)
-            ChatModel(teacher, config.teacher, Sampling(config.temperature, config.max_tokens)).check()
+            EndpointModel(teacher, config.teacher, Sampling(config.temperature, config.max_tokens)).check()
             actor = f"{config.teacher} at {teacher.base_url}"
             config = config.model_copy(update={"model": config.teacher, "base_url": teacher.base_url})
     if config.backend is ArtBackendKind.TINKER:

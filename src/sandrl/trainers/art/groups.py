@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from sandrl.models.messages import Message
 from sandrl.rewards.policies import training_reward
 from sandrl.rollouts.episodes import Episode
-from sandrl.rollouts.messages import Message
 from sandrl.rollouts.records import result_of
 from sandrl.runs import TrajectoryRow
 

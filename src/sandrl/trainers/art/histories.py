@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sandrl.rollouts.chat import chat_message
-from sandrl.rollouts.messages import Message
+from sandrl.models.endpoint import chat_message
+from sandrl.models.messages import Message
 from sandrl.trainers.art.groups import Group, Sample
 from sandrl.trainers.art.libraries import load
 

@@ -18,7 +18,7 @@ from types import ModuleType
 
 from sandrl import extras
 from sandrl.errors import MissingExtraError
-from sandrl.trainers.libraries import without_warnings
+from sandrl.models.libraries import without_warnings
 
 VERSION = "0.5.18"
 """The release whose insides are relied on."""

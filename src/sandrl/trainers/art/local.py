@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.errors import RequestRefusedError, ServiceError, TrainingError
-from sandrl.rollouts.wire import Endpoint, Wire
+from sandrl.models.client import Client, Endpoint
+from sandrl.models.libraries import first_line
 from sandrl.trainers.art.backend import UNTRAINABLE, Trained, served_here
 from sandrl.trainers.art.config import ArtConfig
 from sandrl.trainers.art.groups import TOKEN_ID, Group, Sample
@@ -27,7 +28,6 @@ from sandrl.trainers.art.histories import art_group, context, openai_tools
 from sandrl.trainers.art.kinds import ArtPolicy
 from sandrl.trainers.art.libraries import environment, load
 from sandrl.trainers.art.loop import EventLoop
-from sandrl.trainers.libraries import first_line
 
 EXTRA = "art-local"
 
@@ -104,7 +104,7 @@ class LocalModel:
 
     def check_alive(self) -> None:
         """Makes sure that vLLM answers."""
-        Wire(self.endpoint).look("models")
+        Client(self.endpoint).look("models")
 
     def score(self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]]) -> list[Group]:
         """Finds the tokens and logprobs that what others said has under the model, by vLLM."""
@@ -112,7 +112,7 @@ class LocalModel:
             transformers = load("transformers", extra=EXTRA)
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(self._config.base_model)
         stop = threading.Event()
-        scoring = asyncio.to_thread(self._scored, groups, tools, Wire(self.endpoint, stop), self.name)
+        scoring = asyncio.to_thread(self._scored, groups, tools, Client(self.endpoint, stop), self.name)
         try:
             return self._loop.run(scoring, is_step=True)
         finally:
@@ -138,7 +138,7 @@ class LocalModel:
         self._loop.close(self._backend.close())
 
     def _scored(
-        self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], wire: Wire, name: str
+        self, groups: Sequence[Group], tools: Sequence[Mapping[str, Any]], client: Client, name: str
     ) -> list[Group]:
         """The groups with the tokens and logprobs they have under the model as it is now."""
         offered = openai_tools(tools)
@@ -149,7 +149,7 @@ class LocalModel:
                 prompt, spoken = spoken_tokens(self._tokenizer, context(sample, turn + 1), offered)
                 tokens = tuple(f"{TOKEN_ID}{token}" for token in spoken)
                 try:
-                    logprobs = score_tokens(wire, name, prompt, spoken)
+                    logprobs = score_tokens(client, name, prompt, spoken)
                 except RequestRefusedError:
                     # Longer than the model can read, as a rule: a teacher may well read more.
                     tokens, logprobs = (), ()
@@ -203,11 +203,11 @@ def spoken_tokens(
     return prompt, spoken
 
 
-def score_tokens(wire: Wire, name: str, prompt: Sequence[int], spoken: Sequence[int]) -> tuple[float, ...]:
+def score_tokens(client: Client, name: str, prompt: Sequence[int], spoken: Sequence[int]) -> tuple[float, ...]:
     """The logprobs that a model behind vLLM gives to tokens it did not sample.
 
     Args:
-        wire: Asks vLLM.
+        client: Asks vLLM.
         name: The model.
         prompt: The tokens before them.
         spoken: The tokens (T).
@@ -228,5 +228,5 @@ def score_tokens(wire: Wire, name: str, prompt: Sequence[int], spoken: Sequence[
         except (KeyError, IndexError, TypeError) as error:
             raise ValueError("the answer has no logprobs of the prompt") from error
 
-    logprobs, _ = wire.ask("completions", question, read)
+    logprobs, _ = client.ask("completions", question, read)
     return logprobs

@@ -8,11 +8,11 @@ from io import StringIO
 from typing import Any
 
 from sandrl.errors import InputError, UsageError
+from sandrl.models.libraries import first_line
 from sandrl.trainers.art.config import ArtConfig
 from sandrl.trainers.art.histories import openai_tools
 from sandrl.trainers.art.libraries import load
 from sandrl.trainers.art.service import EXTRA
-from sandrl.trainers.libraries import first_line
 
 _HINT = "name one of tinker_cookbook's with --renderer, for example qwen3_instruct"
 _CONVERSATION = [

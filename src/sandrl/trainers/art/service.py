@@ -12,11 +12,11 @@ from typing import Any
 from sandrl.addresses import check_address, refuse_password
 from sandrl.deadlines import TookTooLong, answer_within
 from sandrl.errors import AuthenticationError, EndpointError, UsageError
-from sandrl.rollouts.chat import nearest_names
-from sandrl.rollouts.wire import Endpoint, Wire
+from sandrl.models.client import Client, Endpoint
+from sandrl.models.endpoint import nearest_names
+from sandrl.models.libraries import first_line
 from sandrl.settings import Settings
 from sandrl.trainers.art.libraries import environment, load
-from sandrl.trainers.libraries import first_line
 
 EXTRA = "art-tinker"
 TINKER_BASE_URL = "https://tinker.thinkingmachines.dev/services/tinker-prod"
@@ -52,7 +52,7 @@ def check_tinker(settings: Settings) -> None:
     refuse_password(address, "TINKER_BASE_URL", hint=_KEY_HINT)
     endpoint = Endpoint(address, retries=0)
     try:
-        if Wire(endpoint).look("api/v1/healthz", timeout_seconds=_PROBE_SECONDS) is None:
+        if Client(endpoint).look("api/v1/healthz", timeout_seconds=_PROBE_SECONDS) is None:
             raise UsageError(f"{address} answers, but it is no Tinker service", hint="is TINKER_BASE_URL right?")
     except EndpointError as error:
         reason = error.message.partition(" cannot be reached: ")[2]

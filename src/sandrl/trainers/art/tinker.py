@@ -20,8 +20,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from sandrl.errors import EndpointError, InputError, TrainingError
-from sandrl.rollouts.messages import Message
-from sandrl.rollouts.wire import Endpoint
+from sandrl.models.client import Endpoint
+from sandrl.models.libraries import first_line
+from sandrl.models.messages import Message
 from sandrl.runs.config import write_whole
 from sandrl.settings import Settings
 from sandrl.trainers.art.backend import UNTRAINABLE, Trained, count_tokens, served_here
@@ -33,7 +34,6 @@ from sandrl.trainers.art.libraries import hear_signals, load
 from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.renderers import renderer_name
 from sandrl.trainers.art.service import EXTRA, check_tinker, is_of_question, key_shown, translated
-from sandrl.trainers.libraries import first_line
 
 _PACKAGE = "art.tinker_native.backend"
 _SCORED_AT_ONCE = 64

@@ -26,11 +26,12 @@ from sandrl.events import (
     TrajectoriesCollected,
     ignore,
 )
+from sandrl.models import Sampling
+from sandrl.models.endpoint import EndpointModel
+from sandrl.models.libraries import versions
 from sandrl.rewards.judge import Limits
 from sandrl.rewards.policies import load_policy
 from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.rollouts import Sampling
-from sandrl.rollouts.chat import ChatModel
 from sandrl.rollouts.episodes import Episode, EpisodeOptions
 from sandrl.rollouts.records import result_of
 from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
@@ -49,7 +50,6 @@ from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.results import ArtRequest, ArtRun, Round
 from sandrl.trainers.art.watch import watched
 from sandrl.trainers.directory import PROBLEMS_DIGEST, check_unchanged
-from sandrl.trainers.libraries import versions
 from sandrl.trainers.printed import FILE, PrintedFile
 
 WORKFLOW_TAG = "art-training"
@@ -180,7 +180,7 @@ class _Training:
         self._recorder = session.recorder(first_step=self._round)
         self._stop = threading.Event()
         self._player: StepPlayer | None = None
-        self._teacher: ChatModel | None = None
+        self._teacher: EndpointModel | None = None
 
     def open_stage(self, connection: Connection) -> None:
         """Makes the job whose sandboxes the episodes are played in."""
@@ -309,14 +309,14 @@ class _Training:
             raise InterruptedRunError("interrupted", signal_number=self._interrupt.signal_number)
         return played
 
-    def _actor(self) -> ChatModel:
+    def _actor(self) -> EndpointModel:
         """Who plays: the teacher, or the trained model as it is now, which has another name after each step."""
         config = self._config
         sampling = Sampling(config.temperature, config.max_tokens)
         if self._checked.teacher is None:
-            return ChatModel(self._model.endpoint, self._model.name, sampling, stop=self._stop)
+            return EndpointModel(self._model.endpoint, self._model.name, sampling, stop=self._stop)
         if self._teacher is None:
-            self._teacher = ChatModel(self._checked.teacher, config.teacher, sampling, stop=self._stop)
+            self._teacher = EndpointModel(self._checked.teacher, config.teacher, sampling, stop=self._stop)
         return self._teacher
 
     def _train(self, groups: Sequence[Group], useful: Sequence[Group], dropped: int) -> tuple[Trained, int, str]:

@@ -1,4 +1,4 @@
-"""A model in this process as a policy: loaded and asked through transformers, in batches.
+"""A model in this process: loaded and asked through transformers, in batches.
 
 The design decision: sampled as it is trained, from the whole distribution. What a model's own generation settings would
 cut off (top-k, top-p) is part of the policy that rewards train.
@@ -6,14 +6,19 @@ cut off (top-k, top-p) is part of the policy that rewards train.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sandrl.rollouts import Question, Sampling
-from sandrl.trainers import libraries
-from sandrl.trainers.models import find_model
+from sandrl.errors import UsageError
+from sandrl.models import libraries
+from sandrl.models.client import Stopped
+from sandrl.models.messages import Message, Reply
+from sandrl.models.places import find_model
+from sandrl.models.protocol import Abilities, Answer, Question, Sampling
 
 BATCH_SIZE = 64
 
@@ -21,13 +26,15 @@ BATCH_SIZE = 64
 _SMALL = 10_000_000
 
 
-class InProcessPolicy:
+class InProcessModel:
     """A model on this machine's GPU, or its processors.
 
     Args:
         model: A directory with a model, or with an adapter and the name of its base; or a model's id on the hub.
+        sampling: How it answers.
         name: What to call it; the model's own name unless given.
         batch_size: How many questions to answer at once.
+        stop: Once it is set, answers are not wanted any more.
 
     Attributes:
         device: What it runs on.
@@ -38,21 +45,52 @@ class InProcessPolicy:
         ServiceError: If it is on the hub, which does not answer, and not in the hub's cache.
     """
 
-    def __init__(self, model: str, *, name: str | None = None, batch_size: int | None = None) -> None:
+    abilities = Abilities(logprobs=False, tools=False, batch=True)
+
+    def __init__(
+        self,
+        model: str,
+        sampling: Sampling | None = None,
+        *,
+        name: str | None = None,
+        batch_size: int | None = None,
+        stop: threading.Event | None = None,
+    ) -> None:
         self._torch = libraries.load("torch")
         self._transformers = libraries.load("transformers")
         self.name = name or Path(model).name
         self.batch_size = batch_size or BATCH_SIZE
         self.device = "cuda" if self._torch.cuda.is_available() else "cpu"
+        self._sampling = sampling or Sampling()
+        self._stop = stop or threading.Event()
         with libraries.kept_quiet():
             self._tokenizer, self._model = self._load(model)
         self._is_small = self._model.num_parameters() < _SMALL
 
-    def answer(
-        self, questions: Sequence[Question], sampling: Sampling, *, is_stopped: Callable[[], bool]
-    ) -> list[str] | None:
-        """Answers each question, in order; the first one's seed decides for the batch. See `Policy.answer`."""
-        tokenizer, torch = self._tokenizer, self._torch
+    def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
+        """The next message of a conversation. See `Model.reply`."""
+        if tools:
+            raise UsageError(f"{self.name} cannot be offered tools in this process", hint="serve it, with --base-url")
+        for answer in self.answers([Question(0, messages)]):
+            assert answer.reply is not None, "what is generated is an answer"
+            return answer.reply
+        raise Stopped
+
+    def answers(self, questions: Sequence[Question]) -> Iterator[Answer]:
+        """Answers questions batch by batch; the first one's seed decides for a batch. See `Model.answers`."""
+        for start in range(0, len(questions), self.batch_size):
+            batch = questions[start : start + self.batch_size]
+            replies = self._generate(batch)
+            if self._stop.is_set():
+                return
+            yield from (Answer(question.number, reply) for question, reply in zip(batch, replies, strict=True))
+
+    def close(self) -> None:
+        """Nothing to give back: the memory goes with the object."""
+
+    def _generate(self, questions: Sequence[Question]) -> list[Reply]:
+        tokenizer, torch, sampling, stop = self._tokenizer, self._torch, self._sampling, self._stop
+        began = time.monotonic()
         prompts = [self._rendered(question) for question in questions]
         inputs = tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=False).to(self.device)
         settings: dict[str, Any] = {"do_sample": False, "temperature": None, "top_k": None, "top_p": None}
@@ -60,7 +98,7 @@ class InProcessPolicy:
             settings = {"do_sample": True, "temperature": sampling.temperature, "top_k": 0, "top_p": 1.0}
 
         def stops(tokens: Any, scores: Any, **_: Any) -> Any:
-            return torch.full((tokens.shape[0],), is_stopped(), dtype=torch.bool, device=tokens.device)
+            return torch.full((tokens.shape[0],), stop.is_set(), dtype=torch.bool, device=tokens.device)
 
         with libraries.kept_quiet(), torch.no_grad(), self._prepared(questions[0].seed):
             outputs = self._model.generate(
@@ -69,20 +107,19 @@ class InProcessPolicy:
                 stopping_criteria=self._transformers.StoppingCriteriaList([stops]),
                 **settings,
             )
-        if is_stopped():
-            return None
-        answers: list[str] = tokenizer.batch_decode(
+        # What is behind the end of a shorter answer is padding, and its end itself is not text.
+        texts: list[str] = tokenizer.batch_decode(
             outputs[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True, clean_up_tokenization_spaces=False
         )
-        return answers
+        seconds = time.monotonic() - began
+        return [Reply(Message("assistant", text, seconds=seconds)) for text in texts]
 
     def _rendered(self, question: Question) -> str:
         if self._tokenizer.chat_template is None:
             # A base model continues a text; it was never told of roles.
-            return "\n\n".join(message["content"] for message in question.messages) + "\n\n"
-        return str(
-            self._tokenizer.apply_chat_template(list(question.messages), tokenize=False, add_generation_prompt=True)
-        )
+            return "\n\n".join(message.content for message in question.messages) + "\n\n"
+        said = [{"role": message.role, "content": message.content} for message in question.messages]
+        return str(self._tokenizer.apply_chat_template(said, tokenize=False, add_generation_prompt=True))
 
     @contextmanager
     def _prepared(self, seed: int) -> Iterator[None]:

@@ -22,14 +22,14 @@ from pathlib import Path
 from sandrl.errors import InputError, SandrlError
 from sandrl.events import Emit, PolicyBuilding, PolicyReady, ignore
 from sandrl.files import read_regular
+from sandrl.models import libraries
+from sandrl.models.tiny.model import make_model
+from sandrl.models.tiny.recipe import Recipe
+from sandrl.models.tiny.tokenizer import train_tokenizer
+from sandrl.models.tiny.warmup import warm_up
 from sandrl.settings import private_directory
-from sandrl.trainers import libraries
-from sandrl.trainers.tiny.model import make_model
-from sandrl.trainers.tiny.recipe import Recipe
-from sandrl.trainers.tiny.tokenizer import train_tokenizer
-from sandrl.trainers.tiny.warmup import warm_up
 
-NAME = "tiny"
+TINY = "tiny"
 """What the policy is called where a model is asked for."""
 
 MANIFEST = "tiny_policy.json"
@@ -55,7 +55,7 @@ def tiny_policy(cache_dir: Path, *, seed: int = 0, recipe: Recipe | None = None,
     began = time.monotonic()
     recipe = replace(recipe or Recipe(), seed=seed)
     folder = _folder(cache_dir)
-    directory = folder / f"{NAME}-{seed}-{recipe.digest}"
+    directory = folder / f"{TINY}-{seed}-{recipe.digest}"
     is_cached = is_whole(directory)
     if not is_cached:
         with _locked(folder / f".{directory.name}.lock"):
@@ -63,7 +63,7 @@ def tiny_policy(cache_dir: Path, *, seed: int = 0, recipe: Recipe | None = None,
             is_cached = is_whole(directory)
             if not is_cached:
                 _replace(directory, recipe, emit)
-    emit(PolicyReady(NAME, str(directory), time.monotonic() - began, is_cached))
+    emit(PolicyReady(TINY, str(directory), time.monotonic() - began, is_cached))
     return directory
 
 
@@ -86,7 +86,7 @@ def copy_tiny_policy(target: Path, cache_dir: Path, *, seed: int = 0, emit: Emit
             raise InputError("exists already and is not empty", path=target, hint="choose another directory")
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary:
-            policy = shutil.copytree(tiny_policy(cache_dir, seed=seed, emit=emit), Path(temporary, NAME))
+            policy = shutil.copytree(tiny_policy(cache_dir, seed=seed, emit=emit), Path(temporary, TINY))
             for path in policy.iterdir():
                 path.chmod(0o666 & ~_umask())
             policy.rename(target)
@@ -134,7 +134,7 @@ def _replace(directory: Path, recipe: Recipe, emit: Emit) -> None:
         shutil.rmtree(leftover, ignore_errors=True)
     try:
         with tempfile.TemporaryDirectory(prefix=f".{directory.name}.making-", dir=directory.parent) as temporary:
-            made = Path(temporary, NAME)
+            made = Path(temporary, TINY)
             made.mkdir()
             _make(made, recipe, emit)
             digests = {path.name: _digest(path) for path in sorted(made.iterdir())}
@@ -153,7 +153,7 @@ def _make(directory: Path, recipe: Recipe, emit: Emit) -> None:
     torch = libraries.load("torch")
 
     def tell(stage: str, step: int, right: float | None) -> None:
-        emit(PolicyBuilding(NAME, stage, step, right))
+        emit(PolicyBuilding(TINY, stage, step, right))
 
     threads = torch.get_num_threads()
     # More threads are no faster for a model this small, and would change its last digits with the machine.

@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from sandrl.problems.tiny import Task, tasks
-from sandrl.trainers import libraries
-from sandrl.trainers.tiny.demonstrations import (
+from sandrl.models import libraries
+from sandrl.models.tiny.demonstrations import (
     Demonstration,
     MuddledTeacher,
     answer_in_text,
     answer_text,
     answer_with_tool,
 )
-from sandrl.trainers.tiny.recipe import Recipe
+from sandrl.models.tiny.recipe import Recipe
+from sandrl.problems.tiny import Task, tasks
 
 IGNORED = -100
 """The label of a token that the policy does not learn."""

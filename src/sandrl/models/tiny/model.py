@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sandrl.trainers import libraries
-from sandrl.trainers.tiny.recipe import Recipe
+from sandrl.models import libraries
+from sandrl.models.tiny.recipe import Recipe
 
 
 def make_model(recipe: Recipe, tokenizer: Any) -> Any:

@@ -3,61 +3,85 @@
 The design decision: chat completions are asked first, because every server has them; the Responses API only where an
 endpoint says, by its refusal, that a model has no other. What a server does not take (logprobs, a temperature, the old
 name of the token limit) is left out from then on, and the question asked again: which model takes what is known to its
-endpoint only.
+endpoint only. Every answer is a request of its own, many in flight, because servers differ in what they make of `n`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import json
 import re
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from queue import SimpleQueue
 from typing import Any, TypeAlias
 
-from sandrl.errors import EndpointError, RequestRefusedError, UsageError
-from sandrl.rollouts.messages import Message, Reply, ToolCall
-from sandrl.rollouts.policy import Sampling
-from sandrl.rollouts.wire import Endpoint, Wire
+from sandrl.errors import EndpointError, InputError, RequestRefusedError, UsageError
+from sandrl.models.client import Client, Endpoint
+from sandrl.models.loop import LOOP, cancel_once
+from sandrl.models.messages import Message, Reply, ToolCall
+from sandrl.models.protocol import Abilities, Answer, Question, Sampling
 
 Json: TypeAlias = Mapping[str, Any]
+
+BATCH_SIZE = 32
+"""How many questions are in flight at once, unless told otherwise."""
 
 # What a question can do without, and what is sent instead.
 _OPTIONAL: Mapping[str, str | None] = {
     "max_tokens": "max_completion_tokens",
     "temperature": None,
+    "top_p": None,
+    "seed": None,
     "logprobs": None,
     "include": None,
 }
 _SHOWN_MODELS = 5
 
 
-class ChatModel:
+class EndpointModel(Client):
     """A model behind an endpoint; threads may share one.
 
     Args:
         endpoint: Where it is.
-        name: What it is called there.
+        name: What it is called there; None for the only one that `check` finds.
         sampling: How it answers.
         stop: Once it is set, answers are not wanted any more.
+        batch_size: How many questions are in flight at once.
+
+    Raises:
+        MissingExtraError: If `openai` is not installed.
     """
 
     def __init__(
-        self, endpoint: Endpoint, name: str, sampling: Sampling | None = None, *, stop: threading.Event | None = None
+        self,
+        endpoint: Endpoint,
+        name: str | None,
+        sampling: Sampling | None = None,
+        *,
+        stop: threading.Event | None = None,
+        batch_size: int | None = None,
     ) -> None:
-        self.name = name
-        self._wire = Wire(endpoint, stop)
+        super().__init__(endpoint, stop)
+        self.name = name or ""
+        self.batch_size = batch_size or BATCH_SIZE
         self._sampling = sampling or Sampling()
         self._has_chat = True
         self._renamed: dict[str, str | None] = {}
 
     @property
+    def abilities(self) -> Abilities:
+        """What it can do, as far as it has not refused to."""
+        return Abilities(logprobs="logprobs" not in self._renamed, tools=True, batch=False)
+
+    @property
     def base_url(self) -> str:
         """Where it is asked."""
-        return self._wire.endpoint.base_url
+        return self.endpoint.base_url
 
     def check(self) -> None:
         """Finds out, in seconds and without spending a token, whether the model can be asked.
@@ -65,11 +89,13 @@ class ChatModel:
         Raises:
             EndpointError: If the endpoint cannot be reached.
             AuthenticationError: If it refuses the key.
-            UsageError: If it says that it has no such model.
+            UsageError: If it says that it has no such model, or none is named and it has not exactly one.
         """
-        listed = (self._wire.look("models") or {}).get("data")
+        listed = (self.look("models") or {}).get("data")
         names = [str(each.get("id")) for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-        if names and self.name not in names:
+        if not self.name:
+            self.name = self._only(names)
+        elif names and self.name not in names:
             raise self._unknown(names)
 
     def reply(self, messages: Sequence[Message], tools: Sequence[Json] = ()) -> Reply:
@@ -86,32 +112,72 @@ class ChatModel:
             UsageError: If it has no such model.
             Stopped: If the answer is not wanted any more.
         """
+        return self.run(self._reply(messages, tools, {"logprobs": True}))
+
+    def answers(self, questions: Sequence[Question]) -> Iterator[Answer]:
+        """Answers questions, as the answers come. See `Model.answers`."""
+        found: SimpleQueue[Answer | BaseException | None] = SimpleQueue()
+        asking = LOOP.submit(self._ask_all(questions, found))
+        asking.add_done_callback(lambda _: found.put(None))
+        try:
+            while (answer := found.get()) is not None:
+                if isinstance(answer, BaseException):
+                    raise answer
+                yield answer
+        finally:
+            asking.cancel()
+
+    async def _ask_all(self, questions: Sequence[Question], found: SimpleQueue[Answer | BaseException | None]) -> None:
+        waiting = iter(questions)
+
+        async def work() -> None:
+            for question in waiting:
+                found.put(await self._answer(question))
+
+        # As many as there are requests in flight: a question waits in a list, not in a task.
+        workers = [asyncio.create_task(work()) for _ in range(min(self.batch_size, len(questions)))]
+        try:
+            await asyncio.gather(*workers)
+        except Exception as error:  # noqa: BLE001 - it is raised again, in the thread that waits for answers
+            found.put(error)
+        finally:
+            cancel_once(workers)
+            await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _answer(self, question: Question) -> Answer:
+        # The whole distribution is sampled from, whatever the server's own settings are.
+        asked = {"seed": question.seed, "top_p": 1.0}
+        try:
+            return Answer(question.number, await self._reply(question.messages, (), asked))
+        except (EndpointError, RequestRefusedError) as error:
+            return Answer(question.number, None, error.message, is_lost=isinstance(error, EndpointError))
+
+    async def _reply(self, messages: Sequence[Message], tools: Sequence[Json], asked: Json) -> Reply:
         began = time.monotonic()
         while True:
+            if is_chat := self._has_chat:
+                path, read, question = "chat/completions", _chat_reply, self._chat_question(messages, tools, asked)
+            else:
+                path, read, question = "responses", _responses_reply, self._responses_question(messages, tools, asked)
             try:
-                if self._has_chat:
-                    question = self._chat_question(messages, tools)
-                    reply, retries = self._wire.ask("chat/completions", question, _chat_reply)
-                else:
-                    question = self._responses_question(messages, tools)
-                    reply, retries = self._wire.ask("responses", question, _responses_reply)
+                reply, retries = await self.request(path, question, read)
             except RequestRefusedError as refusal:
-                self._learn(refusal)
+                self._learn(refusal, question, is_chat=is_chat)
             else:
                 message = replace(reply.message, seconds=time.monotonic() - began)
                 return replace(reply, message=message, retries=retries)
 
-    def _learn(self, refusal: RequestRefusedError) -> None:
+    def _learn(self, refusal: RequestRefusedError, question: Json, *, is_chat: bool) -> None:
         """Notes what the endpoint does not take, so that the question can be asked another way; else raises.
 
-        Another thread may have learned it while this one asked; asking again is right then, too.
+        Another request may have learned it meanwhile; what counts is what this question had in it.
         """
         message = refusal.message.lower()
         if refusal.status in (400, 404, 405) and "chat/completions" in message and "responses" in message:
             self._has_chat = False
             return
         if refusal.status in (404, 405) and not refusal.is_of_api:
-            if not self._has_chat:
+            if not is_chat:
                 raise EndpointError(
                     f"{self.base_url} has neither chat completions nor the Responses API",
                     hint="the address ends in /v1 as a rule",
@@ -121,10 +187,17 @@ class ChatModel:
         if refusal.status == 404:
             raise self._unknown(()) from refusal
         for name, other in _OPTIONAL.items():
-            if name not in self._renamed and (refusal.parameter == name or f"'{name}'" in message):
+            if name in question and (refusal.parameter == name or f"'{name}'" in message):
                 self._renamed[name] = other
                 return
         raise refusal
+
+    def _only(self, names: Sequence[str]) -> str:
+        if len(names) != 1:
+            some = f"{len(names)} models" if names else "no model"
+            listed = f": {', '.join(names[:10])}" if names else ""
+            raise InputError(f"{self.base_url} offers {some}{listed}", hint="name one with --model")
+        return names[0]
 
     def _unknown(self, names: Sequence[str]) -> UsageError:
         shown = nearest_names(self.name, names)
@@ -133,19 +206,19 @@ class ChatModel:
             hint=f"use --model with one it has: {shown}" if shown else "use --model with one it has",
         )
 
-    def _chat_question(self, messages: Sequence[Message], tools: Sequence[Json]) -> dict[str, Any]:
+    def _chat_question(self, messages: Sequence[Message], tools: Sequence[Json], asked: Json) -> dict[str, Any]:
         question: dict[str, Any] = {
             "model": self.name,
             "messages": [chat_message(message) for message in messages],
             "max_tokens": self._sampling.max_tokens,
             "temperature": self._sampling.temperature,
-            "logprobs": True,
+            **asked,
         }
         if tools:
             question["tools"] = [{"type": "function", "function": tool} for tool in tools]
         return self._without_refused(question)
 
-    def _responses_question(self, messages: Sequence[Message], tools: Sequence[Json]) -> dict[str, Any]:
+    def _responses_question(self, messages: Sequence[Message], tools: Sequence[Json], asked: Json) -> dict[str, Any]:
         question: dict[str, Any] = {
             "model": self.name,
             "input": [item for message in messages for item in _items(message)],
@@ -154,6 +227,8 @@ class ChatModel:
             # Nothing stays at the endpoint; what it thought comes back to it with the next question.
             "store": False,
             "include": ["reasoning.encrypted_content", "message.output_text.logprobs"],
+            # It knows of no seed.
+            **{name: value for name, value in asked.items() if name == "top_p"},
         }
         if tools:
             question["tools"] = [{"type": "function", **tool} for tool in tools]

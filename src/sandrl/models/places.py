@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.errors import InputError, SandrlError, ServiceError
+from sandrl.models import libraries
 from sandrl.problems.hub import hub_answers
-from sandrl.trainers import libraries
 
 _REPOSITORY = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 _CONFIG, _ADAPTER = "config.json", "adapter_config.json"

@@ -1,0 +1,6 @@
+"""How good a model is: it is asked, what it answers is kept, and scored like any completion."""
+
+from sandrl.evaluation.request import EvalRequest, EvalRun
+from sandrl.evaluation.run import run_eval
+
+__all__ = ["EvalRequest", "EvalRun", "run_eval"]

@@ -1,0 +1,182 @@
+"""Asking a model for completions, while those it has given are being scored.
+
+The design decision: an answer is in the run directory before anyone scores it, so that nothing that was paid for is
+lost, however the job ends. A question without an answer is a completion without text, and has its reason; the model's
+failure is never taken for a wrong answer. An endpoint that fails many times in a row is taken for gone: what is left is
+not asked, because asking a server that hangs for a thousand answers would take hours.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
+
+from sandrl.errors import SandrlError
+from sandrl.evaluation.request import resume_hint
+from sandrl.models import Answer, Message, Model, Question
+from sandrl.problems import Completion, Problem, chat_prompt
+from sandrl.runs import AnswerRow, RunWriter
+
+# Fewer failures in a row may be chance.
+_FEWEST_LOST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A completion that a model is to be asked for.
+
+    Attributes:
+        index: Its position among all.
+        problem: What it is to solve.
+        sample: Which answer to the problem this is, from 1.
+    """
+
+    index: int
+    problem: Problem
+    sample: int
+
+    @property
+    def id(self) -> str:
+        """Names it in the run."""
+        return f"{self.problem.task_id}#{self.sample}"
+
+    def completion(self, row: AnswerRow) -> Completion:
+        """What came of asking for it."""
+        return Completion(self.id, self.problem.task_id, text=row.text, loss=row.failure)
+
+
+def all_wanted(problems: Mapping[str, Problem], samples: int) -> list[Wanted]:
+    """All completions of an evaluation, in order: the samples of a problem stand together."""
+    pairs = [(problem, sample) for problem in problems.values() for sample in range(1, samples + 1)]
+    return [Wanted(index, problem, sample) for index, (problem, sample) in enumerate(pairs)]
+
+
+class Answers:
+    """The answers of a model, in batches, as they come.
+
+    Args:
+        model: Whom to ask.
+        wanted: What to ask for.
+        known: What was answered before and is to be scored now.
+        show_tests: How many checks a prompt shows.
+        seed: Decides what is sampled.
+        writer: Keeps every answer.
+        closed: Set when no answer is wanted any more; the model hears of it.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        wanted: Sequence[Wanted],
+        known: Sequence[Completion],
+        *,
+        show_tests: int,
+        seed: int,
+        writer: RunWriter,
+        closed: threading.Event,
+    ) -> None:
+        self._model = model
+        self._wanted = {each.index: each for each in wanted}
+        self._known = known
+        self._seed = seed
+        self._writer = writer
+        self._closed = closed
+        self._arrived: SimpleQueue[Completion | Exception | None] = SimpleQueue()
+        # Here, in one thread: prompts are made by parsing, which in threads trips over a fault of CPython 3.11.
+        self._questions = [
+            Question(each.index, _prompt(each.problem, show_tests), seed + each.index) for each in wanted
+        ]
+
+    def batches(self) -> Iterator[Sequence[Completion]]:
+        """Everything that has arrived since the last batch was taken; ends early once no answer is wanted any more.
+
+        Raises:
+            SandrlError: If the model cannot be asked any more; what it had answered comes first.
+        """
+        if self._known:
+            yield self._known
+        if not self._questions:
+            return
+        asking = threading.Thread(target=self._ask, name="sandrl-answers", daemon=True)
+        asking.start()
+        try:
+            end: Exception | None = None
+            is_over = False
+            while not is_over:
+                batch: list[Completion] = []
+                while not is_over and (not batch or not self._arrived.empty()):
+                    arrived = self._arrived.get()
+                    if isinstance(arrived, Completion):
+                        batch.append(arrived)
+                    else:
+                        end, is_over = arrived, True
+                if batch and not self._closed.is_set():
+                    yield batch
+            if end is not None:
+                raise end
+        finally:
+            self._closed.set()
+            asking.join()
+
+    def _ask(self) -> None:
+        try:
+            self._ask_all()
+        except Exception as error:  # noqa: BLE001 - it is raised again, in the thread that waits for answers
+            if isinstance(error, SandrlError):
+                error.hint = "; ".join(filter(None, (error.hint, resume_hint(self._writer.run_id))))
+            self._arrived.put(error)
+        else:
+            self._arrived.put(None)
+
+    def _ask_all(self) -> None:
+        most = max(self._model.batch_size, _FEWEST_LOST)
+        left = dict(self._wanted)
+        lost = 0
+        answer: Answer | None = None
+        for answer in self._model.answers(self._questions):
+            self._keep(left.pop(answer.number), answer)
+            lost = lost + 1 if answer.is_lost else 0
+            if lost == most:
+                break
+        if answer is not None and lost == most:
+            reason = f"not asked, as {lost} requests in a row had no answer; the last: {answer.failure}"
+            for each in left.values():
+                self._keep(each, Answer(each.index, None, reason))
+
+    def _keep(self, wanted: Wanted, answer: Answer) -> None:
+        row = _row(wanted, answer, self._writer)
+        self._writer.write_answer(row)
+        self._arrived.put(wanted.completion(row))
+
+
+def _prompt(problem: Problem, show_tests: int) -> Sequence[Message]:
+    return [Message(each["role"], each["content"]) for each in chat_prompt(problem, show_tests=show_tests)]
+
+
+def _row(wanted: Wanted, answer: Answer, writer: RunWriter) -> AnswerRow:
+    reply = answer.reply
+    row = AnswerRow(
+        job_id=writer.job_id,
+        index=wanted.index,
+        id=wanted.id,
+        task_id=wanted.problem.task_id,
+        failure=answer.failure,
+    )
+    if reply is None:
+        return row
+    return row.model_copy(
+        update={
+            "text": reply.message.content,
+            "finish_reason": reply.message.finish_reason,
+            "seconds": reply.message.seconds,
+            "retries": reply.retries,
+            "tokens": {"prompt": reply.prompt_tokens, "completion": reply.completion_tokens},
+        }
+    )
+
+
+def in_order(wanted: Iterable[Wanted], rows: Mapping[int, AnswerRow]) -> list[Completion]:
+    """The completions of kept answers, in order."""
+    return [each.completion(rows[each.index]) for each in wanted if each.index in rows]

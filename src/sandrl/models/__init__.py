@@ -1,0 +1,23 @@
+"""Every model that is asked something: behind an endpoint, or in this process, through one protocol."""
+
+from sandrl.models.client import OPENAI_BASE_URL, VLLM_BASE_URL, Client, Endpoint, Stopped
+from sandrl.models.endpoint import EndpointModel
+from sandrl.models.messages import Message, Reply, ToolCall
+from sandrl.models.protocol import Abilities, Answer, Model, Question, Sampling
+
+__all__ = [
+    "OPENAI_BASE_URL",
+    "VLLM_BASE_URL",
+    "Abilities",
+    "Answer",
+    "Client",
+    "Endpoint",
+    "EndpointModel",
+    "Message",
+    "Model",
+    "Question",
+    "Reply",
+    "Sampling",
+    "Stopped",
+    "ToolCall",
+]

@@ -1,0 +1,371 @@
+"""The client of OpenAI-compatible endpoints: the one module that needs `openai`.
+
+The design decision: the SDK carries requests, asynchronously, so that one that nobody wants any more is cancelled and
+hundreds cost no thread each. What an answer is, is decided here, because servers differ in what they send with a 200:
+it counts when all of it is there, it is JSON, and whoever asked can read it. Whatever else happens on the way (no
+connection, a cut or endless answer, HTML, 429, 5xx) is asked again, with growing pauses or those the server asks for,
+and is the endpoint's fault in the end, never the model's. Redirections are not followed: the key would be, too. Of what
+the SDK takes from the environment (keys, headers) nothing is sent that is not said here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from sandrl import __version__, forks
+from sandrl.addresses import check_address, is_of_this_machine, refuse_password
+from sandrl.errors import AuthenticationError, EndpointError, RequestRefusedError
+from sandrl.extras import require
+from sandrl.models.loop import LOOP, cancel_once
+from sandrl.sandboxes import delay_seconds
+
+Answer = TypeVar("Answer")
+
+EXTRA = "endpoint"
+"""The extra that brings `openai`."""
+OPENAI_BASE_URL = "https://api.openai.com/v1"
+VLLM_BASE_URL = "http://localhost:8000/v1"
+
+_KEY_HINT = "set OPENAI_API_KEY to a key of that endpoint"
+_FIRST_PAUSE_SECONDS = 0.5
+# An endpoint that asks for more than this has no room for us today.
+_LONGEST_HINT_SECONDS = 60.0
+# Between two looks at whether the answers are still wanted.
+_LOOK_SECONDS = 0.1
+_CLOSE_SECONDS = 1.0
+_MOST_BYTES = 64 << 20
+_AGAIN = frozenset({408, 409, 425, 429})
+# Asks the SDK for the answer before it is read, so that one without an end is noticed.
+_UNREAD = {"x-stainless-raw-response": "stream"}
+# What a request says besides its body. The SDK would add headers of its own, and those of its environment variables.
+_SENT = frozenset({"host", "accept", "accept-encoding", "connection", "content-length", "content-type", *_UNREAD})
+_SENT_TO_OPENAI = frozenset({"openai-organization", "openai-project"})
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a model is asked.
+
+    Attributes:
+        base_url: Its address, up to and with `/v1`.
+        key: What authenticates; None sends nothing.
+        timeout_seconds: How long one answer may take.
+        retries: How often a question is asked again that got no answer.
+    """
+
+    base_url: str
+    key: str | None = field(default=None, repr=False)
+    timeout_seconds: float = 120.0
+    retries: int = 4
+
+    def __post_init__(self) -> None:
+        check_address(self.base_url, "--base-url", hint=f"for example {VLLM_BASE_URL}")
+        refuse_password(self.base_url, "--base-url", hint=_KEY_HINT)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this machine, which no proxy leads to."""
+        return is_of_this_machine(self.base_url)
+
+
+class Stopped(Exception):
+    """The answer is not wanted any more."""
+
+
+class Client:
+    """Asks an endpoint; threads may share one.
+
+    Args:
+        endpoint: Whom to ask.
+        stop: Once it is set, requests in flight are cancelled and nothing is asked any more.
+
+    Raises:
+        MissingExtraError: If `openai` is not installed.
+    """
+
+    def __init__(self, endpoint: Endpoint, stop: threading.Event | None = None) -> None:
+        self.endpoint = endpoint
+        self._stop = stop or threading.Event()
+        self._openai = require("openai", extra=EXTRA)
+        # The SDK has changed its HTTP library; whichever it uses is loaded by now.
+        libraries = [sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules]
+        self._failures: tuple[type[Exception], ...] = (
+            self._openai.APIConnectionError,
+            OSError,
+            *(library.HTTPError for library in libraries),
+        )
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._watcher: asyncio.Task[None] | None = None
+        self._sdk: Any = None
+        self._closes: weakref.finalize[..., Any] | None = None
+        forks.watch(self)
+
+    def after_fork(self) -> None:
+        """Gives up the connections, which are the parent's."""
+        if self._closes is not None:
+            self._closes.detach()
+        self._sdk = self._closes = self._watcher = None
+        self._tasks = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connections; a client that is asked again makes new ones."""
+        if self._closes is not None:
+            self._closes()
+        self._sdk = self._closes = None
+
+    def run(self, coroutine: Coroutine[Any, Any, Answer]) -> Answer:
+        """What a coroutine that asks this client returns, waited for in any thread but the loop's.
+
+        Raises:
+            Stopped: If the answer is not wanted any more.
+        """
+        try:
+            return LOOP.submit(coroutine).result()
+        except CancelledError:
+            raise Stopped from None
+
+    def ask(
+        self, path: str, body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Answer]
+    ) -> tuple[Answer, int]:
+        """Asks, and waits. See `request`."""
+        return self.run(self.request(path, body, read))
+
+    async def request(
+        self, path: str, body: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Answer]
+    ) -> tuple[Answer, int]:
+        """Posts a question, as often as it takes; on the loop of this process.
+
+        Args:
+            path: Below the base address.
+            body: The question.
+            read: Makes an answer of the document that comes back; raises `ValueError` if it is none.
+
+        Returns:
+            The answer, and how often the question had to be asked again.
+
+        Raises:
+            EndpointError: If there is no answer after all retries.
+            RequestRefusedError: If the endpoint refuses the question itself.
+            AuthenticationError: If it refuses the key, or the account has no quota.
+            asyncio.CancelledError: If the answer is not wanted any more.
+        """
+        self._watch_this_task()
+        failures = 0
+        while not self._stop.is_set():
+            try:
+                document = await self._once(path, body, self.endpoint.timeout_seconds)
+                try:
+                    return read(document), failures
+                except ValueError as error:
+                    raise _TryAgain(str(error), is_answer=True) from error
+            except _TryAgain as error:
+                failures += 1
+                if failures > self.endpoint.retries:
+                    tries = f" after {failures} tries" if failures > 1 else ""
+                    raise EndpointError(f"{self.endpoint.base_url} gives no answer{tries}: {error}") from error
+                await asyncio.sleep(max(delay_seconds(failures, _FIRST_PAUSE_SECONDS), error.hint_seconds))
+        raise asyncio.CancelledError
+
+    def look(self, path: str, *, timeout_seconds: float = 5.0) -> dict[str, Any] | None:
+        """Gets a document once, to see whether the endpoint is there; None if it has no such document.
+
+        Raises:
+            EndpointError: If it is not there.
+            AuthenticationError: If it refuses the key.
+        """
+        try:
+            return self.run(self._once(path, None, timeout_seconds))
+        except RequestRefusedError:
+            return None
+        except _TryAgain as error:
+            if error.is_answer:
+                return None
+            start = (
+                "start the server, for example `vllm serve MODEL`" if self.endpoint.is_local else "check the network"
+            )
+            raise EndpointError(
+                f"{self.endpoint.base_url} cannot be reached: {error}", hint=f"{start}, or name another with --base-url"
+            ) from error
+
+    def _watch_this_task(self) -> None:
+        """Has the request that is being made cancelled once it is not wanted any more."""
+        task = asyncio.current_task()
+        assert task is not None, "requests are made by tasks of the loop"
+        if task not in self._tasks:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        if self._watcher is None or self._watcher.done():
+            self._watcher = asyncio.get_running_loop().create_task(self._watch())
+
+    async def _watch(self) -> None:
+        # One look for all requests, because a task for each that waits for an event of threads would be a thread each.
+        while self._tasks:
+            if self._stop.is_set():
+                cancel_once(self._tasks)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _once(self, path: str, body: Mapping[str, Any] | None, timeout_seconds: float) -> dict[str, Any]:
+        sdk = self._connected()
+        options: Any = {"headers": _UNREAD}
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                if body is None:
+                    response = await sdk.get(f"/{path}", cast_to=object, options=options)
+                else:
+                    response = await sdk.post(f"/{path}", cast_to=object, body=body, options=options)
+                try:
+                    content = await _read(response)
+                finally:
+                    await response.close()
+        except self._openai.APIStatusError as error:
+            raise self._refusal(error.status_code, error.response) from error
+        except TimeoutError as error:
+            raise _TryAgain("it did not answer in time") from error
+        except self._failures as error:
+            raise _TryAgain(_reason(error)) from error
+        document = _parsed(content)
+        if document is None:
+            raise _TryAgain("the answer is cut off, or no JSON", is_answer=True)
+        return document
+
+    def _connected(self) -> Any:
+        if self._sdk is None:
+            endpoint = self.endpoint
+            http_client = self._openai.DefaultAsyncHttpxClient(
+                follow_redirects=False,
+                trust_env=not endpoint.is_local,
+                timeout=None,
+                event_hooks={"request": [_header_filter(endpoint)]},
+            )
+            # Without a key the SDK would look for one in the environment; the filter sends what the endpoint has.
+            self._sdk = self._openai.AsyncOpenAI(
+                base_url=endpoint.base_url, api_key=endpoint.key or "none", max_retries=0, http_client=http_client
+            )
+            self._closes = weakref.finalize(self, _close, self._sdk, os.getpid())
+            self._closes.atexit = False
+        return self._sdk
+
+    def _refusal(self, status: int, response: Any) -> Exception:
+        """What an HTTP status that is no success means."""
+        document = _parsed(response.content)
+        said = (document or {}).get("error", document)
+        said = said if isinstance(said, dict) else {"message": said}
+        text = said.get("message") or said.get("detail") or response.reason_phrase or ""
+        message = " ".join(str(text).split())[:500]
+        what = f"HTTP {status}: {message}" if message else f"HTTP {status}"
+        if status in (401, 403):
+            return AuthenticationError(f"{self.endpoint.base_url} refuses access: {what}", hint=_KEY_HINT)
+        if said.get("code") == "insufficient_quota":
+            return AuthenticationError(f"{self.endpoint.base_url}: {what}", hint="use an account that has quota left")
+        if status in _AGAIN or status >= 500:
+            return _TryAgain(what, hint_seconds=_hint_seconds(response.headers), is_answer=True)
+        return RequestRefusedError(
+            f"{self.endpoint.base_url} refuses the request: {what}",
+            status=status,
+            parameter=str(said.get("param") or ""),
+            is_of_api=isinstance(document, dict) and "error" in document,
+        )
+
+
+class _TryAgain(Exception):
+    """There was no answer this time."""
+
+    def __init__(self, message: str, *, hint_seconds: float = 0.0, is_answer: bool = False) -> None:
+        super().__init__(message)
+        self.hint_seconds = hint_seconds
+        self.is_answer = is_answer
+
+
+def _header_filter(endpoint: Endpoint) -> Callable[[Any], Coroutine[Any, Any, None]]:
+    """Leaves in a request what is to be sent."""
+    sent = _SENT | _SENT_TO_OPENAI if endpoint.base_url.rstrip("/") == OPENAI_BASE_URL else _SENT
+
+    async def leave_out(request: Any) -> None:
+        for name in list(request.headers):
+            if name.lower() not in sent:
+                del request.headers[name]
+        if endpoint.key:
+            request.headers["Authorization"] = f"Bearer {endpoint.key}"
+        request.headers["User-Agent"] = f"sandrl/{__version__}"
+
+    return leave_out
+
+
+def _close(sdk: Any, pid: int) -> None:
+    """Closes connections where they were made, if that is this process and its loop still runs."""
+    if os.getpid() == pid and not sys.is_finalizing():
+        LOOP.submit(_closed(sdk))
+
+
+async def _closed(sdk: Any) -> None:
+    async with asyncio.timeout(_CLOSE_SECONDS):
+        await sdk.close()
+
+
+async def _read(response: Any) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in response.iter_bytes():
+        pieces.append(piece)
+        size += len(piece)
+        if size > _MOST_BYTES:
+            raise _TryAgain("the answer does not end")
+    return b"".join(pieces)
+
+
+def _parsed(content: bytes) -> dict[str, Any] | None:
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def _reason(error: BaseException) -> str:
+    """What kept an answer from coming: the innermost error knows best, as the libraries around it say less and less."""
+    chain = [error]
+    while (inner := chain[-1].__cause__ or chain[-1].__context__) is not None and inner not in chain:
+        chain.append(inner)
+    for each in reversed(chain):
+        if isinstance(each, TimeoutError):
+            return "it did not answer in time"
+        if isinstance(each, OSError) and each.errno:
+            return os.strerror(each.errno) if each.errno > 0 else str(each.strerror)
+    told = next((text for each in reversed(chain) if (text := " ".join(str(each).split()))), "")
+    return told or type(error).__name__
+
+
+def _hint_seconds(headers: Mapping[str, str]) -> float:
+    """How long an endpoint asks to wait, by its headers, their names in lower case."""
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        text = headers.get(name, "").strip()
+        try:
+            seconds = float(text) * scale
+        except ValueError:
+            try:
+                seconds = parsedate_to_datetime(text).timestamp() - time.time()
+            except ValueError:
+                continue
+        if seconds > 0:
+            return min(seconds, _LONGEST_HINT_SECONDS)
+    return 0.0

@@ -1,0 +1,132 @@
+"""A model that is asked something, wherever it is: behind an endpoint, or in this process.
+
+The design decision: a failed answer is a value, not an error. Whoever asks a thousand questions wants the 999 answers,
+and the reason why there is no other; only what no further question can change (a refused key, no such model) is raised.
+What a model can do besides answering is said by it, so that nobody asks for the type of a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from sandrl.errors import UsageError
+from sandrl.models.messages import Message, Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How to generate.
+
+    Attributes:
+        temperature: 0 is greedy; nothing else cuts the distribution off.
+        max_tokens: The longest answer.
+    """
+
+    temperature: float = 1.0
+    max_tokens: int = 512
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temperature <= 100:
+            raise UsageError(f"--temperature must be from 0 to 100, not {self.temperature:g}")
+        if self.max_tokens < 1:
+            raise UsageError(f"--max-tokens must be 1 or more, not {self.max_tokens}")
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether the likeliest token is always taken."""
+        return self.temperature == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What a model can do besides continuing a conversation.
+
+    Attributes:
+        logprobs: It tells each sampled token with its logprob. An endpoint may still refuse to.
+        tools: It can be offered tools to call.
+        batch: It answers many questions in one pass, so that they come together; else each as it is done.
+    """
+
+    logprobs: bool
+    tools: bool
+    batch: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a model is asked.
+
+    Attributes:
+        number: Names the question in its answer.
+        messages: The conversation to continue.
+        seed: Decides what is sampled, as far as the model can.
+    """
+
+    number: int
+    messages: Sequence[Message]
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a question.
+
+    Attributes:
+        number: The question's.
+        reply: What the model said; None if it gave no answer.
+        failure: Why it gave none, in one line.
+        is_lost: Whether that was for want of a model that answers, and not the fault of this question.
+    """
+
+    number: int
+    reply: Reply | None
+    failure: str = ""
+    is_lost: bool = False
+
+
+class Model(Protocol):
+    """A model that can be asked. Threads may share one."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in reports and tags."""
+        ...
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do."""
+        ...
+
+    @property
+    def batch_size(self) -> int:
+        """How many questions it answers at once."""
+        ...
+
+    def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
+        """The next message of a conversation.
+
+        Args:
+            messages: The conversation so far.
+            tools: What the model may call, as JSON schemas of functions.
+
+        Raises:
+            ServiceError: If there is no answer.
+            UsageError: If the question, or the model, cannot be used.
+            Stopped: If the answer is not wanted any more.
+        """
+        ...
+
+    def answers(self, questions: Sequence[Question]) -> Iterator[Answer]:
+        """Answers questions, each in the order in which answers come; ends early once they are not wanted any more.
+
+        Raises:
+            AuthenticationError: If an endpoint refuses the key.
+            UsageError: If it has no such model.
+        """
+        ...
+
+    def close(self) -> None:
+        """Gives back what it holds."""
+        ...
