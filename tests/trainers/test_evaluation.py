@@ -6,11 +6,14 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from sandrl.errors import UsageError
+from sandrl.models import Stopped
 from sandrl.runs import RunReader
 
 EVAL = (sys.executable, "-m", "sandrl", "eval")
@@ -85,6 +88,43 @@ def test_ctrl_c_saves_what_is_scored(tmp_path: Path, tiny_directory: Path) -> No
     run = RunReader(tmp_path / "cut")
     assert run.config.jobs[0].outcome == "interrupted"
     assert 0 < len(run.trajectories().rows) < 9500
+
+
+def test_an_evaluation_that_was_killed_is_completed(evaluate: Evaluate, tmp_path: Path) -> None:
+    words = ("--num-problems", 6, "--samples", 2, "--batch-size", 4, "--runs-dir", tmp_path, "--run-name", "killed")
+    assert evaluate(*words).returncode == 0
+    run = tmp_path / "killed"
+    for name, keep in (("trajectories", 3), ("answers", 8)):
+        lines = (run / f"{name}.jsonl").read_bytes().splitlines(keepends=True)
+        (run / f"{name}.jsonl").write_bytes(b"".join(lines[:keep]) + lines[keep][:20])
+    done = evaluate("--resume", run, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["summary"]["n"] == 12
+    reader = RunReader(run)
+    assert sorted(row.index for row in reader.trajectories().rows) == list(range(12))
+    asked_anew = [row.index for row in reader.answers().rows if row.job_id == reader.config.jobs[-1].job_id]
+    assert len(asked_anew) == 4
+
+
+def test_a_model_in_this_process_says_what_it_can_do_and_does_it(tiny_directory: Path) -> None:
+    from sandrl.models import Message, Question, Sampling
+    from sandrl.models.in_process import InProcessModel
+
+    stop = threading.Event()
+    model = InProcessModel(str(tiny_directory), Sampling(temperature=0.0, max_tokens=24), batch_size=2, stop=stop)
+    abilities = model.abilities
+    assert (abilities.logprobs, abilities.tools, abilities.batch) == (False, False, True)
+    said = [Message("user", "Write a function that adds one.")]
+    alone = model.reply(said).message
+    assert (alone.role, bool(alone.content)) == ("assistant", True)
+    answers = list(model.answers([Question(number, said) for number in (7, 8, 9)]))
+    assert [each.number for each in answers] == [7, 8, 9]
+    assert {each.reply.message.content for each in answers if each.reply} == {alone.content}
+    with pytest.raises(UsageError, match="cannot be offered tools"):
+        model.reply(said, [{"name": "execute_code"}])
+    stop.set()
+    with pytest.raises(Stopped):
+        model.reply(said)
 
 
 @pytest.mark.parametrize(

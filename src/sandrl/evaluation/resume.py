@@ -159,8 +159,8 @@ def find_earlier(path: Path, request: EvalRequest, wanted: Sequence[Wanted], dig
 
 
 def _stays(result: ScoredCompletion) -> bool:
-    """Whether a result is the last word: neither a model nor a sandbox has failed it."""
-    return result.status is not Status.INFRASTRUCTURE
+    """Whether a result is the last word: no model, sandbox or reward function has failed it."""
+    return result.status not in (Status.INFRASTRUCTURE, Status.REWARD_ERROR)
 
 
 def _refuse_changes(path: Path, asked: EvalRequest, saved: EvalRequest) -> None:

@@ -26,7 +26,7 @@ from typing import Any, Self, TypeVar
 
 from sandrl import __version__, forks
 from sandrl.addresses import check_address, is_of_this_machine, refuse_password
-from sandrl.errors import AuthenticationError, EndpointError, RequestRefusedError
+from sandrl.errors import AuthenticationError, EndpointError, RequestRefusedError, UsageError
 from sandrl.extras import require
 from sandrl.models.loop import LOOP, cancel_once
 from sandrl.sandboxes import delay_seconds
@@ -39,6 +39,7 @@ OPENAI_BASE_URL = "https://api.openai.com/v1"
 VLLM_BASE_URL = "http://localhost:8000/v1"
 
 _KEY_HINT = "set OPENAI_API_KEY to a key of that endpoint"
+_PROXY_HINT = "see HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY"
 _FIRST_PAUSE_SECONDS = 0.5
 # An endpoint that asks for more than this has no room for us today.
 _LONGEST_HINT_SECONDS = 60.0
@@ -106,6 +107,7 @@ class Client:
             OSError,
             *(library.HTTPError for library in libraries),
         )
+        self._unusable = (ValueError, ImportError, *(library.InvalidURL for library in libraries))
         self._tasks: set[asyncio.Task[Any]] = set()
         self._watcher: asyncio.Task[None] | None = None
         self._sdk: Any = None
@@ -251,12 +253,16 @@ class Client:
     def _connected(self) -> Any:
         if self._sdk is None:
             endpoint = self.endpoint
-            http_client = self._openai.DefaultAsyncHttpxClient(
-                follow_redirects=False,
-                trust_env=not endpoint.is_local,
-                timeout=None,
-                event_hooks={"request": [_header_filter(endpoint)]},
-            )
+            try:
+                http_client = self._openai.DefaultAsyncHttpxClient(
+                    follow_redirects=False,
+                    trust_env=not endpoint.is_local,
+                    timeout=None,
+                    event_hooks={"request": [_header_filter(endpoint)]},
+                )
+            except self._unusable:
+                # Not with the reason, which may repeat the proxy's address, and a password in it.
+                raise UsageError("the proxy that the environment names cannot be used", hint=_PROXY_HINT) from None
             # Without a key the SDK would look for one in the environment; the filter sends what the endpoint has.
             self._sdk = self._openai.AsyncOpenAI(
                 base_url=endpoint.base_url, api_key=endpoint.key or "none", max_retries=0, http_client=http_client

@@ -136,6 +136,15 @@ def test_nothing_of_the_environment_is_sent(monkeypatch: pytest.MonkeyPatch) -> 
     assert [each.get("Authorization") for each in sent] == [None, None, "Bearer sk-own"]
 
 
+@pytest.mark.parametrize("proxy", ["nonsense://me:hunter2@host:1", "http://me:hunter2@host:port"])
+def test_a_proxy_that_is_none_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    nameless = EndpointModel(Endpoint("http://192.0.2.1/v1"), None)
+    with nameless as model, pytest.raises(UsageError, match="the proxy that the environment names") as caught:
+        model.check()
+    assert "hunter2" not in f"{caught.value} {caught.value.hint}"
+
+
 def test_of_several_models_one_must_be_named() -> None:
     with ChatServer(echo, models=("small", "large")) as server:
         nameless = EndpointModel(Endpoint(server.base_url), None)
