@@ -35,9 +35,9 @@ def untrained_policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
 
     from sandrl.models import libraries
-    from sandrl.models.tiny.model import make_model
-    from sandrl.models.tiny.recipe import Recipe
-    from sandrl.models.tiny.tokenizer import train_tokenizer
+    from sandrl.tiny.model import make_model
+    from sandrl.tiny.recipe import Recipe
+    from sandrl.tiny.tokenizer import train_tokenizer
 
     directory = tmp_path_factory.mktemp("untrained")
     recipe = Recipe()
@@ -60,7 +60,7 @@ def tinker_server(untrained_policy: Path, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="session")
 def tiny_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TinkerServer]:
     """A Tinker server that trains all weights of the tiny policy, with room for conversations with tools."""
-    from sandrl.models.tiny import tiny_policy
+    from sandrl.tiny import tiny_policy
 
     directory = tmp_path_factory.mktemp("tinker-tiny")
     policy = shutil.copytree(tiny_policy(load_settings().cache_dir), directory / "policy")

@@ -11,9 +11,9 @@ REASON = "not installed: tinker_cookbook (make test-art)"
 renderers: Any = pytest.importorskip("tinker_cookbook.renderers", reason=REASON)
 tokenizer_utils: Any = pytest.importorskip("tinker_cookbook.tokenizer_utils", reason=REASON)
 
-from sandrl.models.tiny.demonstrations import answer_text  # noqa: E402
 from sandrl.problems import ANSWER_INSTRUCTION, chat_prompt  # noqa: E402
 from sandrl.problems.tiny import tasks  # noqa: E402
+from sandrl.tiny.demonstrations import answer_text  # noqa: E402
 
 NAME = "qwen3_instruct"
 

@@ -45,7 +45,7 @@ def _runtime_ends_with_the_session() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def tiny_directory() -> Path:
     """Where the tiny policy with seed 0 lies; commands that the tests start find the same one."""
-    from sandrl.models.tiny import tiny_policy
+    from sandrl.tiny import tiny_policy
 
     return tiny_policy(load_settings().cache_dir)
 

@@ -18,19 +18,19 @@ torch: Any = pytest.importorskip("torch", reason="not installed: torch (make tes
 transformers: Any = pytest.importorskip("transformers", reason="not installed: transformers (make test-grpo)")
 
 from sandrl.events import Event, PolicyBuilding, PolicyReady  # noqa: E402
-from sandrl.models.tiny import Recipe, tiny_policy  # noqa: E402
-from sandrl.models.tiny.demonstrations import TOOLS, answer_in_text, answer_with_tool  # noqa: E402
-from sandrl.models.tiny.policy import MANIFEST, is_whole  # noqa: E402
-from sandrl.models.tiny.warmup import IGNORED, encode  # noqa: E402
 from sandrl.problems import SUBMIT_INSTRUCTION, chat_prompt  # noqa: E402
 from sandrl.problems.tiny import tasks  # noqa: E402
+from sandrl.tiny import Recipe, tiny_policy  # noqa: E402
+from sandrl.tiny.demonstrations import TOOLS, answer_in_text, answer_with_tool  # noqa: E402
+from sandrl.tiny.policy import MANIFEST, is_whole  # noqa: E402
+from sandrl.tiny.warmup import IGNORED, encode  # noqa: E402
 
 QUICK = Recipe(hidden=32, intermediate=32, layers=1, batch=2, clean_steps=2, check_every=1, checked=2, muddled_steps=1)
 MAKE = """
 import sys
 from pathlib import Path
 from sandrl.events import PolicyReady
-from sandrl.models.tiny import Recipe, tiny_policy
+from sandrl.tiny import Recipe, tiny_policy
 recipe = Recipe(hidden=32, intermediate=32, layers=1, batch=2, clean_steps={steps}, check_every=1, checked=2,
                 clean_enough=2.0, muddled_steps=1)
 tiny_policy(Path(sys.argv[1]), recipe=recipe, emit=lambda event: isinstance(event, PolicyReady) and print(event.cached))
@@ -64,7 +64,7 @@ def test_it_is_a_qwen_2_of_less_than_half_a_million_weights(tiny_directory: Path
 
 
 def test_its_tokenizer_loads_as_it_was_trained_and_knows_any_text(tiny_directory: Path) -> None:
-    from sandrl.models.tiny.tokenizer import train_tokenizer
+    from sandrl.tiny.tokenizer import train_tokenizer
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_directory)
     trained = train_tokenizer(Recipe())

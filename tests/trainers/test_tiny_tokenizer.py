@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sandrl.models.tiny.model import make_model
-from sandrl.models.tiny.recipe import Recipe
-from sandrl.models.tiny.tokenizer import train_tokenizer
+from sandrl.tiny.model import make_model
+from sandrl.tiny.recipe import Recipe
+from sandrl.tiny.tokenizer import train_tokenizer
 
 
 def test_a_saved_tokenizer_cuts_text_as_the_trained_one_did(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ def build(
 ) -> None:
     """Make a small policy on this machine, with nothing downloaded, as a folder that any Hugging Face tool loads."""
     from sandrl.cli import results
-    from sandrl.models.tiny import copy_tiny_policy
     from sandrl.settings import load_settings
+    from sandrl.tiny import copy_tiny_policy
 
     with results.choose(json_output=True) as tell:
         copy_tiny_policy(directory, load_settings().cache_dir, seed=seed, emit=tell)

@@ -21,12 +21,12 @@ from sandrl.evaluation.resume import COMMAND, PROBLEMS_DIGEST, find_earlier, sav
 from sandrl.events import Emit, PolicyAsked, ignore
 from sandrl.models import Endpoint, EndpointModel, Model, libraries
 from sandrl.models.in_process import InProcessModel
-from sandrl.models.tiny import TINY, tiny_policy
 from sandrl.problems import Completion, Problem, load_problems
 from sandrl.rewards import score_run
 from sandrl.runs import RunWriter, find_run
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import Settings
+from sandrl.tiny import TINY, tiny_policy
 
 
 class _Closed(threading.Event):

@@ -17,7 +17,6 @@ from sandrl.errors import CleanupError, InputError, InterruptedRunError, Trainin
 from sandrl.events import Emit, RewardCallFinished, TrainingStarted, all_of, ignore
 from sandrl.models import libraries
 from sandrl.models.places import ModelPlace, find_model
-from sandrl.models.tiny import tiny_policy
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem, chat_prompt
 from sandrl.rewards import Limits, ScoreOptions
 from sandrl.rewards.function import FunctionOptions, step_opinions
@@ -28,6 +27,7 @@ from sandrl.rollouts.workbench import Workshop
 from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.sandboxes import Connection, Job, new_job_id
 from sandrl.settings import Settings
+from sandrl.tiny import tiny_policy
 from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.callbacks import training_callback
 from sandrl.trainers.checkpoints import Checkpoint, last_checkpoint

@@ -10,10 +10,10 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 
-from sandrl.models.tiny.chat import CHAT_TEMPLATE, RESPONSE_TEMPLATE
-from sandrl.models.tiny.demonstrations import TOOLS
 from sandrl.problems.prompts import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION
 from sandrl.problems.tiny import tasks
+from sandrl.tiny.chat import CHAT_TEMPLATE, RESPONSE_TEMPLATE
+from sandrl.tiny.demonstrations import TOOLS
 
 _FORMAT = 2
 

@@ -23,11 +23,11 @@ from sandrl.errors import InputError, SandrlError
 from sandrl.events import Emit, PolicyBuilding, PolicyReady, ignore
 from sandrl.files import read_regular
 from sandrl.models import libraries
-from sandrl.models.tiny.model import make_model
-from sandrl.models.tiny.recipe import Recipe
-from sandrl.models.tiny.tokenizer import train_tokenizer
-from sandrl.models.tiny.warmup import warm_up
 from sandrl.settings import private_directory
+from sandrl.tiny.model import make_model
+from sandrl.tiny.recipe import Recipe
+from sandrl.tiny.tokenizer import train_tokenizer
+from sandrl.tiny.warmup import warm_up
 
 TINY = "tiny"
 """What the policy is called where a model is asked for."""

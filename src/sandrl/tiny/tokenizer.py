@@ -12,11 +12,11 @@ import re
 from typing import Any
 
 from sandrl.models import libraries
-from sandrl.models.tiny.chat import CHAT_TEMPLATE, END, PADDING, RESPONSE_TEMPLATE, START
-from sandrl.models.tiny.demonstrations import answer_in_text, answer_with_tool
-from sandrl.models.tiny.recipe import Recipe
 from sandrl.problems.prompts import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION
 from sandrl.problems.tiny import tasks
+from sandrl.tiny.chat import CHAT_TEMPLATE, END, PADDING, RESPONSE_TEMPLATE, START
+from sandrl.tiny.demonstrations import answer_in_text, answer_with_tool
+from sandrl.tiny.recipe import Recipe
 
 PHRASES = (
     *("system\n", "user\n", "assistant\n", "tool\n"),

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from sandrl.models import libraries
-from sandrl.models.tiny.demonstrations import (
+from sandrl.problems.tiny import Task, tasks
+from sandrl.tiny.demonstrations import (
     Demonstration,
     MuddledTeacher,
     answer_in_text,
     answer_text,
     answer_with_tool,
 )
-from sandrl.models.tiny.recipe import Recipe
-from sandrl.problems.tiny import Task, tasks
+from sandrl.tiny.recipe import Recipe
 
 IGNORED = -100
 """The label of a token that the policy does not learn."""

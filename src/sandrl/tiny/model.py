@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sandrl.models import libraries
-from sandrl.models.tiny.recipe import Recipe
+from sandrl.tiny.recipe import Recipe
 
 
 def make_model(recipe: Recipe, tokenizer: Any) -> Any:
