@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from sandrl.events import CompletionFinished, ExecutionFinished
+from sandrl.events import CompletionFinished, ExecutionFinished, ScoredCompletion, Status, Trust
 from sandrl.runs import MetricsRecorder, Outcome, RunWriter, TrajectoryRow
 from sandrl.settings import load_settings
 
@@ -33,12 +34,9 @@ def failed(index: int, status: str = "failed", **fields: Any) -> TrajectoryRow:
 
 def event_of(row: TrajectoryRow) -> CompletionFinished:
     """The event that goes with a row."""
-    return CompletionFinished(
-        index=row.index, id=row.id, task_id=row.task_id, status=row.status, reward=row.reward, passed=row.passed,
-        total=row.total, duration_seconds=row.duration_seconds, detail=row.detail, finished=0, of=0,
-        sandboxes=row.sandboxes, retries=row.retries, reruns=row.reruns, canaries=row.canaries, cached=row.cached,
-        components=row.components,
-    )  # fmt: skip
+    known = {field.name: getattr(row, field.name) for field in fields(ScoredCompletion) if hasattr(row, field.name)}
+    words = {"status": Status(row.status), "trust": None if row.trust is None else Trust(row.trust), "checks": ()}
+    return CompletionFinished(ScoredCompletion(**{**known, **words}), finished=0, of=0)
 
 
 def write_run(

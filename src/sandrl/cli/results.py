@@ -41,8 +41,9 @@ class Lines(Remarks):
         if not isinstance(event, events.CompletionFinished):
             super().__call__(event)
             return
-        word = word_for(event.status, event.reward)
-        line = f"  [{event.finished}/{event.of}] Problem {event.index} ({visible(event.task_id)}): {word}"
+        result = event.result
+        word = word_for(result.status, result.reward)
+        line = f"  [{event.finished}/{event.of}] Problem {result.index} ({visible(result.task_id)}): {word}"
         typer.echo(line, file=self._stream)
         self._stream.flush()
 
@@ -81,13 +82,13 @@ class LiveTable(LiveView):
                 status = "running" if attempt == 1 else f"try {attempt}"
                 with self.lock:
                     self._running[index] = Row(index, id_, status, began=time.monotonic())
-            case events.CompletionFinished():
-                row = Row(event.index, event.id, event.status, event.reward, event.duration_seconds)
+            case events.CompletionFinished(result):
+                row = Row(result.index, result.id, result.status, result.reward, result.duration_seconds)
                 with self.lock:
-                    self._running.pop(event.index, None)
-                    self._finished[event.index] = row
-                    self._scored += event.reward is not None
-                    self._passed += event.status == "passed"
+                    self._running.pop(result.index, None)
+                    self._finished[result.index] = row
+                    self._scored += result.reward is not None
+                    self._passed += result.is_pass
         text = remark(event)
         if text is not None:
             self.say(text)

@@ -17,6 +17,7 @@ from sandrl.events.art import (
 )
 from sandrl.events.event import Emit, Event, LogLevel, all_of, ignore
 from sandrl.events.policies import PolicyAsked, PolicyBuilding, PolicyReady
+from sandrl.events.results import CheckStatus, CheckVerdict, Opinion, ScoredCompletion, Status, Trust
 from sandrl.events.rollouts import RolloutStarted, RolloutStepFinished
 from sandrl.events.runs import ReportingStarted, StopRequested, Warned
 from sandrl.events.sandboxes import (
@@ -54,6 +55,8 @@ __all__ = [
     "ArtStepTrained",
     "ArtTrainingStarted",
     "CanaryFinished",
+    "CheckStatus",
+    "CheckVerdict",
     "CheckpointSaved",
     "CleaningUp",
     "CompletionFinished",
@@ -66,6 +69,7 @@ __all__ = [
     "ExecutionFinished",
     "JobStarted",
     "LogLevel",
+    "Opinion",
     "OpinionFinished",
     "OpinionsAwaited",
     "PolicyAsked",
@@ -81,12 +85,15 @@ __all__ = [
     "RuntimeStarting",
     "SandboxCreated",
     "SandboxStopped",
+    "ScoredCompletion",
+    "Status",
     "StepFinished",
     "StopFinished",
     "StopRequested",
     "TrainingStarted",
     "TrainingStopping",
     "TrajectoriesCollected",
+    "Trust",
     "Warned",
     "all_of",
     "ignore",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sandrl.events.event import Event
+from sandrl.events.results import Opinion, ScoredCompletion
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,42 +30,14 @@ class CompletionFinished(Event):
     """A completion has its final verdict.
 
     Attributes:
-        index: Position in the input, from 0.
-        id: The completion's own id.
-        task_id: The problem it answers.
-        status: A `sandrl.rewards.Status`.
-        reward: The reward, or None where nothing can be said about the code.
-        passed: Checks passed.
-        total: Checks there are.
-        duration_seconds: From handing it over to its verdict.
-        detail: Why, in one line; text of the model's making, to be shown with care.
+        result: What became of it.
         finished: How many completions are finished, this one included.
         of: How many there are.
-        sandboxes: How many sandboxes it was run in.
-        retries: How many of these followed one that failed.
-        reruns: How many were for another reason.
-        canaries: How often a known-good program was run because of it.
-        cached: Whether the verdict is that of an identical completion.
-        components: What it earned besides the reward, by name.
     """
 
-    index: int
-    id: str
-    task_id: str
-    status: str
-    reward: float | None
-    passed: int
-    total: int
-    duration_seconds: float
-    detail: str
+    result: ScoredCompletion
     finished: int
     of: int
-    sandboxes: int = 0
-    retries: int = 0
-    reruns: int = 0
-    canaries: int = 0
-    cached: bool = False
-    components: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,33 +45,12 @@ class OpinionFinished(Event):
     """A failed completion was judged again in plain Python, in one process; its result stays as it is.
 
     Attributes:
-        index: Position of the completion in the input, from 0.
-        id: The completion's own id.
-        task_id: The problem it answers.
-        status: The status of its result.
-        detail: Why, in one line; partly the model's words.
-        sandbox_id: Where that result was found; None if it comes from a cache.
-        opinion: The status in one process; `infrastructure` if there is none because its sandbox failed.
-        opinion_detail: Why, in one line; partly the model's words.
-        opinion_sandbox_id: Where the completion ran again; None if there was no sandbox.
-        sandboxes: How many sandboxes it was run in for this; 0 if it shares the opinion of an identical completion.
+        result: Its result.
+        opinion: What it does in one process.
     """
 
-    index: int
-    id: str
-    task_id: str
-    status: str
-    detail: str
-    sandbox_id: str | None
-    opinion: str
-    opinion_detail: str = ""
-    opinion_sandbox_id: str | None = None
-    sandboxes: int = 1
-
-    @property
-    def is_disagreement(self) -> bool:
-        """Whether the failed completion passes in one process."""
-        return self.opinion == "passed"
+    result: ScoredCompletion
+    opinion: Opinion
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from typing import Protocol, TypeAlias
 from sandrl.errors import InfrastructureError, UsageError
 from sandrl.events import (
     CanaryFinished,
+    CompletionFinished,
     CompletionStarted,
     Emit,
     RetryScheduled,
@@ -35,7 +36,6 @@ from sandrl.rewards.judge import Execution, Judge, Review
 from sandrl.rewards.opinions import OpinionMemory, Opinions
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import reward_of
-from sandrl.rewards.records import completion_finished
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport, summarise
 from sandrl.rewards.verdict import Status, Verdict
 from sandrl.runs import CANARY_TAG
@@ -399,7 +399,7 @@ class Batch:
         self._results[attempt.index] = result
         if self._on_result is not None:
             self._on_result(result)
-        self._emit(completion_finished(result, finished=len(self._results), of=self._total))
+        self._emit(CompletionFinished(result, finished=len(self._results), of=self._total))
         self._opinions.consider(result, attempt.problem)
         if attempt.leads and attempt.key is not None:
             self._release_followers(attempt, attempt.key, verdict)

@@ -179,20 +179,7 @@ class Opinions:
 
     def _tell(self, result: ScoredCompletion, opinion: Opinion) -> None:
         self._found[result.index] = opinion
-        self._emit(
-            OpinionFinished(
-                index=result.index,
-                id=result.id,
-                task_id=result.task_id,
-                status=result.status.value,
-                detail=result.detail,
-                sandbox_id=result.sandbox_id,
-                opinion=opinion.status.value,
-                opinion_detail=opinion.detail,
-                opinion_sandbox_id=opinion.sandbox_id,
-                sandboxes=opinion.sandboxes,
-            )
-        )
+        self._emit(OpinionFinished(result, opinion))
 
 
 def digest(task_id: str, code: str) -> bytes:

@@ -1,67 +1,38 @@
-"""What a run keeps and tells of a scored completion, the same for scoring, training and episodes."""
+"""What a run keeps of a scored completion, the same for scoring, training and episodes.
+
+The design decision: rows are validated from the result, field by field of the same name, so a new field of both is
+nobody's work; only what rows call otherwise is named here.
+"""
 
 from __future__ import annotations
 
-from sandrl.events import CompletionFinished, OpinionFinished
+from dataclasses import dataclass, fields
+from typing import Any
+
+from sandrl.events import OpinionFinished
 from sandrl.problems import Completion
 from sandrl.rewards.summary import Opinion, ScoredCompletion
 from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust
-from sandrl.runs import CheckRow, OpinionPart, OpinionRow, TrajectoryRow
+from sandrl.runs import OpinionRow, TrajectoryRow
 
 
-def trajectory_row(
-    result: ScoredCompletion,
-    completion: Completion,
-    *,
-    job_id: str,
-    rank: int = 0,
-    step: int | None = None,
-    attempt: int = 1,
-    held_out: bool = False,
-) -> TrajectoryRow:
-    """The row of one completion.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a run a completion belongs.
 
-    Args:
-        result: What became of it.
-        completion: What the model wrote.
+    Attributes:
         job_id: The job that scored it.
         rank: The process of a distributed job that did.
         step: The training step it belongs to, from 0; None outside of training.
         attempt: 1, or more where a resumed run did the step again.
         held_out: Whether it was made to evaluate the policy, not to train it.
     """
-    return TrajectoryRow(
-        job_id=job_id,
-        rank=rank,
-        step=step,
-        attempt=attempt,
-        held_out=held_out,
-        index=result.index,
-        id=result.id,
-        task_id=result.task_id,
-        reward=result.reward,
-        status=result.status.value,
-        trust=None if result.trust is None else result.trust.value,
-        passed=result.passed,
-        total=result.total,
-        duration_seconds=result.duration_seconds,
-        timing={"cpu": result.cpu_seconds},
-        sandbox_id=result.sandbox_id,
-        sandboxes=result.sandboxes,
-        retries=result.retries,
-        reruns=result.reruns,
-        canaries=result.canaries,
-        failures=result.failures,
-        cached=result.cached,
-        components=result.components,
-        detail=result.detail,
-        completion=completion.text,
-        code=result.code,
-        stdout=result.stdout,
-        stderr=result.stderr,
-        truncated=result.truncated,
-        checks=tuple(CheckRow(status=check.status.value, detail=check.detail) for check in result.checks),
-    )
+
+    job_id: str
+    rank: int = 0
+    step: int | None = None
+    attempt: int = 1
+    held_out: bool = False
 
 
 def result_of(row: TrajectoryRow) -> ScoredCompletion:
@@ -98,70 +69,28 @@ def result_of(row: TrajectoryRow) -> ScoredCompletion:
     )
 
 
-def opinion_row(
-    event: OpinionFinished,
-    *,
-    job_id: str,
-    rank: int = 0,
-    step: int | None = None,
-    attempt: int = 1,
-    held_out: bool = False,
-) -> OpinionRow:
-    """The row of a second opinion.
-
-    Args:
-        event: What came of it.
-        job_id: The job that scored the completion.
-        rank: The process of a distributed job that did.
-        step: The training step the completion belongs to, from 0; None outside of training.
-        attempt: 1, or more where a resumed run did the step again.
-        held_out: Whether the completion was made to evaluate the policy, not to train it.
-    """
-    return OpinionRow(
-        job_id=job_id,
-        rank=rank,
-        step=step,
-        attempt=attempt,
-        held_out=held_out,
-        index=event.index,
-        id=event.id,
-        task_id=event.task_id,
-        sandbox_id=event.sandbox_id,
-        status=event.status,
-        detail=event.detail,
-        opinion=OpinionPart(
-            status=event.opinion,
-            detail=event.opinion_detail,
-            sandbox_id=event.opinion_sandbox_id,
-            sandboxes=event.sandboxes,
-        ),
-    )
-
-
-def completion_finished(result: ScoredCompletion, *, finished: int, of: int) -> CompletionFinished:
-    """The event that tells of a completion's result.
+def trajectory_row(result: ScoredCompletion, completion: Completion, place: Place, **more: Any) -> TrajectoryRow:
+    """The row of one completion.
 
     Args:
         result: What became of it.
-        finished: How many completions have a result, this one included.
-        of: How many there are.
+        completion: What the model wrote.
+        place: Where it belongs.
+        more: Further fields of the row.
     """
-    return CompletionFinished(
-        index=result.index,
-        id=result.id,
-        task_id=result.task_id,
-        status=result.status.value,
-        reward=result.reward,
-        passed=result.passed,
-        total=result.total,
-        duration_seconds=result.duration_seconds,
-        detail=result.detail,
-        finished=finished,
-        of=of,
-        sandboxes=result.sandboxes,
-        retries=result.retries,
-        reruns=result.reruns,
-        canaries=result.canaries,
-        cached=result.cached,
-        components=result.components,
-    )
+    own = {"completion": completion.text, "timing": {"cpu": result.cpu_seconds}}
+    return TrajectoryRow.model_validate({**_fields(result), **_fields(place), **own, **more})
+
+
+def opinion_row(event: OpinionFinished, place: Place) -> OpinionRow:
+    """The row of a second opinion.
+
+    Args:
+        event: Tells of it.
+        place: Where its completion belongs.
+    """
+    return OpinionRow.model_validate({**_fields(event.result), **_fields(place), "opinion": event.opinion})
+
+
+def _fields(record: ScoredCompletion | Place) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in fields(record)}

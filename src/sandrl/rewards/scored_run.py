@@ -39,7 +39,7 @@ from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.opinions import OpinionMemory
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import load_policy
-from sandrl.rewards.records import opinion_row, trajectory_row
+from sandrl.rewards.records import Place, opinion_row, trajectory_row
 from sandrl.rewards.request import RewardRequest, RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport, summarise
@@ -145,11 +145,11 @@ def score_run(
             place = _Place(len(results), batch, numbers or {}, total, tell, told, no_code)
 
             def keep(result: ScoredCompletion, place: _Place = place, batch: Sequence[Completion] = batch) -> None:
-                completion = batch[result.index]
-                result = place.of(result)
-                writer.write_trajectory(trajectory_row(result, completion, job_id=job_id, attempt=session.attempt))
+                numbered = place.of(result)
+                where = Place(job_id, attempt=session.attempt)
+                writer.write_trajectory(trajectory_row(numbered, batch[result.index], where))
                 if out is not None:
-                    out.append(to_line(result_document(result)))
+                    out.append(to_line(result_document(numbered)))
 
             report = score(
                 batch,
@@ -181,7 +181,7 @@ def _opinions_kept(writer: RunWriter, attempt: int) -> Emit:
 
     def keep(event: Event) -> None:
         if isinstance(event, OpinionFinished):
-            writer.write_opinion(opinion_row(event, job_id=writer.job_id, attempt=attempt))
+            writer.write_opinion(opinion_row(event, Place(writer.job_id, attempt=attempt)))
 
     return keep
 
@@ -213,10 +213,11 @@ class _Place:
     def tell(self, event: Event) -> None:
         """Passes an event on, numbered among all."""
         match event:
-            case CompletionFinished(index=index, finished=finished):
-                number = self._numbers[index]
-                event = replace(event, index=number, finished=finished + self._finished, of=self._total)
-            case CompletionStarted() | RetryScheduled() | CanaryFinished() | OpinionFinished():
+            case CompletionFinished(result, finished):
+                event = CompletionFinished(self.of(result), finished + self._finished, self._total)
+            case OpinionFinished(result, opinion):
+                event = OpinionFinished(self.of(result), opinion)
+            case CompletionStarted() | RetryScheduled() | CanaryFinished():
                 event = replace(event, index=self._numbers[event.index])
             case ExecutionFinished(index=int() as index):
                 event = replace(event, index=self._numbers[index])

@@ -1,85 +1,19 @@
 """What happened to a completion, in a closed set of words.
 
 The design decision: what the code did and what it earns are two things. A `Verdict` says what happened; a reward policy
-(`sandrl.rewards.policies`) turns it into a number, or into None where the code cannot be blamed or praised.
+(`sandrl.rewards.policies`) turns it into a number, or into None where the code cannot be blamed or praised. Its words
+are those of the results that events carry.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class Status(StrEnum):
-    """What happened to a completion.
-
-    No judge gives `REWARD_ERROR`: it is a result whose verdict the reward policy could not turn into a number.
-    """
-
-    PASSED = "passed"
-    FAILED = "failed"
-    TIMEOUT = "timeout"
-    NO_CODE = "no_code"
-    SYNTAX_ERROR = "syntax_error"
-    CRASHED = "crashed"
-    RESOURCE_LIMIT = "resource_limit"
-    INVALID_PROBLEM = "invalid_problem"
-    NOT_ISOLATED = "not_isolated"
-    INFRASTRUCTURE = "infrastructure"
-    REWARD_ERROR = "reward_error"
-
-    @property
-    def scorable(self) -> bool:
-        """Whether the status says something about the code; if not, the reward is None, never 0.0."""
-        return self not in _UNSCORABLE
-
-
-_UNSCORABLE = frozenset({Status.INVALID_PROBLEM, Status.NOT_ISOLATED, Status.INFRASTRUCTURE, Status.REWARD_ERROR})
-
-
-class Trust(StrEnum):
-    """How far a passing verdict can be believed.
-
-    Attributes:
-        ISOLATED: The expected values were never in the process that ran the completion.
-        IN_PROCESS: They were, because the checks could not be split from it.
-        EXIT_STATUS: Nothing but the exit status was checked.
-    """
-
-    ISOLATED = "isolated"
-    IN_PROCESS = "in_process"
-    EXIT_STATUS = "exit_status"
-
-
-class CheckStatus(StrEnum):
-    """What happened in one check.
-
-    Attributes:
-        PASSED: It passed.
-        FAILED: It did not, or the code died in it.
-        TIMEOUT: It took longer than it may.
-        NOT_REACHED: It did not begin.
-        UNCOUNTED: It passed, but then the code died, or took all the time there is: nothing of such code counts.
-    """
-
-    PASSED = "passed"
-    FAILED = "failed"
-    TIMEOUT = "timeout"
-    NOT_REACHED = "not_reached"
-    UNCOUNTED = "uncounted"
-
-
-@dataclass(frozen=True, slots=True)
-class CheckVerdict:
-    """What happened in one check of a completion.
-
-    Attributes:
-        status: The outcome.
-        detail: Why, in one line; partly the model's words; empty where there is nothing to say, or no room for it.
-    """
-
-    status: CheckStatus
-    detail: str = ""
+from sandrl.events.results import CheckStatus as CheckStatus
+from sandrl.events.results import CheckVerdict as CheckVerdict
+from sandrl.events.results import Status as Status
+from sandrl.events.results import Trust as Trust
+from sandrl.events.results import passes
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,4 +66,4 @@ class Verdict:
     @property
     def is_pass(self) -> bool:
         """Whether every check passed, and there was one: the only way to a full reward."""
-        return self.status is Status.PASSED and self.passed == self.total > 0
+        return passes(self.status, self.passed, self.total)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sandrl.problems import Completion
-from sandrl.rewards.records import trajectory_row
+from sandrl.rewards.records import Place, trajectory_row
 from sandrl.rewards.summary import ScoredCompletion
 from sandrl.rewards.verdict import Status
 from sandrl.rollouts.episodes import Episode
@@ -45,33 +45,27 @@ def result_of(episode: Episode) -> ScoredCompletion:
     )
 
 
-def episode_row(
-    episode: Episode, result: ScoredCompletion, *, job_id: str, step: int, seconds: float, attempt: int = 1
-) -> TrajectoryRow:
+def episode_row(episode: Episode, result: ScoredCompletion, place: Place, *, seconds: float) -> TrajectoryRow:
     """The row of an episode.
 
     Args:
         episode: What happened in it.
         result: What became of it.
-        job_id: The job that played it.
-        step: Its step, from 0.
+        place: Where it belongs.
         seconds: How long it took in all.
-        attempt: Which attempt at its step this is.
     """
-    solution = episode.solution or Completion(episode.id, episode.problem.task_id)
-    row = trajectory_row(result, solution, job_id=job_id, step=step, attempt=attempt)
-    tokens = {"prompt": episode.prompt_tokens, "completion": episode.completion_tokens}
-    return row.model_copy(
-        update={
-            "dropped": result.status is Status.INFRASTRUCTURE,
-            "messages": tuple(message.to_row() for message in episode.messages),
-            "tokens": tokens,
-            "timing": {**row.timing, **episode.seconds, "episode": seconds},
-            "episode": {
-                "end": episode.end,
-                "tool_calls": episode.tool_calls,
-                "attempts": episode.attempts,
-                "endpoint_retries": episode.retries,
-            },
-        }
+    return trajectory_row(
+        result,
+        episode.solution or Completion(episode.id, episode.problem.task_id),
+        place,
+        dropped=result.status is Status.INFRASTRUCTURE,
+        messages=tuple(message.to_row() for message in episode.messages),
+        tokens={"prompt": episode.prompt_tokens, "completion": episode.completion_tokens},
+        timing={"cpu": result.cpu_seconds, **episode.seconds, "episode": seconds},
+        episode={
+            "end": episode.end,
+            "tool_calls": episode.tool_calls,
+            "attempts": episode.attempts,
+            "endpoint_retries": episode.retries,
+        },
     )

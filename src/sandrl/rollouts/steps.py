@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sandrl.events import Emit, StopRequested
+from sandrl.events import CompletionFinished, Emit, StopRequested
 from sandrl.problems import Problem
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.judge import IsolatedJudge, Limits
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import Components, RewardPolicy, binary
-from sandrl.rewards.records import completion_finished
+from sandrl.rewards.records import Place
 from sandrl.rewards.summary import raise_for_rewards
 from sandrl.rollouts.company import play_all
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, Model, new_episode
@@ -136,9 +136,9 @@ class StepPlayer:
         def keep(episode: Episode, seconds: float) -> None:
             ended.append(episode)
             result = result_of(episode)
-            row = episode_row(episode, result, job_id=self._job.id, step=step, attempt=options.attempt, seconds=seconds)
-            self._writer.write_trajectory(row)
-            self._emit(completion_finished(result, finished=len(ended), of=len(episodes)))
+            place = Place(self._job.id, step=step, attempt=options.attempt)
+            self._writer.write_trajectory(episode_row(episode, result, place, seconds=seconds))
+            self._emit(CompletionFinished(result, finished=len(ended), of=len(episodes)))
             if on_end is not None:
                 on_end(episode)
 

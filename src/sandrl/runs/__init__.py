@@ -5,13 +5,7 @@ from sandrl.runs.config import JobRecord, RunConfig
 from sandrl.runs.identity import CANARY_TAG, OPINION_TAG, ROLLOUT_TAG, WARM_TAG, disagreements
 from sandrl.runs.index import LATEST, RunEntry, find_run, list_runs
 from sandrl.runs.log import RunLog, logged_executions
-from sandrl.runs.measures import (
-    ExecutionStats,
-    completion_metrics,
-    execution_metrics,
-    execution_stats,
-    opinion_metrics,
-)
+from sandrl.runs.measures import ExecutionStats, execution_metrics, execution_stats
 from sandrl.runs.metrics import METRICS, Metric, Unit, find_metric
 from sandrl.runs.overview import (
     RunOverview,
@@ -43,6 +37,7 @@ from sandrl.runs.rows import (
 )
 from sandrl.runs.selection import Selection
 from sandrl.runs.statistics import pass_at_k
+from sandrl.runs.summary import Summary, completion_metrics, opinion_metrics, summarise
 from sandrl.runs.writer import RunLedger, RunWriter, Sink, own_versions
 
 __all__ = [
@@ -79,6 +74,7 @@ __all__ = [
     "SandboxRow",
     "Selection",
     "Sink",
+    "Summary",
     "ToolCallRow",
     "TrajectoryRow",
     "Unit",
@@ -101,4 +97,5 @@ __all__ = [
     "remove_run",
     "state_of",
     "step_rows",
+    "summarise",
 ]

@@ -10,9 +10,9 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 
-from sandrl.runs.measures import completion_metrics, opinion_metrics
 from sandrl.runs.reader import RunReader
 from sandrl.runs.rows import MetricsRow, OpinionRow, SandboxEvent, SandboxRow, TrajectoryRow
+from sandrl.runs.summary import completion_metrics, opinion_metrics
 
 CANARY_TAG = "canary"
 """Tag of the sandboxes of known-good programs, which are no executions."""

@@ -10,6 +10,7 @@ import dataclasses
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -62,7 +63,7 @@ class RunLog:
                 step=self.step,
                 level=level.value,
                 event=_name(type(event)),
-                fields=dataclasses.asdict(event),
+                fields=_fields(event),
             )
             writer.write_log(row)
 
@@ -92,6 +93,18 @@ def _level(event: events.Event) -> LogLevel:
     if isinstance(event, events.ExecutionFinished) and event.error:
         return LogLevel.ERROR
     return _LEVELS.get(type(event), LogLevel.INFO)
+
+
+def _fields(event: events.Event) -> dict[str, Any]:
+    """What a line has of an event; the fields of a result are its own."""
+    shown: dict[str, Any] = {}
+    for field in dataclasses.fields(event):
+        value = getattr(event, field.name)
+        if isinstance(value, events.ScoredCompletion):
+            shown |= value.brief
+        else:
+            shown[field.name] = dataclasses.asdict(value) if isinstance(value, events.Opinion) else value
+    return shown
 
 
 def _name(kind: type[events.Event]) -> str:

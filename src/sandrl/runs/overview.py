@@ -17,9 +17,10 @@ from sandrl.errors import InputError, Outcome
 from sandrl.runs.config import RunConfig
 from sandrl.runs.index import RunEntry
 from sandrl.runs.log import executions_by_step
-from sandrl.runs.measures import Values, completion_metrics, execution_metrics, opinion_metrics
+from sandrl.runs.measures import execution_metrics
 from sandrl.runs.reader import RunReader
 from sandrl.runs.rows import MetricsRow
+from sandrl.runs.summary import Values, completion_metrics, opinion_metrics
 
 
 class RunState(StrEnum):

@@ -1,28 +1,83 @@
 """Gathers what happens in a job into metrics, and writes them step by step.
 
 The recorder is an `Emit`: whatever a workflow tells is counted, so no workflow counts for itself. Closing it writes
-what no step has written yet, however the job ends: a crash loses no number that was known.
+what no step has written yet, however the job ends: a crash loses no number that was known. The processes of a
+distributed job put together what they have when all of them ask, which they do where a trainer logs a step.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from sandrl.errors import ServiceError
-from sandrl.events import CompletionFinished, Emit, Event, ExecutionFinished, OpinionFinished, Warned, ignore
-from sandrl.runs.measures import (
-    ExecutionStats,
-    Values,
-    completion_metrics,
-    execution_metrics,
-    execution_stats,
-    opinion_metrics,
+from sandrl.events import (
+    CompletionFinished,
+    Emit,
+    Event,
+    ExecutionFinished,
+    OpinionFinished,
+    RewardCallFinished,
+    ScoredCompletion,
+    Warned,
+    ignore,
 )
+from sandrl.runs.measures import ExecutionStats, execution_metrics, execution_stats
+from sandrl.runs.processes import Processes
 from sandrl.runs.rows import MetricsRow
+from sandrl.runs.summary import Values, completion_metrics, opinion_metrics
 from sandrl.runs.writer import RunWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What has happened; that of one process after that of another, in the order of their ranks.
+
+    Attributes:
+        completions: What became of completions, without their texts.
+        executions: Commands in sandboxes.
+        opinions: What came of second opinions on failed completions.
+        calls: Answered calls for rewards, those of the processes put together.
+    """
+
+    completions: tuple[ScoredCompletion, ...]
+    executions: tuple[ExecutionFinished, ...]
+    opinions: tuple[str, ...]
+    calls: tuple[RewardCallFinished, ...]
+
+    @classmethod
+    def of(cls, events: Sequence[Event]) -> Counted:
+        """What some events tell."""
+        return cls(
+            tuple(event.result for event in events if isinstance(event, CompletionFinished)),
+            tuple(event for event in events if isinstance(event, ExecutionFinished)),
+            tuple(event.opinion.status for event in events if isinstance(event, OpinionFinished)),
+            put_together([event for event in events if isinstance(event, RewardCallFinished)]),
+        )
+
+    @property
+    def metrics(self) -> Values:
+        """Its metrics."""
+        return {**completion_metrics(self.completions), **self.judge_metrics}
+
+    @property
+    def judge_metrics(self) -> Values:
+        """Those that are not about completions."""
+        return {**opinion_metrics(self.opinions), **execution_metrics(self.executions)}
+
+
+def put_together(calls: Sequence[RewardCallFinished]) -> tuple[RewardCallFinished, ...]:
+    """Calls of several processes: those of the same number are parts of one."""
+    together = []
+    for number in sorted({call.number for call in calls}):
+        parts = [asdict(call) for call in calls if call.number == number]
+        sums: dict[str, Any] = {name: sum(part[name] for part in parts) for name in parts[0]}
+        sums |= {"number": number, "seconds": max(part["seconds"] for part in parts)}
+        together.append(RewardCallFinished(**sums))
+    return tuple(together)
 
 
 class MetricsRecorder:
@@ -34,35 +89,45 @@ class MetricsRecorder:
         writer: The run; None keeps no file.
         attempt: Which try of its steps the job makes; more than 1 in a resumed run.
         first_step: The first step the job will write; more than 0 in a resumed run.
+        processes: Those that do the job together.
         emit: Told what happens here.
     """
 
     def __init__(
-        self, writer: RunWriter | None = None, *, attempt: int = 1, first_step: int = 0, emit: Emit = ignore
+        self,
+        writer: RunWriter | None = None,
+        *,
+        attempt: int = 1,
+        first_step: int = 0,
+        processes: Processes | None = None,
+        emit: Emit = ignore,
     ) -> None:
         self._writer = writer
         self._attempt = attempt
+        self._processes = processes or Processes()
         self._emit = emit
         self._lock = threading.Lock()
-        self._completions: list[CompletionFinished] = []
-        self._executions: list[ExecutionFinished] = []
-        self._opinions: list[OpinionFinished] = []
+        self._events: list[Event] = []
         self._next_step = first_step
         self._has_news = False
 
     def __call__(self, event: Event) -> None:
         """Counts an event."""
+        if isinstance(event, CompletionFinished | OpinionFinished):
+            # Nobody counts texts, and processes need not send them to one another.
+            event = replace(event, result=event.result.without_texts())
+        elif not isinstance(event, ExecutionFinished | RewardCallFinished):
+            return
         with self._lock:
-            match event:
-                case CompletionFinished():
-                    self._completions.append(event)
-                case ExecutionFinished():
-                    self._executions.append(event)
-                case OpinionFinished():
-                    self._opinions.append(event)
-                case _:
-                    return
+            self._events.append(event)
             self._has_news = True
+
+    def take(self) -> Counted:
+        """What has happened since the last reset, in all processes, and a reset; all of them must ask."""
+        with self._lock:
+            events, self._events = self._events, []
+            self._has_news = False
+        return Counted.of(self._processes.gather(events))
 
     def values(self) -> Values:
         """The metrics of what was counted since the last reset."""
@@ -72,7 +137,7 @@ class MetricsRecorder:
     def execution_stats(self) -> dict[str, ExecutionStats]:
         """What happened in each sandbox since the last reset, by its id."""
         with self._lock:
-            return execution_stats(self._executions)
+            return execution_stats(Counted.of(self._events).executions)
 
     def log(self, step: int, extra: Mapping[str, float | None] | None = None, *, reset: bool = True) -> Values:
         """Writes the metrics of a step.
@@ -93,15 +158,20 @@ class MetricsRecorder:
             self._next_step = max(self._next_step, step + 1)
             self._has_news = False
             if reset:
-                self._completions.clear()
-                self._executions.clear()
-                self._opinions.clear()
-        if self._writer is not None:
-            row = MetricsRow(
-                job_id=self._writer.job_id, rank=self._writer.rank, step=step, attempt=self._attempt, metrics=values
-            )
-            self._writer.write_metrics(row)
+                self._events.clear()
+        self.write(step, values)
         return values
+
+    def write(self, step: int, values: Values) -> None:
+        """Writes what a step amounts to in all processes, which the first of them does.
+
+        Raises:
+            ServiceError: If the row could not be written.
+        """
+        if self._writer is not None and self._processes.is_first:
+            job_id, rank = self._writer.job_id, self._writer.rank
+            row = MetricsRow(job_id=job_id, rank=rank, step=step, attempt=self._attempt, metrics=values)
+            self._writer.write_metrics(row)
 
     def close(self) -> None:
         """Writes what no row has, as the step after the last one; closing twice is fine."""
@@ -122,6 +192,5 @@ class MetricsRecorder:
         self.close()
 
     def _values(self) -> Values:
-        completions = completion_metrics(self._completions) if self._completions else {}
-        opinions = opinion_metrics([each.opinion for each in self._opinions])
-        return {**completions, **opinions, **execution_metrics(self._executions)}
+        counted = Counted.of(self._events)
+        return counted.metrics if counted.completions else counted.judge_metrics

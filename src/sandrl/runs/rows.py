@@ -12,6 +12,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
+from sandrl.events.results import passes
+
 SCHEMA = 1
 """Raised when a field changes its meaning or goes away; new fields do not raise it."""
 
@@ -134,30 +136,18 @@ class MessageRow(BaseModel):
 
 
 class CheckRow(BaseModel):
-    """What happened in one check of a completion.
+    """What happened in one check of a completion: a `sandrl.rewards.CheckVerdict`."""
 
-    Attributes:
-        status: A word of `sandrl.rewards.CheckStatus`.
-        detail: Why, in one line; partly the model's words.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True)
 
     status: Text
     detail: Text = ""
 
 
 class OpinionPart(BaseModel):
-    """What a failed completion does in plain Python, in one process.
+    """What a failed completion does in plain Python, in one process: a `sandrl.rewards.Opinion`."""
 
-    Attributes:
-        status: A word of `sandrl.rewards.Status`; `infrastructure` if there is no opinion because its sandbox failed.
-        detail: Why, in one line; partly the model's words.
-        sandbox_id: Where it ran; None if there was no sandbox.
-        sandboxes: How many it was run in; 0 if this is the opinion on an identical completion.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True)
 
     status: Text
     detail: Text = ""
@@ -171,17 +161,10 @@ class OpinionPart(BaseModel):
 
 
 class OpinionRow(StepRow):
-    """A second opinion on a failed completion, which is another row's.
+    """A second opinion on a failed completion, which is another row's: some fields of that row, and the opinion.
 
     Attributes:
-        index: The completion's position in the input, from 0.
-        id: Its own id.
-        task_id: The problem it answers.
-        sandbox_id: Where its result was found; None if that came from a cache.
-        status: The status of its result.
-        detail: Why, in one line; partly the model's words.
-        held_out: Whether it was made to evaluate the policy, not to train it.
-        opinion: What it does in one process.
+        opinion: What the completion does in one process.
     """
 
     index: int
@@ -195,39 +178,16 @@ class OpinionRow(StepRow):
 
 
 class TrajectoryRow(StepRow):
-    """One completion and what became of it.
+    """One completion and what became of it: the fields of `sandrl.rewards.ScoredCompletion`, and more.
 
     Attributes:
-        index: Position in the input, from 0.
-        id: The completion's own id.
-        task_id: The problem it answers.
-        reward: From 0.0 to 1.0; None where nothing can be said about the code.
-        status: What happened, a word of `sandrl.rewards.Status`.
-        trust: How far that can be believed; None if nothing ran.
-        passed: Checks passed.
-        total: Checks there are.
-        duration_seconds: From handing it over to its verdict, the start of the sandbox included.
         timing: Seconds by part, such as `cpu`.
-        sandbox_id: Where it ran last; None if nothing ran.
-        sandboxes: How many sandboxes it was run in.
-        retries: How many of these followed one that failed.
-        reruns: How many were for another reason.
-        canaries: How often a known-good program was run to find out whom to blame.
-        failures: What went wrong with sandboxes, oldest first.
-        cached: Whether the verdict is that of an identical completion.
         dropped: Whether the episode was lost to infrastructure, so that its group goes without it.
         held_out: Whether it was made to evaluate a policy, not to train it; it is in no step's metrics then.
-        components: What it earned besides the reward, by name; not part of it.
-        detail: Why, in one line; partly the model's words.
         episode: Facts of an episode by name, such as its `end` and how many `tool_calls` it had.
         messages: What was said in the episode, prompt and tool results included; empty where there was no dialogue.
         tokens: How many tokens by part, such as `prompt` and `completion`.
         completion: The model's text; None where code was given.
-        code: What was run; None if there was none.
-        stdout: What it printed, as much as was kept.
-        stderr: What it printed as errors, as much as was kept.
-        truncated: Whether it printed more than was kept.
-        checks: What happened in each check, in their order; empty where that is not known.
         second_opinion: What a failed completion does in one process; readers take it from `opinions.jsonl`.
     """
 
@@ -262,6 +222,11 @@ class TrajectoryRow(StepRow):
     truncated: bool = False
     checks: tuple[CheckRow, ...] = ()
     second_opinion: OpinionPart | None = None
+
+    @property
+    def is_pass(self) -> bool:
+        """Whether every check passed, and there was one."""
+        return passes(self.status, self.passed, self.total)
 
 
 class AnswerRow(JobRow):

@@ -21,13 +21,12 @@ from pydantic import JsonValue
 from sandrl.errors import CleanupError, Outcome, SandrlError, ServiceError, ending_of
 from sandrl.events import Emit, LogLevel, all_of, ignore
 from sandrl.runs.log import RunLog
+from sandrl.runs.processes import Processes
 from sandrl.runs.reader import RunReader
 from sandrl.runs.recorder import MetricsRecorder
 from sandrl.runs.wandb import reported, wandb_tags
 from sandrl.runs.writer import RunWriter, own_versions
 from sandrl.settings import ReportTo, Settings
-
-T = TypeVar("T")
 
 
 class Stoppable(Protocol):
@@ -56,28 +55,6 @@ class OwnsSandboxes(Protocol):
 
 
 JobT = TypeVar("JobT", bound=OwnsSandboxes)
-
-
-class Processes(Protocol):
-    """The processes that work on one run; this one is one of them."""
-
-    @property
-    def rank(self) -> int:
-        """Which one this is, from 0."""
-        ...
-
-    def from_first(self, value: T) -> T:
-        """The value that the first process passes, in all of them."""
-        ...
-
-
-class _Alone:
-    """The only process of a job."""
-
-    rank = 0
-
-    def from_first(self, value: T) -> T:
-        return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,10 +188,10 @@ def open_run(
         MissingExtraError: If W&B was asked for by name and is not installed.
         ServiceError: If the disk does not do its part.
     """
-    processes = processes or _Alone()
+    processes = processes or Processes()
     with interrupt.heard(), _writer(plan, settings, processes) as writer:
         session = RunSession(writer, plan.log_level, interrupt, emit)
-        report_to = ReportTo.NONE if processes.rank else plan.report_to
+        report_to = plan.report_to if processes.is_first else ReportTo.NONE
         try:
             with reported(
                 writer, report_to, settings, is_training=plan.is_training, project=plan.project, emit=emit
@@ -230,7 +207,7 @@ def open_run(
 def _writer(plan: RunPlan, settings: Settings, processes: Processes) -> RunWriter:
     """This process's hand on the run."""
     place: tuple[Path, str] | None = None
-    if processes.rank == 0:
+    if processes.is_first:
         writer = RunWriter.create(
             plan.runs_dir or settings.runs_dir if plan.resume is None else plan.resume.parent,
             command=plan.command,
@@ -244,7 +221,7 @@ def _writer(plan: RunPlan, settings: Settings, processes: Processes) -> RunWrite
         )
         place = writer.path, writer.job_id
     place = processes.from_first(place)
-    if processes.rank == 0:
+    if processes.is_first:
         return writer
     assert place is not None, "the first process passes it"
     return RunWriter(place[0], job_id=place[1], rank=processes.rank, secrets=settings.secrets)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from sandrl.extras import require
+from sandrl.runs.processes import Processes
 from sandrl.sandboxes import Level
 from sandrl.trainers.interrupts import TrainingInterrupt
-from sandrl.trainers.processes import Processes
 from sandrl.trainers.recording import Recorder
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sandrl.events import Emit
+from sandrl.runs.processes import Processes
 from sandrl.settings import Settings
 from sandrl.trainers.config import GrpoConfig
 from sandrl.trainers.engines import TRL, Engine
 from sandrl.trainers.interrupts import TrainingInterrupt
-from sandrl.trainers.processes import Processes
 from sandrl.trainers.sets import ProblemSets
 
 

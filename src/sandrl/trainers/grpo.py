@@ -24,6 +24,8 @@ from sandrl.rewards.policies import load_policy
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rollouts.kinds import ToolSet
 from sandrl.rollouts.workbench import Workshop
+from sandrl.runs import MetricsRecorder
+from sandrl.runs.processes import Processes
 from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.sandboxes import Connection, Job, new_job_id
 from sandrl.settings import Settings
@@ -38,11 +40,9 @@ from sandrl.trainers.engines import TRL, Engine
 from sandrl.trainers.environments import environment_factory, episode_trainer
 from sandrl.trainers.interrupts import TrainingInterrupt
 from sandrl.trainers.printed import FILE, PrintedFile
-from sandrl.trainers.processes import Processes
 from sandrl.trainers.recording import Recorder
 from sandrl.trainers.rewarding import EVALUATION_COLUMN, TrainingReward
 from sandrl.trainers.sets import load_sets
-from sandrl.trainers.tally import Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +193,8 @@ def _train(
     begin = last_checkpoint(checkpoints)
     if begin is not None and session.attempt == 1:
         raise InputError("holds the checkpoints of another run", path=checkpoints, hint="choose another --output-dir")
-    tally = Tally(processes)
-    told = replace(context, emit=all_of(tally, session.log, _without_parts(context)))
+    counter = MetricsRecorder(writer, attempt=session.attempt, processes=processes)
+    told = replace(context, emit=all_of(counter, session.log, _without_parts(context)))
     tags = (context.engine.workflow_tag, f"model:{config.model}", *session.tags)
     job = session.own(
         config.sandboxes.tagged(*tags).job(
@@ -206,7 +206,7 @@ def _train(
         )
     )
     reward = _reward(told, job, session)
-    recorder = Recorder(context, tally, session, checkpoints, begin=begin)
+    recorder = Recorder(context, counter, session, checkpoints, begin=begin)
     with redirect_stdout(PrintedFile(writer.path / FILE)):
         workshop = Workshop(job, timeout_seconds=config.timeout_seconds, emit=told.emit)
         trainer = _trainer(context, arguments, place, reward, workshop)

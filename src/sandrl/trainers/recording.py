@@ -14,11 +14,11 @@ from pathlib import Path
 
 from sandrl.errors import TrainingError
 from sandrl.events import CheckpointSaved, EvaluationFinished, EvaluationStarted, StepFinished
-from sandrl.runs import MetricsRow, RunReader, completion_metrics
+from sandrl.runs import MetricsRecorder, RunReader, completion_metrics
+from sandrl.runs.recorder import Counted
 from sandrl.runs.session import RunSession
 from sandrl.trainers.checkpoints import Checkpoint, mark_whole
 from sandrl.trainers.context import Context
-from sandrl.trainers.tally import Counted, Tally
 
 HELD_OUT = "held_out/pass@1"
 
@@ -32,7 +32,7 @@ class Recorder:
 
     Args:
         context: What run it is.
-        tally: Knows what happened.
+        counter: Knows what happened.
         session: The run, whose log is told the step.
         checkpoints: Where checkpoints are.
         begin: The one that the run goes on from; None at its beginning.
@@ -46,7 +46,7 @@ class Recorder:
     def __init__(
         self,
         context: Context,
-        tally: Tally,
+        counter: MetricsRecorder,
         session: RunSession,
         checkpoints: Path,
         *,
@@ -55,15 +55,13 @@ class Recorder:
         self.checkpoint = begin
         self.steps_done = 0 if begin is None else begin.step
         self.evaluations = {} if begin is None else _evaluations(session.writer.path, begin.step)
-        self._tally = tally
-        self._writer = session.writer
+        self._counter = counter
         self._log = session.log
         self._processes = context.processes
         self._checkpoints = checkpoints
         self._config = context.config
         self._command = context.engine.command
         self._eval_problems = len(context.sets.evaluation)
-        self._attempt = session.attempt
         self._emit = context.emit
         self._began = time.monotonic()
         self._steps_here = 0
@@ -95,7 +93,7 @@ class Recorder:
         }
         if step in self.evaluations:
             metrics[HELD_OUT] = self.evaluations[step]
-        self._write(step, metrics)
+        self._counter.write(step, metrics)
         self._emit(StepFinished(step, self._config.steps, metrics))
         self._steps_here += 1
         # Without completions it was a further pass over those of an earlier step.
@@ -132,7 +130,7 @@ class Recorder:
         self.evaluations[done] = measured["pass_rate"]
         if done == self._config.steps:
             # No step follows whose row it could be in.
-            self._write(done, {HELD_OUT: measured["pass_rate"]})
+            self._counter.write(done, {HELD_OUT: measured["pass_rate"]})
         self._emit(EvaluationFinished(done, measured["pass_rate"], int(measured["scored"] or 0)))
 
     def record_checkpoint(self, done: int, *, is_sound: bool) -> None:
@@ -153,17 +151,12 @@ class Recorder:
             self._emit(CheckpointSaved(done, str(self.checkpoint.path)))
 
     def _take(self) -> Counted:
-        counted = self._tally.take()
+        counted = self._counter.take()
         if self._processes.count > 1:
             # Until now nobody knew the whole of them.
             for call in counted.calls:
                 self._emit(call)
         return counted
-
-    def _write(self, step: int, metrics: Mapping[str, float | None]) -> None:
-        if self._processes.is_first:
-            row = MetricsRow(job_id=self._writer.job_id, step=step, attempt=self._attempt, metrics=dict(metrics))
-            self._writer.write_metrics(row)
 
     def collapsed(self, message: str) -> TrainingError:
         """What a run ends with whose policy is lost: how that shows, and the last good checkpoint."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from sandrl.events import Event, OpinionFinished, RewardCallFinished
 from sandrl.problems import Completion
 from sandrl.rewards import RewardFunction, ScoredCompletion, VerdictCache
 from sandrl.rewards.function import FunctionOptions
-from sandrl.rewards.records import opinion_row, trajectory_row
+from sandrl.rewards.records import Place, opinion_row, trajectory_row
 from sandrl.rewards.summary import Summary
 from sandrl.rewards.trainer_batch import Text
 from sandrl.runs.session import RunSession
@@ -52,11 +53,9 @@ class TrainingReward:
             on_result=self._keep,
         )
         self._writer = session.writer
-        self._attempt = session.attempt
+        self._place = Place(session.writer.job_id, session.writer.rank, attempt=session.attempt)
         self._emit = context.emit
         self._calls = 0
-        self._step = 0
-        self._is_evaluation = False
         # What is known of the completions of the call at hand besides what comes of them, by their position.
         self._facts: list[dict[str, Any]] = []
 
@@ -64,8 +63,8 @@ class TrainingReward:
         self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any
     ) -> list[float | None]:
         """Scores a batch in a thread of its own, so that other reward functions run beside it."""
-        self._is_evaluation = any(columns[EVALUATION_COLUMN])
-        self._step = columns["trainer_state"].global_step
+        step, held_out = columns["trainer_state"].global_step, any(columns[EVALUATION_COLUMN])
+        self._place = replace(self._place, step=step, held_out=held_out)
         environments = columns.get("environments") or ()
         for environment in environments:
             # The episodes are over; their submissions are judged in sandboxes that no policy has touched.
@@ -86,29 +85,13 @@ class TrainingReward:
     def _tell(self, event: Event) -> None:
         """Passes on what happens; second opinions are written down first, with their step."""
         if isinstance(event, OpinionFinished):
-            row = opinion_row(
-                event,
-                job_id=self._writer.job_id,
-                rank=self._writer.rank,
-                step=self._step,
-                attempt=self._attempt,
-                held_out=self._is_evaluation,
-            )
-            self._writer.write_opinion(row)
+            self._writer.write_opinion(opinion_row(event, self._place))
         self._emit(event)
 
     def _keep(self, result: ScoredCompletion, completion: Completion) -> None:
         """Writes a completion down as soon as it has its result."""
-        row = trajectory_row(
-            result,
-            completion,
-            job_id=self._writer.job_id,
-            rank=self._writer.rank,
-            step=self._step,
-            attempt=self._attempt,
-            held_out=self._is_evaluation,
-        )
-        self._writer.write_trajectory(row.model_copy(update=self._facts[result.index]))
+        row = trajectory_row(result, completion, self._place, **self._facts[result.index])
+        self._writer.write_trajectory(row)
 
 
 def _sampled(ids: Sequence[int], is_episode: bool) -> dict[str, Any]:

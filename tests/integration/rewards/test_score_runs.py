@@ -75,7 +75,7 @@ def test_results_come_in_input_order_and_events_in_order_of_arrival(job: Job) ->
     assert arrived[-1].index == 0
     finished = [event for event in told if isinstance(event, CompletionFinished)]
     assert [event.finished for event in finished] == [1, 2, 3]
-    assert [event.index for event in finished] == [result.index for result in arrived]
+    assert [event.result.index for event in finished] == [result.index for result in arrived]
 
 
 # The check sets the random state of its own process.

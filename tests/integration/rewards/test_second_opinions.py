@@ -43,6 +43,7 @@ from sandrl.rewards.opinions import OpinionMemory
 from sandrl.rewards.regrade import RegradeRequest, regrade
 from sandrl.runs import (
     OPINION_TAG,
+    MetricsRecorder,
     MetricsRow,
     RunReader,
     RunWriter,
@@ -51,16 +52,15 @@ from sandrl.runs import (
     disagreements,
     step_rows,
 )
+from sandrl.runs.processes import Processes
 from sandrl.runs.session import RunSession
 from sandrl.sandboxes import Interrupt, Job, SandboxRequest
 from sandrl.settings import RuntimeKind, Settings
 from sandrl.trainers.config import resolve
 from sandrl.trainers.context import Context
 from sandrl.trainers.interrupts import TrainingInterrupt
-from sandrl.trainers.processes import Processes
 from sandrl.trainers.rewarding import TrainingReward
 from sandrl.trainers.sets import ProblemSets
-from sandrl.trainers.tally import Tally
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
 ECHO = Problem("echo", "Print what you read.", cases=(Case("a\n", "a\n"),))
@@ -115,9 +115,9 @@ def test_a_completion_that_passes_only_in_one_process_is_reported_and_stays_unre
     assert [result.reward for result in report.results] == [1.0, 0.0, 0.0]
     assert words(report) == [None, "failed", "passed"]
     assert totals(report) == (2, 1, 0)
-    found = {event.index: event for event in told if isinstance(event, OpinionFinished)}
-    assert {index: event.is_disagreement for index, event in found.items()} == {1: False, 2: True}
-    assert found[2].sandbox_id == report.results[2].sandbox_id != found[2].opinion_sandbox_id
+    found = {event.result.index: event for event in told if isinstance(event, OpinionFinished)}
+    assert {index: event.opinion.is_disagreement for index, event in found.items()} == {1: False, 2: True}
+    assert found[2].result.sandbox_id == report.results[2].sandbox_id != found[2].opinion.sandbox_id
     assert sum(isinstance(event, ExecutionFinished) for event in told) == 3, "an opinion is no execution"
     assert (report.summary.executions, report.summary.reruns) == (3, 0)
 
@@ -314,10 +314,10 @@ def test_a_trainer_s_batch_leaves_timeouts_out(job: Job) -> None:
 async def test_a_training_step_counts_its_opinions_and_keeps_them_with_the_step(
     job: Job, settings: Settings, tmp_path: Path
 ) -> None:
-    tally = Tally(Processes())
+    counter = MetricsRecorder()
     sets = ProblemSets(train={"inc": INC}, evaluation={"inc": INC}, is_held_out=False)
     config = resolve({"model": "tiny", "second_opinion": 1.0, "timeout_seconds": 2.0})
-    context = Context(config, settings, sets, Processes(), TrainingInterrupt(), tally)
+    context = Context(config, settings, sets, Processes(), TrainingInterrupt(), counter)
     writer = RunWriter.create(tmp_path, command="grpo", job_id=job.id, name="run")
     with writer:
         options = FunctionOptions(ScoreOptions(second_opinion=step_opinions(config.second_opinion)))
@@ -333,7 +333,7 @@ async def test_a_training_step_counts_its_opinions_and_keeps_them_with_the_step(
                 completion_ids=[[1]] * len(codes),
             )
             assert rewards == [0.0] * len(codes)
-            counted = tally.take()
+            counted = counter.take()
         writer.write_metrics(MetricsRow(job_id=job.id, step=3, attempt=2, metrics=counted.metrics))
     assert (counted.metrics["judge/second_opinions"], counted.metrics["judge/disagreements"]) == (2, 1)
     assert [(call.second_opinions, call.disagreements) for call in counted.calls] == [(2, 1)]

@@ -66,4 +66,4 @@ def test_remarks_say_what_happens() -> None:
     assert "finishing 3 in flight" in (remark(StopRequested(False, 3)) or "")
     assert "cancelling 3 in flight" in (remark(StopRequested(True, 3)) or "")
     assert remark(Warned("careful", "do this")) == "warning: careful\n  hint: do this"
-    assert remark(CompletionFinished(0, "c", "t", "passed", 1.0, 1, 1, 0.1, "", 1, 1)) is None
+    assert remark(CompletionFinished(PASSED, 1, 1)) is None

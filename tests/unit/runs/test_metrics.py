@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandrl.errors import ServiceError
-from sandrl.events import CompletionFinished, Event, ExecutionFinished, LogLevel, RetryScheduled, Warned
+from sandrl.events import (
+    CheckStatus,
+    CheckVerdict,
+    CompletionFinished,
+    Event,
+    ExecutionFinished,
+    LogLevel,
+    Opinion,
+    OpinionFinished,
+    RetryScheduled,
+    ScoredCompletion,
+    Status,
+    Trust,
+    Warned,
+)
+from sandrl.problems import Completion
+from sandrl.rewards.records import Place, trajectory_row
 from sandrl.runs import (
     CheckRow,
     ExecutionStats,
@@ -30,13 +46,17 @@ from sandrl.runs import (
 from sandrl.runs.statistics import deviation, mean, percentile
 
 
-def completion(task_id: str = "t", reward: float | None = 1.0, **fields: Any) -> CompletionFinished:
-    status = "infrastructure" if reward is None else "passed" if reward == 1.0 else "failed"
+def result(task_id: str = "t", reward: float | None = 1.0, **fields: Any) -> ScoredCompletion:
+    status = Status.INFRASTRUCTURE if reward is None else Status.PASSED if reward == 1.0 else Status.FAILED
     defaults: dict[str, Any] = {
         "index": 0, "id": "c", "task_id": task_id, "status": status, "reward": reward, "passed": int(reward == 1.0),
-        "total": 1, "duration_seconds": 0.1, "detail": "", "finished": 1, "of": 1, "sandboxes": 1,
+        "total": 1, "duration_seconds": 0.1, "detail": "", "sandboxes": 1, "trust": Trust.ISOLATED, "sandbox_id": "s",
     }  # fmt: skip
-    return CompletionFinished(**{**defaults, **fields})
+    return ScoredCompletion(**{**defaults, **fields})
+
+
+def completion(task_id: str = "t", reward: float | None = 1.0, **fields: Any) -> CompletionFinished:
+    return CompletionFinished(result(task_id, reward, **fields), finished=1, of=1)
 
 
 def execution(sandbox_id: str | None = "s-1", outcome: str = "success", **fields: Any) -> ExecutionFinished:
@@ -70,20 +90,20 @@ def test_where_nothing_ran_there_are_counts_and_no_rates() -> None:
 
 
 def test_rewards_leave_out_what_could_not_be_scored() -> None:
-    values = completion_metrics([completion(reward=1.0), completion(reward=0.0), completion(reward=None)])
+    values = completion_metrics([result(reward=1.0), result(reward=0.0), result(reward=None)])
     assert (values["reward/mean"], values["reward/std"], values["pass_rate"]) == (0.5, 0.5, 0.5)
     assert (values["completions"], values["scored"], values["unscorable_share"]) == (3, 2, pytest.approx(1 / 3))
 
 
 def test_a_group_without_variance_has_no_gradient_and_is_counted() -> None:
     rewards = {"same": [1.0, 1.0, None], "mixed": [1.0, 0.0], "alone": [0.0]}
-    values = completion_metrics([completion(task, reward) for task, each in rewards.items() for reward in each])
+    values = completion_metrics([result(task, reward) for task, each in rewards.items() for reward in each])
     assert (values["reward/groups"], values["reward/zero_variance_groups"]) == (2, 1)
 
 
 def test_every_name_that_is_written_is_in_the_registry() -> None:
     values = {
-        **completion_metrics([completion(components={"format": 0.1})]),
+        **completion_metrics([result(components={"format": 0.1})]),
         **opinion_metrics(["passed", "failed", "infrastructure"]),
         **execution_metrics([execution()]),
     }
@@ -98,10 +118,40 @@ def test_without_second_opinions_there_are_no_numbers_of_them() -> None:
     }  # fmt: skip
 
 
-def test_a_row_and_an_event_give_the_same_metrics() -> None:
-    event = completion(reward=0.0, retries=1, reruns=1, canaries=2, sandboxes=3, components={"length": -0.5})
-    row = TrajectoryRow(job_id="job-1", **asdict(event))
-    assert completion_metrics([row]) == completion_metrics([event])
+def test_a_row_and_a_result_give_the_same_metrics() -> None:
+    scored = result(reward=0.0, retries=1, reruns=1, canaries=2, sandboxes=3, components={"length": -0.5})
+    row = trajectory_row(scored, Completion("c", "t", text="x"), Place("job-1"))
+    assert completion_metrics([row]) == completion_metrics([scored])
+
+
+def test_a_row_has_every_field_of_the_result_and_survives_the_disk() -> None:
+    check = CheckVerdict(CheckStatus.FAILED, "1 != 2 \udc80")
+    scored = result(
+        reward=0.5, failures=("lost",), cached=True, cpu_seconds=0.25, code="x = 1", stdout="out", stderr="\udc80",
+        truncated=True, checks=(check,), detail="why",
+    )  # fmt: skip
+    place = Place("job-1", rank=1, step=3, attempt=2, held_out=True)
+    row = TrajectoryRow.model_validate_json(trajectory_row(scored, Completion("c", "t", text="said"), place).to_json())
+    assert (row.rank, row.step, row.attempt, row.held_out) == (1, 3, 2, True)
+    assert (row.completion, row.timing, row.stderr) == ("said", {"cpu": 0.25}, "\\udc80")
+    assert row.checks == (CheckRow(status="failed", detail="1 != 2 \\udc80"),)
+    others = {field.name for field in fields(scored)} - {"cpu_seconds", "why_in_process", "stderr", "checks"}
+    assert {name: getattr(row, name) for name in others} == {name: getattr(scored, name) for name in others}
+    assert type(row.status) is str
+
+
+def test_a_line_of_the_log_has_the_result_without_its_texts(writer: RunWriter) -> None:
+    opinion = Opinion(Status.PASSED, "fair", "s-2")
+    with writer:
+        log = RunLog(writer)
+        log(CompletionFinished(result(code="x = 1", stdout="long"), finished=1, of=2))
+        log(OpinionFinished(result(reward=0.0, code="x = 1"), opinion))
+    completed, second = RunReader(writer.path).log().rows
+    assert (completed.fields["status"], completed.fields["finished"], completed.fields["sandbox_id"]) == (
+        "passed", 1, "s",
+    )  # fmt: skip
+    assert not {"code", "stdout", "stderr", "checks", "result"} & completed.fields.keys()
+    assert second.fields["opinion"] == {"status": "passed", "detail": "fair", "sandbox_id": "s-2", "sandboxes": 1}
 
 
 @given(st.lists(st.floats(0, 100), min_size=1), st.floats(1, 100))

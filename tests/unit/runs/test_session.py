@@ -23,7 +23,8 @@ from sandrl.errors import (
     ending_of,
 )
 from sandrl.runs import JobRecord, RunReader, RunState, state_of
-from sandrl.runs.session import Processes, RunPlan, RunSession, open_run
+from sandrl.runs.processes import Processes
+from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import ReportTo, Settings, load_settings
 
@@ -37,7 +38,7 @@ def record(tmp_path: Path) -> JobRecord:
     return RunReader(tmp_path / "run").config.jobs[-1]
 
 
-class Rank:
+class Rank(Processes):
     """One of the processes that share a run.
 
     Args:
@@ -46,12 +47,13 @@ class Rank:
     """
 
     def __init__(self, rank: int, *told: object) -> None:
-        self.rank = rank
-        self._told = list(told)
+        super().__init__(rank, count=2)
+        # As frozen as its base.
+        object.__setattr__(self, "told", list(told))
 
     def from_first(self, value: Any) -> Any:
         """The value of the first process."""
-        return self._told.pop(0) if self.rank else value
+        return value if self.is_first else self.told.pop(0)  # type: ignore[attr-defined]
 
 
 def lived(tmp_path: Path, error: BaseException | None, processes: Processes | None = None, **fields: Any) -> None:

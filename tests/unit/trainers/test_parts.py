@@ -15,12 +15,11 @@ from rich.console import Console
 from sandrl import events
 from sandrl.cli.training import TrainingTable, reward_call_line, step_line
 from sandrl.errors import InputError, InterruptedRunError
+from sandrl.runs.recorder import MetricsRecorder, put_together
 from sandrl.sandboxes import Level
 from sandrl.trainers.checkpoints import Checkpoint, last_checkpoint, mark_whole
 from sandrl.trainers.interrupts import TrainingInterrupt
-from sandrl.trainers.processes import Processes
 from sandrl.trainers.sets import load_sets
-from sandrl.trainers.tally import Tally, put_together
 
 
 def call(number: int, **counts: int) -> events.RewardCallFinished:
@@ -95,12 +94,12 @@ def test_the_parts_of_one_call_are_put_together_by_their_number() -> None:
     assert (first.completions, first.passed, first.sandboxes, second.completions) == (8, 3, 3, 4)
 
 
-def test_a_tally_forgets_what_it_was_asked_for() -> None:
-    tally = Tally(Processes())
-    tally(call(1))
-    tally(events.Warned("no number in it"))
-    assert len(tally.take().calls) == 1
-    assert tally.take().calls == ()
+def test_a_recorder_forgets_what_was_taken() -> None:
+    recorder = MetricsRecorder()
+    recorder(call(1))
+    recorder(events.Warned("no number in it"))
+    assert len(recorder.take().calls) == 1
+    assert recorder.take().calls == ()
 
 
 def test_a_checkpoint_without_its_marker_does_not_exist(tmp_path: Path) -> None:

@@ -1,0 +1,238 @@
+"""What a set of completions amounts to: the one place where they are counted.
+
+The design decision: results of a job that runs and rows of a run that is read name the same things alike, so one
+function counts both, and the summary of a command and the metrics of its steps cannot disagree. Rates divide by what
+could be scored. A completion whose sandbox failed is neither right nor wrong; counting it either way would make a bad
+day of the infrastructure look like a change of the model.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from sandrl.events import ScoredCompletion, Status
+from sandrl.runs.rows import TrajectoryRow
+from sandrl.runs.statistics import deviation, mean, pass_at_k
+
+Values: TypeAlias = dict[str, float | None]
+FinishedCompletion: TypeAlias = ScoredCompletion | TrajectoryRow
+
+_PASS_AT = (1, 5, 10, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class OpinionTotals:
+    """What the second opinions of a set of completions amount to.
+
+    Attributes:
+        rate: The share of failed isolated verdicts that was to be judged again.
+        asked: How many failed completions were.
+        disagreements: How many of these pass in one process.
+        unavailable: For how many there is no opinion, because its sandbox failed.
+    """
+
+    rate: float
+    asked: int
+    disagreements: int
+    unavailable: int
+
+    @property
+    def answered(self) -> int:
+        """For how many there is an opinion."""
+        return self.asked - self.unavailable
+
+    @property
+    def metrics(self) -> Values:
+        """The metrics of second opinions; none where none was asked for."""
+        if not self.asked:
+            return {}
+        return {
+            "judge/second_opinions": float(self.asked),
+            "judge/disagreements": float(self.disagreements),
+            "judge/unavailable_opinions": float(self.unavailable),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The totals of a set of scored completions.
+
+    Attributes:
+        n: How many completions.
+        scored: How many of them have a reward.
+        unscorable: How many have none.
+        total_reward: Sum of the rewards.
+        passed: How many passed every check.
+        pass_rate: Passed by scored; None if none was scored.
+        pass_at_k: k to the estimate of pass@k over problems with at least k scored completions.
+        reward_deviation: Standard deviation of the rewards; None if none was scored.
+        groups: How many problems have at least two scored completions: what GRPO compares with one another.
+        zero_variance_groups: In how many of these all rewards are the same.
+        by_status: What happened, to how many.
+        truncated: How many printed more than was kept.
+        unscorable_by_status: Why they have none, to how many.
+        no_code: How many had nothing to run.
+        cache_hits: How many got the verdict of an identical one.
+        executed: How many were run.
+        executions: In how many sandboxes these were run.
+        retries: How many executions followed one that failed.
+        reruns: How many executions were repeated for another reason.
+        canaries: How often a known-good program was run.
+        components: Mean of each component over the completions that have it.
+        second_opinion: What the second opinions amount to; None if none were to be asked for.
+    """
+
+    n: int
+    scored: int
+    unscorable: int
+    total_reward: float
+    passed: int
+    pass_rate: float | None
+    pass_at_k: dict[int, float]
+    reward_deviation: float | None = None
+    groups: int = 0
+    zero_variance_groups: int = 0
+    by_status: dict[str, int] = field(default_factory=dict)
+    truncated: int = 0
+    unscorable_by_status: dict[str, int] = field(default_factory=dict)
+    no_code: int = 0
+    cache_hits: int = 0
+    executed: int = 0
+    executions: int = 0
+    retries: int = 0
+    reruns: int = 0
+    canaries: int = 0
+    components: dict[str, float] = field(default_factory=dict)
+    second_opinion: OpinionTotals | None = None
+
+    @property
+    def infrastructure(self) -> int:
+        """How many have no reward because the runtime failed them."""
+        return self.unscorable_by_status.get(Status.INFRASTRUCTURE.value, 0)
+
+    @property
+    def hit_rate(self) -> float | None:
+        """Cache hits by completions that had code; None if none had."""
+        with_code = self.executed + self.cache_hits
+        return self.cache_hits / with_code if with_code else None
+
+    @property
+    def metrics(self) -> Values:
+        """The metrics of completions that belong together: those of a step, or of a run without steps."""
+        return {
+            "reward/mean": self.total_reward / self.scored if self.scored else None,
+            "reward/std": self.reward_deviation,
+            "reward/total": self.total_reward,
+            "reward/groups": float(self.groups),
+            "reward/zero_variance_groups": float(self.zero_variance_groups),
+            "pass_rate": self.pass_rate,
+            **{f"pass@{k}": estimate for k, estimate in self.pass_at_k.items()},
+            **{f"component/{name}": value for name, value in self.components.items()},
+            "completions": float(self.n),
+            "scored": float(self.scored),
+            "unscorable": float(self.unscorable),
+            "unscorable_share": self.unscorable / self.n if self.n else None,
+            **{f"status/{status}": float(count) for status, count in sorted(self.by_status.items())},
+            "no_code": float(self.no_code),
+            "cache_hits": float(self.cache_hits),
+            "hit_rate": self.hit_rate,
+            "executed": float(self.executed),
+            "executions": float(self.executions),
+            "retries": float(self.retries),
+            "reruns": float(self.reruns),
+            "canaries": float(self.canaries),
+        }
+
+
+def summarise(results: Sequence[FinishedCompletion], *, opinion_rate: float = 0.0) -> Summary:
+    """The totals of some completions.
+
+    Args:
+        results: The completions.
+        opinion_rate: The share of failed isolated verdicts that was to be judged again.
+    """
+    scored = [result for result in results if result.reward is not None]
+    rewards = [result.reward for result in scored if result.reward is not None]
+    passed = [result.is_pass for result in scored]
+    groups = groups_of(scored)
+    by_status = Counter(str(result.status) for result in results)
+    opinions = [result.second_opinion.status for result in results if result.second_opinion is not None]
+    return Summary(
+        n=len(results),
+        scored=len(scored),
+        unscorable=len(results) - len(scored),
+        total_reward=math.fsum(rewards),
+        passed=sum(passed),
+        pass_rate=mean(passed),
+        pass_at_k=_pass_at(scored),
+        reward_deviation=deviation(rewards),
+        groups=len(groups),
+        zero_variance_groups=sum(min(rewards_G) == max(rewards_G) for rewards_G in groups.values()),
+        by_status=dict(by_status),
+        truncated=sum(result.truncated for result in results),
+        unscorable_by_status=dict(Counter(str(result.status) for result in results if result.reward is None)),
+        no_code=by_status[Status.NO_CODE],
+        cache_hits=sum(result.cached for result in results),
+        executed=sum(result.sandboxes > 0 for result in results),
+        executions=sum(result.sandboxes for result in results),
+        retries=sum(result.retries for result in results),
+        reruns=sum(result.reruns for result in results),
+        canaries=sum(result.canaries for result in results),
+        components=_components(scored),
+        second_opinion=count_opinions(opinions, opinion_rate) if opinion_rate else None,
+    )
+
+
+def count_opinions(statuses: Sequence[str], rate: float = 1.0) -> OpinionTotals:
+    """What second opinions amount to.
+
+    Args:
+        statuses: What came of each: a status in one process, `infrastructure` where there is none.
+        rate: The share that was asked for.
+    """
+    counts = Counter(map(str, statuses))
+    return OpinionTotals(rate, len(statuses), counts[Status.PASSED], counts[Status.INFRASTRUCTURE])
+
+
+def completion_metrics(completions: Sequence[FinishedCompletion]) -> Values:
+    """The metrics of completions that belong together."""
+    return summarise(completions).metrics
+
+
+def opinion_metrics(statuses: Sequence[str]) -> Values:
+    """The metrics of second opinions, by what came of each."""
+    return count_opinions(statuses).metrics
+
+
+def groups_of(completions: Iterable[FinishedCompletion]) -> dict[str, list[float]]:
+    """The rewards of each problem with at least two scored completions: what GRPO compares with one another."""
+    rewards: defaultdict[str, list[float]] = defaultdict(list)
+    for each in completions:
+        if each.reward is not None:
+            rewards[each.task_id].append(each.reward)
+    return {task_id: rewards_G for task_id, rewards_G in rewards.items() if len(rewards_G) > 1}
+
+
+def _pass_at(scored: Iterable[FinishedCompletion]) -> dict[int, float]:
+    """The estimate of pass@k by k, as far as some problem has that many scored completions."""
+    tries: defaultdict[str, list[bool]] = defaultdict(list)
+    for each in scored:
+        tries[each.task_id].append(each.is_pass)
+    estimates = {}
+    for k in _PASS_AT:
+        estimate = mean([pass_at_k(len(each), sum(each), k) for each in tries.values() if len(each) >= k])
+        if estimate is not None:
+            estimates[k] = estimate
+    return estimates
+
+
+def _components(scored: Iterable[FinishedCompletion]) -> dict[str, float]:
+    by_name: defaultdict[str, list[float]] = defaultdict(list)
+    for each in scored:
+        for name, value in each.components.items():
+            by_name[name].append(value)
+    return {name: math.fsum(values) / len(values) for name, values in by_name.items()}
