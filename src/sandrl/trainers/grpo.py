@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sandrl.errors import CleanupError, InputError, InterruptedRunError, TrainingError, UsageError
+from sandrl.errors import CleanupError, InputError, InterruptedRunError, TrainingError, UsageError, raise_for_end
 from sandrl.events import Emit, RewardCallFinished, TrainingStarted, all_of, ignore
 from sandrl.models import libraries
 from sandrl.models.places import ModelPlace, find_model
@@ -103,10 +103,8 @@ class GrpoRun:
             InterruptedRunError: If the user asked to stop.
             CleanupError: If sandboxes were left behind.
         """
-        if self.signal_number:
-            raise _interrupted(self.command, self.run_dir, self.of, self.checkpoint, self.signal_number)
-        if self.cleanup_error is not None:
-            raise self.cleanup_error
+        message, hint = _interruption(self.command, self.run_dir, self.of, self.checkpoint)
+        raise_for_end(message, signal_number=self.signal_number, cleanup_error=self.cleanup_error, hint=hint)
 
 
 def run_grpo(
@@ -226,8 +224,8 @@ def _train(
             with context.interrupt.tearing(), place.kept_offline():
                 _run_trainer(trainer, context, recorder, begin)
         except InterruptedRunError as error:
-            command = context.engine.command
-            raise _interrupted(command, writer.path, config.steps, recorder.checkpoint, error.signal_number) from error
+            message, hint = _interruption(context.engine.command, writer.path, config.steps, recorder.checkpoint)
+            raise InterruptedRunError(message, signal_number=error.signal_number, hint=hint) from error
         except libraries.load("torch").OutOfMemoryError as error:
             hint = "a smaller --batch-size, or --set gradient_accumulation_steps=N with a larger N"
             raise TrainingError("the GPU's memory is too small for this", hint=hint) from error
@@ -342,11 +340,10 @@ def _run_trainer(trainer: Any, context: Context, recorder: Recorder, begin: Chec
         trainer.evaluate()
 
 
-def _interrupted(
-    command: str, run_dir: Path, of: int, checkpoint: Checkpoint | None, signal_number: int
-) -> InterruptedRunError:
+def _interruption(command: str, run_dir: Path, of: int, checkpoint: Checkpoint | None) -> tuple[str, str]:
+    """What an interrupted run says, and how to go on with it."""
     if checkpoint is None:
         message = "interrupted before the first checkpoint"
     else:
         message = f"interrupted; the policy after {checkpoint.step} of {of} steps is saved in {checkpoint.path}"
-    return InterruptedRunError(message, signal_number=signal_number, hint=f"sandrl {command} --resume {run_dir.name}")
+    return message, f"sandrl {command} --resume {run_dir.name}"
