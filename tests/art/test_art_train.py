@@ -225,8 +225,10 @@ def test_equal_rewards_train_nothing_and_that_is_a_failure(training: Training) -
     failed = [event for event in training.events if isinstance(event, ArtStepFailed)]
     assert [(event.step, event.attempt) for event in failed] == [(1, 1), (1, 2), (1, 3)]
     assert "equal rewards in every group: 1 in all, 5 groups" in failed[0].reason
-    with pytest.raises(TrainingError, match="step 1 trained nothing, 3 times: equal rewards"):
+    with pytest.raises(TrainingError, match="step 1 trained nothing, 3 times: equal rewards") as raised:
         run.raise_for_outcome()
+    job = RunReader(run.run_dir).config.jobs[-1]
+    assert (job.outcome, job.error) == ("failed", raised.value.message)
     assert not [row for row in training.records(run) if row["op"] in ("forward_backward", "optim_step")]
     assert [row.metrics[GRADIENT_STEPS] for row in steps_of(run)] == [0, 0, 0]
     assert [row.metrics[STEP] for row in steps_of(run)] == [0, 0, 0]
