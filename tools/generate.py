@@ -1,4 +1,4 @@
-"""Writes the files that are made from the code: the command reference, the completion scripts, their tree of commands.
+"""Writes the files that are made from the code: references of commands and options, completion scripts and their tree.
 
 One program writes and checks (`--check`), so that what CI compares is what a developer gets.
 """
@@ -11,16 +11,31 @@ from pathlib import Path
 
 from sandrl.cli.completion import scripts
 from sandrl.cli.completion.tree import tree_text
+from sandrl.config import CONFIGS
+from sandrl.config.fields import PANELS, Option, flag, options
 
 ROOT = Path(__file__).resolve().parents[1]
 TREE = Path("src/sandrl/cli/completion/tree.json")
+_OPTIONS_HEAD = """\
+# Options
+
+Each command has one configuration, and its options, the keys of a file, and what a run keeps are views of it.
+`sandrl COMMAND --print-config` prints the resolved configuration as TOML, and `--config FILE.toml` reads such a file;
+the command line beats the file, and the file beats the defaults. A run keeps its configuration in `config.json`, under
+`options`; `sandrl runs regrade` begins with it. A list such as `tags` is an option that can be repeated, or, such as
+`packages`, one word with commas. A field that is true or false has an option for each: `--require-isolated`,
+`--no-require-isolated`.
+
+This page is made from the code (`make generate`). [cli.md](cli.md) has defaults and bounds, command by command.
+"""
 REFERENCE = (sys.executable, "-m", "typer", "sandrl.cli.app", "utils", "docs", "--name", "sandrl")
 
 
 def contents() -> dict[Path, str]:
     """Returns every generated file's path and text."""
     files = {ROOT / "completions" / name: scripts.SCRIPTS[shell] for shell, name in scripts.FILES.items()}
-    return {ROOT / "docs" / "cli.md": _reference(), ROOT / TREE: tree_text(), **files}
+    pages = {ROOT / "docs" / "cli.md": _reference(), ROOT / "docs" / "options.md": _options()}
+    return {**pages, ROOT / TREE: tree_text(), **files}
 
 
 def _reference() -> str:
@@ -29,6 +44,29 @@ def _reference() -> str:
         command = [*REFERENCE, "--title", "Command line", "--output", str(page)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         return page.read_text(encoding="utf-8")
+
+
+def _options() -> str:
+    """The page of options: each field once, with its flag and the commands that have it."""
+    commands: dict[tuple[str, str], list[str]] = {}
+    words: dict[tuple[str, str], Option] = {}
+    for command, model in CONFIGS.items():
+        for name, option in options(model):
+            key = name, flag(name, option)
+            words.setdefault(key, option)
+            commands.setdefault(key, []).append(command)
+    lines = [_OPTIONS_HEAD]
+    for panel in PANELS:
+        lines += [f"## {panel}", "", "| option | field | meaning | commands |", "|---|---|---|---|"]
+        for (name, spelled), option in words.items():
+            if option.panel == panel:
+                among = commands[name, spelled]
+                where = "all" if len(among) == len(CONFIGS) else ", ".join(among)
+                value = f" {option.metavar}" if option.metavar and not option.is_argument else ""
+                cells = [f"`{spelled}{value}`", f"`{name}`", option.help, where]
+                lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def main() -> int:

@@ -18,8 +18,9 @@ from rich.console import Console
 from sandrl.cli.metrics import view
 from sandrl.cli.results import LiveTable
 from sandrl.cli.training import TrainingTable
+from sandrl.config.scoring import RewardConfig
 from sandrl.events import CompletionFinished, Event, RewardCallFinished, StepFinished, all_of
-from sandrl.rewards import RewardRequest, run_reward
+from sandrl.rewards import run_reward
 from sandrl.runs import RunReader, find_run, step_rows
 from sandrl.runs.report import write_report
 from sandrl.settings import load_settings
@@ -51,7 +52,7 @@ def score_demo(runs_dir: Path, picture: Path) -> Path:
                 console.print(table.render())
                 console.save_svg(str(picture), title="sandrl reward")
 
-        request = RewardRequest(runs_dir=runs_dir)
+        request = RewardConfig(runs_dir=runs_dir)
         return run_reward(request, load_settings(), emit=all_of(table, look)).run_dir
 
 

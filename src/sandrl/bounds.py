@@ -35,7 +35,7 @@ def check_seconds(name: str, seconds: float | None) -> None:
         UsageError: If it is one.
     """
     if seconds is not None and (problem := seconds_problem(seconds)):
-        raise UsageError(f"{name} {problem}")
+        raise UsageError(f"{name} {problem}", fields=(name,))
 
 
 def check_weight(name: str, weight: float, *, least: float = 0.0) -> None:
@@ -45,7 +45,9 @@ def check_weight(name: str, weight: float, *, least: float = 0.0) -> None:
         UsageError: If it is none.
     """
     if not least <= weight <= LARGEST_WEIGHT:
-        raise UsageError(f"{name} must be a number from {least:g} to {LARGEST_WEIGHT:g}, not {weight:g}")
+        raise UsageError(
+            f"{name} must be a number from {least:g} to {LARGEST_WEIGHT:g}, not {weight:g}", fields=(name,)
+        )
 
 
 def check_finite(name: str, number: float) -> None:

@@ -55,9 +55,19 @@ class SandrlError(Exception):
 
 
 class UsageError(SandrlError):
-    """An option, or a combination of options, that cannot work."""
+    """A value, or a combination of values, that cannot work.
+
+    Args:
+        message: What is wrong; it calls fields by the names they have in Python and in files.
+        hint: The next thing to do about it.
+        fields: Those of these names that are in it, which the command line replaces by its flags.
+    """
 
     exit_code = 2
+
+    def __init__(self, message: str, *, hint: str | None = None, fields: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.fields = fields
 
 
 class InputError(UsageError):

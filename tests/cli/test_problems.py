@@ -194,7 +194,7 @@ def test_an_interrupted_validation_tells_how_far_it_came(tmp_path: Path) -> None
 
 def test_a_limit_validates_the_first_problems_only(sandrl: Run, tmp_path: Path) -> None:
     path = written(tmp_path / "p.jsonl", SQUARE, CUBE)
-    done = sandrl("problems", "validate", "--problems", path, "--limit", "1")
+    done = sandrl("problems", "validate", "--problems", path, "--num-problems", "1")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("References that pass: 1/1 (100.0%)")
 

@@ -170,7 +170,10 @@ def test_bad_rows_can_be_skipped_and_are_counted(sandrl: Run, problems: Path) ->
         (["--fail-under", "2"], "--fail-under"),
         (["--extract", "magic"], "--extract"),
         (["--retries", "-1"], "--retries"),
-        (["--cache", "here", "--no-cache"], "--cache and --no-cache contradict each other"),
+        (["--packages", "numpy,,x"], "--packages must not be empty"),
+        (["--prelude", "pass"], "--prelude needs completions"),
+        (["--reward", "beauty"], "--reward is 'beauty', which is none of binary, fraction"),
+        (["--cache", "here", "--no-cache"], "--cache: without caching there is nothing to keep there"),
         (["--cache", "/proc/nowhere"], "/proc/nowhere: cannot be made"),
         (["--job-id", "a b"], "--job-id 'a b' cannot be a tag"),
         (["--image", "alpine:3"], "image 'alpine:3' is not available on the local runtime"),
@@ -374,7 +377,7 @@ def test_a_function_in_the_current_directory_gives_rewards_and_is_found_again_by
     (tmp_path / "my_rewards.py").unlink()
     gone = run("runs", "regrade", "r/mine")
     assert gone.returncode == 2
-    assert "reward is 'my_rewards:short', and there is no module 'my_rewards'" in gone.stderr
+    assert "--reward is 'my_rewards:short', and there is no module 'my_rewards'" in gone.stderr
 
 
 def test_a_function_that_fails_ends_with_2_when_all_results_are_there(

@@ -87,13 +87,13 @@ def test_validation_says_of_failing_references_whether_they_pass_in_one_process(
     ]
     path = tmp_path / "v.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    done = sandrl("problems", "validate", "--problems", path, "--second-opinion")
+    done = sandrl("problems", "validate", "--problems", path, "--second-opinion", "1")
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert "In process: shared" in lines
     assert any(line.startswith("  shared, isolated: ") for line in lines)
     assert "Second opinion: 1 of 1 references that fail isolated pass in one process" in lines
-    document = json.loads(sandrl("problems", "validate", "--problems", path, "--second-opinion", "--json").stdout)
+    document = json.loads(sandrl("problems", "validate", "--problems", path, "--second-opinion", "1", "--json").stdout)
     assert document["summary"]["second_opinion"]["disagreements"] == 1
     assert list(document["summary"]["in_process_reasons"]) == ["shared"]
 

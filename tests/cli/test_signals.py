@@ -142,7 +142,7 @@ def test_every_command_ends_alike(tmp_path: Path) -> None:
     row = PROBLEM.replace('"prompt"', f'"reference": "{reference}", "prompt"')
     rows = [row.replace('"inc"', f'"inc{number}"', 1) for number in range(12)]
     (tmp_path / "p.jsonl").write_text("".join(rows), encoding="utf-8")
-    for words in (["problems", "validate"], ["redteam", "--limit", "0"]):
+    for words in (["problems", "validate"], ["redteam", "--num-problems", "0"]):
         job = [*SANDRL, *words, "--problems", str(tmp_path / "p.jsonl"), "-c", "4"]
         with subprocess.Popen(job, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
             assert process.stderr is not None

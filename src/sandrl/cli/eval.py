@@ -23,7 +23,7 @@ from sandrl.cli.options import (
     Runtime,
     SandboxTags,
     SecondOpinionRate,
-    sandbox_request,
+    package_names,
 )
 from sandrl.events import LogLevel
 from sandrl.rewards.extraction import Extraction
@@ -134,25 +134,27 @@ def evaluate(
     from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
+    from sandrl.config.scoring import ScoredRunConfig
     from sandrl.errors import UsageError
     from sandrl.evaluation import EvalRequest, run_eval
     from sandrl.models import Sampling
-    from sandrl.rewards import Limits, RewardRequest, SecondOpinion
 
     if greedy and temperature is not None:
         raise UsageError("--greedy and --temperature contradict each other")
     asks_tiny = resume is None and base_url is None and model in (None, "tiny")
     request = EvalRequest(
-        scoring=RewardRequest(
+        scoring=ScoredRunConfig(
             problems=problems or ("tiny:test" if asks_tiny else "bundled"),
-            extraction=extract,
-            limits=Limits(timeout_seconds=timeout),
+            extract=extract,
+            timeout_seconds=timeout,
             concurrency=concurrency,
             retries=retries,
-            second_opinion=SecondOpinion(second_opinion),
-            sandboxes=sandbox_request(
-                runtime=runtime, image=image, packages=packages, tag=tag, max_sandboxes=max_sandboxes
-            ),
+            second_opinion=second_opinion,
+            runtime=runtime,
+            image=image,
+            packages=package_names(packages),
+            tags=tuple(tag or ()),
+            max_sandboxes=max_sandboxes,
             out=out,
             runs_dir=runs_dir,
             run_name=run_name,

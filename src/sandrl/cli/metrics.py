@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sandrl.cli.completion import values
-from sandrl.cli.runs import LATEST, JsonOption, RunArgument, RunsDirOption, open_run, tell_damage
+from sandrl.cli.output import Json
+from sandrl.cli.runs import LATEST, RunArgument, RunsDirOption, open_run, tell_damage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +44,7 @@ def metrics(
         tuple[str, str] | None,
         typer.Option("--compare", metavar="RUN RUN", help="Compare two runs.", autocompletion=values.run_names),
     ] = None,
-    json_: JsonOption = False,
+    json_: Json = False,
     csv_: Annotated[bool, typer.Option("--csv", help="Print every step as a row of CSV.")] = False,
     runs_dir: RunsDirOption = None,
 ) -> None:

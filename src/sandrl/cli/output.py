@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from sandrl.bounds import finite
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 def print_json(document: Any) -> None:

@@ -8,17 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sandrl.cli.completion import values
-from sandrl.cli.options import (
-    PROBLEMS_HELP,
-    Concurrency,
-    Image,
-    MaxSandboxes,
-    Packages,
-    Runtime,
-    SandboxTags,
-    sandbox_request,
-)
-from sandrl.settings import RuntimeKind
+from sandrl.cli.configured import configured
+from sandrl.cli.output import Json
+from sandrl.config.parts import PROBLEMS_HELP
+from sandrl.config.scoring import ValidateConfig
 
 if TYPE_CHECKING:
     from sandrl.problems import Problem, Prompt
@@ -27,7 +20,6 @@ if TYPE_CHECKING:
 app = typer.Typer(name="problems", help="Sets of problems: ls, show, validate.", no_args_is_help=True)
 
 _SourceOption = Annotated[str, typer.Option(metavar="SET|FILE", help=PROBLEMS_HELP, autocompletion=values.problem_sets)]
-_JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 
 @app.command("ls")
@@ -35,7 +27,7 @@ def list_problems(
     problems: Annotated[
         str, typer.Argument(metavar="SET|FILE", help=PROBLEMS_HELP, autocompletion=values.problem_sets)
     ] = "bundled",
-    json_: _JsonOption = False,
+    json_: Json = False,
 ) -> None:
     """List problems: id, kind of checks, how many, entry point."""
     from sandrl.cli.output import print_json, print_rows
@@ -61,7 +53,7 @@ def show(
         int, typer.Option(metavar="N", min=0, help="Asserts or cases the prompt gives away; the rest stay hidden.")
     ] = 1,
     reference: Annotated[bool, typer.Option("--reference", help="Show the reference solution, too.")] = False,
-    json_: _JsonOption = False,
+    json_: Json = False,
 ) -> None:
     """Show a problem as a model sees it."""
     from sandrl.cli.output import print_json
@@ -82,50 +74,15 @@ def show(
 
 
 @app.command("validate")
-def validate(
-    problems: _SourceOption = "bundled",
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Only the first N problems.")] = None,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Time for one solution with its checks.")] = 10.0,
-    check_timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Time for each check; none of its own by default.")
-    ] = None,
-    require_isolated: Annotated[
-        bool, typer.Option("--require-isolated", help="Refuse checks that need the process of the solution.")
-    ] = False,
-    second_opinion: Annotated[
-        bool,
-        typer.Option(
-            "--second-opinion",
-            help="Run references that fail isolated again in one process; name those that pass only there, and why.",
-        ),
-    ] = False,
-    concurrency: Concurrency = None,
-    max_sandboxes: MaxSandboxes = None,
-    runtime: Runtime = RuntimeKind.AUTO,
-    image: Image = None,
-    packages: Packages = None,
-    tag: SandboxTags = None,
-    json_: _JsonOption = False,
-) -> None:
+@configured(ValidateConfig)
+def validate(config: ValidateConfig, *, json_: Json = False) -> None:
     """Run every reference solution through the judge and print those that fail; exit 1 if any does."""
     from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
-    from sandrl.rewards import Limits, SecondOpinion, ValidationRequest
     from sandrl.rewards import validate as judge_references
 
-    request = ValidationRequest(
-        problems=problems,
-        limit=limit,
-        limits=Limits(timeout_seconds=timeout, check_timeout_seconds=check_timeout),
-        concurrency=concurrency,
-        require_isolated=require_isolated,
-        second_opinion=SecondOpinion(1.0 if second_opinion else 0.0),
-        sandboxes=sandbox_request(
-            runtime=runtime, image=image, packages=packages, tag=tag, max_sandboxes=max_sandboxes
-        ),
-    )
-    finished = carry_out(judge_references, request, results.choose(json_output=True))
+    finished = carry_out(judge_references, config, results.choose(json_output=True))
     if json_:
         print_json(_validation_document(finished))
     else:

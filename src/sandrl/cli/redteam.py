@@ -7,90 +7,34 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sandrl.cli.completion import values
-from sandrl.cli.options import (
-    PROBLEMS_HELP,
-    Concurrency,
-    Image,
-    MaxSandboxes,
-    Packages,
-    Retries,
-    Runtime,
-    SandboxTags,
-    sandbox_request,
-)
-from sandrl.settings import RuntimeKind
+from sandrl.cli.configured import configured
+from sandrl.cli.output import Json
+from sandrl.config.scoring import RedteamConfig
 
 if TYPE_CHECKING:
     from sandrl.rewards.redteam import RedteamReport
 
 
+@configured(RedteamConfig)
 def redteam(
-    problems: Annotated[
-        str,
-        typer.Option(
-            metavar="SET|FILE",
-            help=PROBLEMS_HELP,
-            autocompletion=values.problem_sets,
-        ),
-    ] = "bundled",
-    limit: Annotated[
-        int,
-        typer.Option(metavar="N", min=0, help="Problems of each kind (functions, classes, programs); 0 for all."),
-    ] = 2,
-    exploit: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--exploit",
-            "-e",
-            metavar="NAME",
-            help="Only this exploit or group of exploits; repeatable.",
-            autocompletion=values.exploit_names,
-        ),
-    ] = None,
+    config: RedteamConfig,
+    *,
     list_: Annotated[bool, typer.Option("--list", help="List the exploits instead.")] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="Time for one exploit with its checks.")] = 5.0,
-    check_timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Time for each check; none of its own by default.")
-    ] = None,
-    require_isolated: Annotated[
-        bool, typer.Option("--require-isolated", help="Never run checks in the process of a completion.")
-    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line per exploit, not per group.")] = False,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-    concurrency: Concurrency = None,
-    max_sandboxes: MaxSandboxes = None,
-    retries: Retries = 2,
-    runtime: Runtime = RuntimeKind.AUTO,
-    image: Image = None,
-    packages: Packages = None,
-    tag: SandboxTags = None,
+    json_: Json = False,
 ) -> None:
     """Try to be rewarded without solving anything; exit 1 if an exploit is, or an honest neighbour suffers."""
     from sandrl.cli import results
     from sandrl.cli.output import print_json, print_rows
     from sandrl.cli.work import carry_out
-    from sandrl.rewards import Limits
-    from sandrl.rewards.redteam import EXPLOITS, RedteamRequest, run_redteam
+    from sandrl.rewards.redteam import EXPLOITS, run_redteam
 
     if list_:
         print_rows([("exploit", "group", "aim"), *((each.name, each.group, each.aim) for each in EXPLOITS)])
         return
-    request = RedteamRequest(
-        problems=problems,
-        limit=limit or None,
-        exploits=tuple(exploit or ()),
-        limits=Limits(timeout_seconds=timeout, check_timeout_seconds=check_timeout),
-        concurrency=concurrency,
-        retries=retries,
-        require_isolated=require_isolated,
-        sandboxes=sandbox_request(
-            runtime=runtime, image=image, packages=packages, tag=tag, max_sandboxes=max_sandboxes
-        ),
-    )
-    finished = carry_out(run_redteam, request, results.choose(json_output=True))
+    finished = carry_out(run_redteam, config, results.choose(json_output=True))
     if json_:
-        print_json(_document(finished.report, problems))
+        print_json(_document(finished.report, config.problems))
     else:
         _print_report(finished.report, by_exploit=verbose)
     finished.raise_for_outcome()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sandrl.cli.completion import values
-from sandrl.cli.options import Concurrency, Runtime, SecondOpinionRate
-from sandrl.cli.runs import LATEST, JsonOption, RunArgument, RunsDirOption, open_run
-from sandrl.settings import RuntimeKind
+from sandrl.cli.configured import Given, configured
+from sandrl.cli.output import Json
+from sandrl.cli.runs import open_run
+from sandrl.config.scoring import RegradeConfig
 
 if TYPE_CHECKING:
     from sandrl.rewards.regrade import Flip, Regrading
@@ -17,36 +17,25 @@ if TYPE_CHECKING:
 _LONGEST_DETAIL = 160
 
 
-def regrade(
-    run: RunArgument = LATEST,
-    problems: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SET|FILE", help="The problems; default: those of the run.", autocompletion=values.problem_sets
-        ),
-    ] = None,
-    runtime: Runtime = RuntimeKind.AUTO,
-    concurrency: Concurrency = None,
-    fail_on_flips: Annotated[
-        bool, typer.Option("--fail-on-flips", help="Exit 1 if a verdict is another one now.")
-    ] = False,
-    second_opinion: SecondOpinionRate = 0.0,
-    json_: JsonOption = False,
-    runs_dir: RunsDirOption = None,
-) -> None:
+def _with_those_of_the_run(given: Given[RegradeConfig]) -> RegradeConfig:
+    from sandrl.rewards.regrade import saved_options
+
+    asked = given.resolve()
+    reader, _ = open_run(asked.run, asked.runs_dir)
+    return given.resolve(saved_options(reader)).model_copy(update={"run": str(reader.path)})
+
+
+@configured(RegradeConfig, resolved=_with_those_of_the_run)
+def regrade(config: RegradeConfig, *, json_: Json = False) -> None:
     """Judge a run's saved completions again with the present judge; list only verdicts that flipped."""
     from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
-    from sandrl.rewards import SecondOpinion
-    from sandrl.rewards.regrade import RegradeRequest, regrade
+    from sandrl.rewards.regrade import regrade
 
-    reader, _ = open_run(run, runs_dir)
-    asked = SecondOpinion(second_opinion)
-    request = RegradeRequest(reader.path, problems, concurrency, runtime, fail_on_flips, asked)
-    finished = carry_out(regrade, request, results.choose(json_output=True))
+    finished = carry_out(regrade, config, results.choose(json_output=True))
     if json_:
-        print_json({"run_id": reader.config.run_id, **_document(finished)})
+        print_json({"run_id": finished.run_id, **_document(finished)})
     else:
         _print(finished)
     finished.raise_for_outcome()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sandrl.cli.completion import values
+from sandrl.cli.output import Json
 from sandrl.rewards.verdict import Status
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ RunArgument = Annotated[
 RunsDirOption = Annotated[
     "str | None", typer.Option("--runs-dir", metavar="DIR", help="Look for runs there, too; default: ./runs.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 LATEST = "latest"
 _ROWS_SHOWN = 20
 _STATE_STYLES = {"running": "cyan", "finished": "green", "interrupted": "yellow", "damaged": "magenta"}
@@ -36,7 +36,7 @@ def list_runs(
     limit: Annotated[
         int | None, typer.Option(metavar="N", min=1, help=f"The newest N; default: {_ROWS_SHOWN}, with --json all.")
     ] = None,
-    json_: JsonOption = False,
+    json_: Json = False,
     runs_dir: RunsDirOption = None,
 ) -> None:
     """List runs, newest first: name, command, when, state, completions, reward, size."""
@@ -76,7 +76,7 @@ def show(
     ] = None,
     limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="No more than N.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Cut no long text.")] = False,
-    json_: JsonOption = False,
+    json_: Json = False,
     runs_dir: RunsDirOption = None,
 ) -> None:
     """Page through the trajectories of a run: what was said, the code, its output, the verdict."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sandrl.bounds import check_seconds
+from sandrl.config.scoring import ScoredRunConfig
 from sandrl.errors import InfrastructureError, InterruptedRunError, UsageError
 from sandrl.models import Sampling
 from sandrl.problems.prompts import SHOWN_TESTS
-from sandrl.rewards import RewardRequest, RewardRun
+from sandrl.rewards import RewardRun
 
 SAMPLES = 4
 """Answers to each problem, unless told otherwise or greedy."""
@@ -34,7 +35,7 @@ class EvalRequest:
         resume: The evaluation to go on with: a run's name, its directory, or `latest`.
     """
 
-    scoring: RewardRequest
+    scoring: ScoredRunConfig
     model: str | None = None
     base_url: str | None = None
     num_problems: int | None = None
@@ -58,7 +59,6 @@ class EvalRequest:
         Raises:
             UsageError: If there is one.
         """
-        self.scoring.check()
         check_seconds("--request-timeout", self.request_timeout_seconds)
         if self.request_retries < 0:
             raise UsageError(f"--request-retries must be 0 or more, not {self.request_retries}")

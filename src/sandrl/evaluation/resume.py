@@ -11,16 +11,14 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ConfigDict, ValidationError
 
+from sandrl.config.parts import ScoringPart
+from sandrl.config.scoring import ScoredRunConfig
 from sandrl.errors import InputError, UsageError
 from sandrl.evaluation.answers import Wanted
 from sandrl.evaluation.request import EvalRequest
 from sandrl.models import Sampling
-from sandrl.rewards import Limits, RewardRequest
-from sandrl.rewards.extraction import Extraction
-from sandrl.rewards.options import SecondOpinion
-from sandrl.rewards.policies import Components
 from sandrl.rewards.records import result_of
 from sandrl.rewards.scored_run import Resumed
 from sandrl.rewards.summary import ScoredCompletion
@@ -31,10 +29,15 @@ COMMAND = "eval"
 PROBLEMS_DIGEST = "problems_digest"
 
 
-class _Saved(BaseModel):
+# What decides neither an answer nor its verdict, and may be another when a run goes on.
+_FREE = ("retries", "caching")
+_DECIDING = tuple(name for name in ScoringPart.model_fields if name not in _FREE)
+
+
+class _Saved(ScoringPart):
     """What of a run's options decides its answers and their verdicts."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(extra="ignore")
 
     model: str
     base_url: str | None
@@ -45,35 +48,17 @@ class _Saved(BaseModel):
     max_tokens: int
     show_tests: int
     seed: int
-    extract: Extraction
-    timeout_seconds: float
-    check_timeout_seconds: float | None
-    max_output_bytes: int
-    max_file_bytes: int
-    reward: str
-    format_reward: float
-    length_penalty: float
-    timeout_penalty: float
-    require_isolated: bool
-    second_opinion: float
-    runtime: str
-    image: str
+    runtime_kind: str
+    runtime_image: str
     packages: tuple[str, ...]
 
-    def scoring(self, asked: RewardRequest) -> RewardRequest:
+    def scoring(self, asked: ScoredRunConfig) -> ScoredRunConfig:
         # The image of one runtime means nothing to the other.
-        is_same = asked.sandboxes.runtime.value in ("auto", self.runtime)
-        image = asked.sandboxes.image or (self.image if is_same else None)
-        return replace(
-            asked,
-            problems=self.problems,
-            extraction=self.extract,
-            limits=Limits(self.timeout_seconds, self.check_timeout_seconds, self.max_output_bytes, self.max_file_bytes),
-            reward=self.reward,
-            components=Components(self.format_reward, self.length_penalty, self.timeout_penalty),
-            require_isolated=self.require_isolated,
-            second_opinion=SecondOpinion(self.second_opinion),
-            sandboxes=replace(asked.sandboxes, image=image, packages=self.packages),
+        is_same = asked.runtime.value in ("auto", self.runtime_kind)
+        image = asked.image or (self.runtime_image if is_same else None)
+        decided = {name: getattr(self, name) for name in _DECIDING}
+        return asked.model_copy(
+            update={**decided, "problems": self.problems, "image": image, "packages": self.packages}
         )
 
 
@@ -165,15 +150,14 @@ def _stays(result: ScoredCompletion) -> bool:
 
 def _refuse_changes(path: Path, asked: EvalRequest, saved: EvalRequest) -> None:
     """Refuses what is said on the command line and is another in the run; what is not said is as it was."""
-    usual = EvalRequest(RewardRequest())
+    usual = EvalRequest(ScoredRunConfig())
     for old, now, default in (
         (saved, asked, usual),
         (saved.sampling, asked.sampling, usual.sampling),
-        (saved.scoring.limits, asked.scoring.limits, usual.scoring.limits),
     ):
         for each in fields(old):
             _refuse_change(path, each.name, *(getattr(one, each.name) for one in (old, now, default)))
-    for name in ("problems", "extraction", "reward", "components", "require_isolated", "second_opinion"):
+    for name in ("problems", *_DECIDING):
         _refuse_change(path, name, *(getattr(one.scoring, name) for one in (saved, asked, usual)))
 
 

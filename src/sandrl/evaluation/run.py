@@ -10,11 +10,12 @@ import hashlib
 import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import islice
 
 from pydantic import JsonValue
 
+from sandrl.config.scoring import ScoredRunConfig
 from sandrl.evaluation.answers import Answers, all_wanted, in_order
 from sandrl.evaluation.request import EvalRequest, EvalRun
 from sandrl.evaluation.resume import COMMAND, PROBLEMS_DIGEST, find_earlier, saved_request
@@ -62,14 +63,13 @@ def run_eval(
     if request.resume is not None:
         path = find_run(request.resume, settings.state_dir, request.scoring.runs_dir or settings.runs_dir)
         request = saved_request(path, request)
-    problems = dict(islice(load_problems(request.scoring.problems).problems.items(), request.num_problems))
+    problems = dict(islice(_loaded(request.scoring).items(), request.num_problems))
     digest = _digest(problems)
     wanted = all_wanted(problems, request.answers)
     earlier = None if path is None else find_earlier(path, request, wanted, digest)
     closed = _Closed(interrupt)
     model = _model(request, settings, closed, emit)
     emit(PolicyAsked(model.name, len(problems), request.answers))
-    sandboxes = request.scoring.sandboxes.tagged(COMMAND, f"model:{model.name}")
 
     def batches(writer: RunWriter) -> Iterable[Sequence[Completion]]:
         return Answers(
@@ -84,13 +84,14 @@ def run_eval(
 
     try:
         run = score_run(
-            replace(request.scoring, sandboxes=sandboxes),
+            request.scoring,
             batches,
             problems,
             settings,
             total=len(wanted),
             command=COMMAND,
-            options={**_options(request, model), PROBLEMS_DIGEST: digest},
+            tags=(COMMAND, f"model:{model.name}"),
+            facts={**_options(request, model), PROBLEMS_DIGEST: digest},
             versions={} if request.base_url else libraries.versions(),
             numbers={each.id: each.index for each in wanted},
             resumed=None if earlier is None else earlier.resumed,
@@ -101,6 +102,10 @@ def run_eval(
         closed.set()
         model.close()
     return EvalRun(model.name, len(problems), request.answers, request.sampling, run)
+
+
+def _loaded(scoring: ScoredRunConfig) -> Mapping[str, Problem]:
+    return load_problems(scoring.problems, prelude=scoring.prelude).problems
 
 
 def _model(request: EvalRequest, settings: Settings, closed: threading.Event, emit: Emit) -> Model:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from sandrl.errors import InputError, UsageError
 from sandrl.jsonl import BadRow, Row
 from sandrl.problems.mbpp import is_in_split
+from sandrl.problems.preludes import prelude_of
 from sandrl.problems.problem import Problem
 from sandrl.problems.rows import parse_problem
 from sandrl.problems.sources import find_source
@@ -48,7 +49,7 @@ class LoadedProblems:
         return self.problems[task_id]
 
 
-def load_problems(source: str | Path, *, skip_bad_rows: bool = False) -> LoadedProblems:
+def load_problems(source: str | Path, *, skip_bad_rows: bool = False, prelude: str | None = None) -> LoadedProblems:
     """Loads problems.
 
     Args:
@@ -57,12 +58,15 @@ def load_problems(source: str | Path, *, skip_bad_rows: bool = False) -> LoadedP
             HumanEval's format. All but `bundled` and `toy` may name a split after a colon: `mbpp:test`; of a file, only
             MBPP's.
         skip_bad_rows: Leave bad rows out and report them, instead of refusing the file.
+        prelude: The prelude of problems that have none of their own: `standard`, or code.
 
     Raises:
+        UsageError: If the prelude is no Python.
         InputError: If the source cannot be used, a row is bad, or no problem is left.
         MissingExtraError: If it takes `datasets` to read, and that is not installed.
         ServiceError: If it is on the hub, which does not answer, and the hub's cache has no copy.
     """
+    before = _checked_prelude(prelude)
     found = find_source(source)
     problems: dict[str, Problem] = {}
     lines: dict[str, int] = {}
@@ -71,6 +75,8 @@ def load_problems(source: str | Path, *, skip_bad_rows: bool = False) -> LoadedP
         if found.mbpp_split is not None and not is_in_split(row, found.mbpp_split, source):
             return
         problem = parse_problem(row, source)
+        if before and not problem.prelude:
+            problem = replace(problem, prelude=before)
         if problem.task_id in problems:
             message = f"{problem.task_id!r} is taken by line {lines[problem.task_id]}"
             raise InputError(message, path=source, line=row.line, field="task_id")
@@ -142,6 +148,13 @@ def as_entry(place: str, given: object, parse: Callable[[Row, str], _Entry]) -> 
         return parse(Row(0, row), place)
     except InputError as error:
         raise error.at(place) from None
+
+
+def _checked_prelude(prelude: str | None) -> str:
+    try:
+        return prelude_of(prelude)
+    except ValueError as error:
+        raise UsageError(f"prelude {error}", fields=("prelude",)) from error
 
 
 def add_rows(rows: Iterable[Row | BadRow], add: Callable[[Row], None], *, skip_bad_rows: bool) -> list[InputError]:

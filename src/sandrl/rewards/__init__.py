@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         load_policy,
         reward_of,
     )
-    from sandrl.rewards.request import RewardRequest, RewardRun
+    from sandrl.rewards.request import RewardRun
     from sandrl.rewards.run import run_reward
     from sandrl.rewards.scored_run import score_run
     from sandrl.rewards.scoring import score
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         pass_at_k,
         summarise,
     )
-    from sandrl.rewards.validation import Validation, ValidationRequest, validate
+    from sandrl.rewards.validation import Validation, validate
     from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust, Verdict
 
 __all__ = [
@@ -57,7 +57,6 @@ __all__ = [
     "OpinionTotals",
     "RewardFunction",
     "RewardPolicy",
-    "RewardRequest",
     "RewardRun",
     "ScoreOptions",
     "ScoreReport",
@@ -67,7 +66,6 @@ __all__ = [
     "Summary",
     "Trust",
     "Validation",
-    "ValidationRequest",
     "Verdict",
     "VerdictCache",
     "binary",
@@ -95,12 +93,12 @@ _MODULES = {
     "judge": ("Execution", "InProcessJudge", "IsolatedJudge", "Judge", "Limits"),
     "options": ("ScoreOptions", "SecondOpinion"),
     "policies": ("POLICIES", "Components", "RewardPolicy", "binary", "fraction", "load_policy", "reward_of"),
-    "request": ("RewardRequest", "RewardRun"),
+    "request": ("RewardRun",),
     "run": ("run_reward",),
     "scored_run": ("score_run",),
     "scoring": ("score",),
     "summary": ("Opinion", "OpinionTotals", "ScoreReport", "ScoredCompletion", "Summary", "pass_at_k", "summarise"),
-    "validation": ("Validation", "ValidationRequest", "validate"),
+    "validation": ("Validation", "validate"),
     "verdict": ("CheckStatus", "CheckVerdict", "Status", "Trust", "Verdict"),
 }
 _MODULE_OF = {name: f"sandrl.rewards.{module}" for module, names in _MODULES.items() for name in names}

@@ -9,8 +9,8 @@ compiled, never executed, and only up to a bounded length (`sources.py`).
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 
+from sandrl.config.words import Extraction
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.asked import NOTHING, Asked, asked_by
 from sandrl.rewards.continuation import continued, join_to_prompt
@@ -28,24 +28,6 @@ from sandrl.rewards.selection import select, unescaped
 from sandrl.rewards.sources import Sources
 
 __all__ = ["Extraction", "extract", "extract_code", "join_to_prompt"]
-
-
-class Extraction(StrEnum):
-    """Where in a completion its code is.
-
-    Attributes:
-        AUTO: An `<answer>`, else fenced blocks (Python ones first), else a `<code>`, else a text that is code.
-        ANSWER: An `<answer>`; an open one counts.
-        EXACT: The whole text must be one `<answer>…</answer>`.
-        FENCE: Fenced blocks, Python ones first.
-        RAW: The text as it is.
-    """
-
-    AUTO = "auto"
-    ANSWER = "answer"
-    EXACT = "exact"
-    FENCE = "fence"
-    RAW = "raw"
 
 
 _ANSWER_OPENS = re.compile(r"<answer(?:[ \t][^<>\n]{0,200})?>", re.IGNORECASE)

@@ -58,8 +58,8 @@ def check_limits(limits: Limits) -> None:
     Raises:
         UsageError: If nothing can run in a time, or no clock can hold it.
     """
-    check_seconds("--timeout", limits.timeout_seconds)
-    check_seconds("--check-timeout", limits.check_timeout_seconds)
+    check_seconds("timeout_seconds", limits.timeout_seconds)
+    check_seconds("check_timeout_seconds", limits.check_timeout_seconds)
 
 
 @dataclass(frozen=True, slots=True)

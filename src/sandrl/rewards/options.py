@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Self
 
+from sandrl.config.parts import ScoringPart
 from sandrl.errors import UsageError
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.judge import Limits
-from sandrl.rewards.policies import Components, RewardPolicy, binary
+from sandrl.rewards.policies import Components, RewardPolicy, binary, load_policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,9 @@ class SecondOpinion:
             UsageError: If it is not a number from 0 to 1.
         """
         if not 0 <= self.rate <= 1:
-            raise UsageError(f"--second-opinion must be a number from 0 to 1, not {self.rate:g}")
+            raise UsageError(
+                f"second_opinion must be a number from 0 to 1, not {self.rate:g}", fields=("second_opinion",)
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +64,31 @@ class ScoreOptions:
     caching: bool = True
     tags: tuple[str, ...] = ()
     second_opinion: SecondOpinion = field(default_factory=SecondOpinion)
+
+    @classmethod
+    def of(cls, config: ScoringPart, concurrency: int | None = None) -> Self:
+        """The options that a command's configuration asks for.
+
+        Raises:
+            UsageError: If there is no such reward.
+        """
+        try:
+            policy = load_policy(config.reward)
+        except UsageError as error:
+            error.fields = ("reward",)
+            raise
+        return cls(
+            extraction=config.extract,
+            limits=Limits(
+                timeout_seconds=config.timeout_seconds,
+                check_timeout_seconds=config.check_timeout_seconds,
+                max_output_bytes=config.max_output_bytes,
+                max_file_bytes=config.max_file_bytes,
+            ),
+            concurrency=concurrency,
+            retries=config.retries,
+            policy=policy,
+            components=Components(config.format_reward, config.length_penalty, config.timeout_penalty),
+            caching=config.caching,
+            second_opinion=SecondOpinion(config.second_opinion),
+        )

@@ -143,9 +143,9 @@ class Components:
     timeout_penalty: float = 0.0
 
     def __post_init__(self) -> None:
-        check_weight("--format-reward", self.format_reward)
-        check_weight("--length-penalty", self.length_penalty)
-        check_weight("--timeout-penalty", self.timeout_penalty)
+        check_weight("format_reward", self.format_reward)
+        check_weight("length_penalty", self.length_penalty)
+        check_weight("timeout_penalty", self.timeout_penalty)
 
     def of(self, text: str, verdict: Verdict) -> dict[str, float]:
         """The components of one completion by name; none where there is no reward either.

@@ -7,11 +7,14 @@ or the outcome was chance, and the list says which completions to read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from pydantic import JsonValue, ValidationError
+
+from sandrl.config.parts import ScoringPart
+from sandrl.config.scoring import RegradeConfig
 from sandrl.errors import (
     CleanupError,
     GateError,
@@ -22,37 +25,17 @@ from sandrl.errors import (
 )
 from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.problems import Completion, Problem, demo_problems, load_problems
-from sandrl.rewards.extraction import Extraction
-from sandrl.rewards.judge import IsolatedJudge, Limits
-from sandrl.rewards.options import ScoreOptions, SecondOpinion
-from sandrl.rewards.policies import load_policy
+from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.summary import OpinionTotals, ScoredCompletion
 from sandrl.rewards.verdict import Status
 from sandrl.runs import RunReader, TrajectoryRow
 from sandrl.sandboxes import Interrupt, SandboxRequest
-from sandrl.settings import RuntimeKind, Settings
+from sandrl.settings import Settings
 
-
-@dataclass(frozen=True, slots=True)
-class RegradeRequest:
-    """What to judge again, and how.
-
-    Attributes:
-        run: The run directory.
-        problems: The problems; those the run names unless given.
-        concurrency: How many sandboxes at once; what suits the runtime unless given.
-        runtime: What runs the sandboxes.
-        fail_on_flips: Whether a verdict that is another one now is a failure.
-        second_opinion: Which completions that fail now to judge again in one process.
-    """
-
-    run: Path
-    problems: str | None = None
-    concurrency: int | None = None
-    runtime: RuntimeKind = RuntimeKind.AUTO
-    fail_on_flips: bool = False
-    second_opinion: SecondOpinion = field(default_factory=SecondOpinion)
+# What decides a verdict and its reward. Opinions do neither, and how many sandboxes there are is today's question.
+_KEPT = {*ScoringPart.model_fields, "image", "packages"} - {"second_opinion"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +56,8 @@ class Regrading:
     """A finished regrading.
 
     Attributes:
-        request: What was asked for.
+        run_id: The run.
+        fails_on_flips: Whether a flip is a failure.
         compared: How many completions were judged again, and could be.
         flips: Those whose verdicts differ, in the order of the run.
         left_out: How many could not be judged again, because their problem or their text is gone.
@@ -85,7 +69,8 @@ class Regrading:
         disagreements: The results of completions that fail now and pass in one process.
     """
 
-    request: RegradeRequest
+    run_id: str
+    fails_on_flips: bool
     compared: int
     flips: tuple[Flip, ...]
     left_out: int = 0
@@ -110,12 +95,12 @@ class Regrading:
         if self.unscorable:
             message = f"{self.unscorable} completions could not be judged again: their sandboxes failed"
             raise InfrastructureError(message, hint="sandrl doctor")
-        if self.flips and self.request.fail_on_flips:
+        if self.flips and self.fails_on_flips:
             raise GateError(f"{len(self.flips)} of {self.compared} verdicts flipped")
 
 
 def regrade(
-    request: RegradeRequest, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
+    request: RegradeConfig, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
 ) -> Regrading:
     """Judges the completions of a run again.
 
@@ -130,9 +115,7 @@ def regrade(
         ServiceError: If the runtime does not do its part.
     """
     interrupt = interrupt or Interrupt()
-    request.second_opinion.check()
-    reader = RunReader(request.run)
-    options = reader.config.options
+    reader = RunReader(Path(request.run))
     problems = _problems(request, reader)
     rows = reader.trajectories().rows
     known = [row for row in rows if row.task_id in problems and (row.completion is not None or row.code is not None)]
@@ -140,9 +123,8 @@ def regrade(
         raise InputError("has no completion that can be judged again", path=reader.path)
     if len(known) < len(rows):
         emit(Warned(f"{len(rows) - len(known)} completions are left out: their problem or their text is not there"))
-    how = _score_options(options, request)
-    packages = tuple(map(str, _list(options.get("packages"))))
-    sandboxes = SandboxRequest(runtime=request.runtime, packages=packages, tags=("runs-regrade",))
+    how = ScoreOptions.of(request)
+    sandboxes = SandboxRequest.of(request, "runs-regrade")
     connection = sandboxes.connect(settings, emit=emit)
     how = replace(how, concurrency=request.concurrency or connection.suggested_concurrency)
     lifetime = lifetime_seconds(problems, how.limits)
@@ -155,7 +137,7 @@ def regrade(
             job=job,
             judge=IsolatedJudge(
                 with_site_packages=connection.has_site_packages,
-                require_isolated=bool(options.get("require_isolated")),
+                require_isolated=request.require_isolated,
             ),
             options=how,
             emit=emit,
@@ -165,7 +147,8 @@ def regrade(
     judged = [result for result in report.results if result.status is not Status.INFRASTRUCTURE]
     flips = (Flip(known[result.index], result) for result in judged)
     return Regrading(
-        request,
+        reader.config.run_id,
+        request.fail_on_flips,
         compared=len(judged),
         flips=tuple(flip for flip in flips if _differs(flip)),
         left_out=len(rows) - len(known),
@@ -186,7 +169,7 @@ def _differs(flip: Flip) -> bool:
     return (flip.before.status, flip.before.reward) != (flip.after.status.value, flip.after.reward)
 
 
-def _problems(request: RegradeRequest, reader: RunReader) -> Mapping[str, Problem]:
+def _problems(request: RegradeConfig, reader: RunReader) -> Mapping[str, Problem]:
     options = reader.config.options
     source = request.problems or options.get("problems")
     if not isinstance(source, str):
@@ -194,7 +177,7 @@ def _problems(request: RegradeRequest, reader: RunReader) -> Mapping[str, Proble
     if request.problems is None and reader.config.command == "reward" and options.get("completions") is None:
         return demo_problems()
     try:
-        return load_problems(source).problems
+        return load_problems(source, prelude=request.prelude).problems
     except (InputError, ServiceError) as error:
         if request.problems is not None:
             raise
@@ -208,21 +191,14 @@ def _completion(row: TrajectoryRow) -> Completion:
     return Completion(row.id, row.task_id, text=row.completion)
 
 
-def _score_options(options: Mapping[str, Any], request: RegradeRequest) -> ScoreOptions:
-    """The options of the run; what it does not say, or says in another version's words, is the default."""
-    defaults = Limits()
-    seconds = options.get("timeout_seconds")
-    limits = defaults if not isinstance(seconds, int | float) else replace(defaults, timeout_seconds=float(seconds))
-    extraction = options.get("extract")
-    reward = options.get("reward")
-    return ScoreOptions(
-        extraction=Extraction(extraction) if extraction in set(Extraction) else Extraction.AUTO,
-        limits=limits,
-        concurrency=request.concurrency,
-        second_opinion=request.second_opinion,
-        policy=load_policy(reward if isinstance(reward, str) else "binary"),
-    )
+def saved_options(reader: RunReader) -> dict[str, JsonValue]:
+    """The options that a run was scored with, as far as judging depends on them.
 
-
-def _list(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list) else ()
+    Raises:
+        InputError: If they are of another version of sandrl.
+    """
+    kept = {name: value for name, value in reader.config.options.items() if name in _KEPT}
+    try:
+        return RegradeConfig.model_validate(kept).model_dump(mode="json", include=set(kept))
+    except ValidationError as error:
+        raise InputError("is a run of another version of sandrl", path=reader.path) from error

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sandrl.config.scoring import RewardConfig
 from sandrl.errors import UsageError
 from sandrl.events import Emit, Warned, ignore
 from sandrl.jsonl import STANDARD_INPUT
 from sandrl.problems import Completion, Problem, demo_completions, demo_problems, load_completions, load_problems
 from sandrl.problems.sources import BUNDLED
-from sandrl.rewards.request import RewardRequest, RewardRun
+from sandrl.rewards.request import RewardRun
 from sandrl.rewards.scored_run import score_run
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import Settings
 
 
 def run_reward(
-    request: RewardRequest, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
+    request: RewardConfig, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
 ) -> RewardRun:
     """Scores completions from a file and leaves a run directory.
 
@@ -33,9 +34,10 @@ def run_reward(
         UsageError: If the input cannot be used.
         ServiceError: If the runtime, or the disk, does not do its part.
     """
-    request.check()
-    if request.completions is None and request.problems != BUNDLED:
-        raise UsageError("--problems needs completions to score", hint="sandrl reward COMPLETIONS.jsonl --problems …")
+    if request.completions is None and (request.problems != BUNDLED or request.prelude is not None):
+        field = "prelude" if request.problems == BUNDLED else "problems"
+        hint = "sandrl reward COMPLETIONS.jsonl --problems …"
+        raise UsageError(f"{field} needs completions to score", hint=hint, fields=(field,))
     if request.completions == request.problems == STANDARD_INPUT:
         raise UsageError("completions and problems cannot both come from standard input")
     completions, problems = _load(request, emit)
@@ -46,7 +48,7 @@ def run_reward(
         settings,
         total=len(completions),
         command="reward",
-        options={"completions": request.completions},
+        job_id=request.job_id,
         # The demo is there to be seen arriving out of order; its programs mostly sleep.
         least_concurrency=len(completions) if request.completions is None else 1,
         emit=emit,
@@ -54,10 +56,10 @@ def run_reward(
     )
 
 
-def _load(request: RewardRequest, emit: Emit) -> tuple[tuple[Completion, ...], Mapping[str, Problem]]:
+def _load(request: RewardConfig, emit: Emit) -> tuple[tuple[Completion, ...], Mapping[str, Problem]]:
     if request.completions is None:
         return demo_completions(), demo_problems()
-    problems = load_problems(request.problems, skip_bad_rows=request.skip_bad_rows)
+    problems = load_problems(request.problems, skip_bad_rows=request.skip_bad_rows, prelude=request.prelude)
     completions = load_completions(request.completions, task_ids=problems.problems, skip_bad_rows=request.skip_bad_rows)
     for noun, skipped in (("problems", problems.skipped), ("completions", completions.skipped)):
         if skipped:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from pydantic import JsonValue
 
+from sandrl.config.scoring import ScoredRunConfig
 from sandrl.errors import InputError, ServiceError
 from sandrl.events import (
     CanaryFinished,
@@ -38,15 +39,14 @@ from sandrl.rewards.document import result_document, to_line
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.opinions import OpinionMemory
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.policies import load_policy
 from sandrl.rewards.records import Place, opinion_row, trajectory_row
-from sandrl.rewards.request import RewardRequest, RewardRun
+from sandrl.rewards.request import RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport, summarise
 from sandrl.rewards.verdict import Status
 from sandrl.runs import RunReader, RunWriter, counted_rows
 from sandrl.runs.session import RunPlan, open_run
-from sandrl.sandboxes import Connection, Interrupt, checked_job_id, new_job_id
+from sandrl.sandboxes import Interrupt, SandboxRequest, checked_job_id, new_job_id
 from sandrl.settings import Settings
 
 Batches: TypeAlias = Callable[[RunWriter], Iterable[Sequence[Completion]]]
@@ -67,14 +67,16 @@ class Resumed:
 
 
 def score_run(
-    request: RewardRequest,
+    request: ScoredRunConfig,
     batches: Batches,
     problems: Mapping[str, Problem],
     settings: Settings,
     *,
     total: int,
     command: str,
-    options: Mapping[str, JsonValue] | None = None,
+    tags: Sequence[str] = (),
+    job_id: str | None = None,
+    facts: Mapping[str, JsonValue] | None = None,
     versions: Mapping[str, str] | None = None,
     least_concurrency: int = 1,
     numbers: Mapping[str, int] | None = None,
@@ -91,7 +93,9 @@ def score_run(
         settings: What the environment says.
         total: How many completions there will be.
         command: The subcommand.
-        options: The options of it that the request does not have.
+        tags: Tags of the workflow, which every sandbox has besides the user's.
+        job_id: Id of the job; a random one unless given.
+        facts: What is kept with the run besides the request.
         versions: Versions of what it works with, besides the usual.
         least_concurrency: How many sandboxes at once at least, where the user says nothing.
         numbers: The place of each completion among all, by its id; that in which they come unless given.
@@ -104,16 +108,18 @@ def score_run(
         ServiceError: If the runtime, or the disk, does not do its part.
     """
     interrupt = interrupt or Interrupt()
-    job_id = checked_job_id(request.job_id) if request.job_id else new_job_id()
+    job_id = checked_job_id(job_id) if job_id else new_job_id()
+    sandboxes = SandboxRequest.of(request, *tags)
+    wanted = ScoreOptions.of(request)
     with ExitStack() as stack:
         cache = VerdictCache(request.cache)
         out = None if request.out is None else stack.enter_context(_opened(request.out))
-        connection = request.sandboxes.connect(settings, emit=emit)
+        connection = sandboxes.connect(settings, emit=emit)
         concurrency = request.concurrency or max(connection.suggested_concurrency, least_concurrency)
         plan = RunPlan(
             command=command,
             job_id=job_id,
-            options={**(options or {}), **_options(request, connection, concurrency)},
+            options={**request.document(), **connection.facts(), **(facts or {})},
             versions=versions or {},
             runs_dir=request.runs_dir,
             name=request.run_name,
@@ -125,21 +131,21 @@ def score_run(
         writer, recorder = session.writer, session.recorder()
         tell = session.told(recorder, _opinions_kept(writer, session.attempt))
         job = session.own(
-            request.sandboxes.tagged(*session.tags).job(
+            sandboxes.tagged(*session.tags).job(
                 connection,
                 command=command,
-                max_lifetime_seconds=lifetime_seconds(problems, request.limits),
+                max_lifetime_seconds=lifetime_seconds(problems, wanted.limits),
                 writer=writer,
                 emit=tell,
             )
         )
-        tell(JobStarted(job_id, total, min(concurrency, total, request.sandboxes.max_sandboxes or concurrency)))
+        tell(JobStarted(job_id, total, min(concurrency, total, request.max_sandboxes or concurrency)))
         judge = IsolatedJudge(
             with_site_packages=connection.has_site_packages, require_isolated=request.require_isolated
         )
         results = [] if resumed is None else list(resumed.results)
         told: set[str] = set()
-        no_code = no_code_warning(request.extraction)
+        no_code = no_code_warning(request.extract)
         opinions: OpinionMemory = {}
         for batch in batches(writer):
             place = _Place(len(results), batch, numbers or {}, total, tell, told, no_code)
@@ -156,7 +162,7 @@ def score_run(
                 problems,
                 job=job,
                 judge=judge,
-                options=_score_options(request, concurrency),
+                options=replace(wanted, concurrency=concurrency),
                 cache=cache,
                 emit=place.tell,
                 interrupt=interrupt,
@@ -171,7 +177,7 @@ def score_run(
         # What earlier jobs of the run did counts, too, and is known from the rows they left.
         recorder.log(0, counted_rows(RunReader(writer.path))[0].metrics if resumed and results else None)
     results.sort(key=lambda result: result.index)
-    summary = summarise(results, opinion_rate=request.second_opinion.rate)
+    summary = summarise(results, opinion_rate=request.second_opinion)
     report = ScoreReport(job_id, tuple(results), summary, total - len(results), interrupt.signal_number)
     return RewardRun(request, report, writer.path, session.cleanup_error())
 
@@ -233,19 +239,6 @@ class _Place:
         self._emit(event)
 
 
-def _score_options(request: RewardRequest, concurrency: int) -> ScoreOptions:
-    return ScoreOptions(
-        extraction=request.extraction,
-        limits=request.limits,
-        concurrency=concurrency,
-        retries=request.retries,
-        policy=load_policy(request.reward),
-        components=request.components,
-        caching=request.caching,
-        second_opinion=request.second_opinion,
-    )
-
-
 @contextmanager
 def _opened(path: Path) -> Iterator[RowAppender]:
     try:
@@ -254,29 +247,3 @@ def _opened(path: Path) -> Iterator[RowAppender]:
         raise InputError(error.message, hint="choose another --out") from error
     with appender:
         yield appender
-
-
-def _options(request: RewardRequest, connection: Connection, concurrency: int) -> dict[str, JsonValue]:
-    return {
-        "problems": request.problems,
-        "extract": request.extraction.value,
-        "timeout_seconds": request.limits.timeout_seconds,
-        "check_timeout_seconds": request.limits.check_timeout_seconds,
-        "max_output_bytes": request.limits.max_output_bytes,
-        "max_file_bytes": request.limits.max_file_bytes,
-        "concurrency": concurrency,
-        "retries": request.retries,
-        "reward": request.reward,
-        "format_reward": request.components.format_reward,
-        "length_penalty": request.components.length_penalty,
-        "timeout_penalty": request.components.timeout_penalty,
-        "caching": request.caching,
-        "cache": None if request.cache is None else str(request.cache),
-        "require_isolated": request.require_isolated,
-        "second_opinion": request.second_opinion.rate,
-        **request.sandboxes.document(connection),
-        "out": None if request.out is None else str(request.out),
-        "log_level": request.log_level.value,
-        "report_to": request.report_to.value,
-        "fail_under": request.fail_under,
-    }

@@ -8,42 +8,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import islice
 
+from sandrl.config.scoring import ValidateConfig
 from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, raise_for_end
 from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.problems import load_problems, reference_completions
-from sandrl.rewards.judge import IsolatedJudge, Limits, check_limits
-from sandrl.rewards.options import ScoreOptions, SecondOpinion
+from sandrl.rewards.cache import VerdictCache
+from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.summary import ScoredCompletion, ScoreReport
 from sandrl.rewards.verdict import Status, Trust
 from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class ValidationRequest:
-    """What to validate, and how.
-
-    Attributes:
-        problems: A set or file of problems.
-        limit: How many of them, from the first; all if None.
-        limits: What a solution may use.
-        concurrency: How many sandboxes at once; what suits the runtime unless given.
-        require_isolated: Never judge in the process of a solution.
-        second_opinion: Which references that fail isolated to judge again in one process.
-        sandboxes: Where the code runs.
-    """
-
-    problems: str
-    limit: int | None = None
-    limits: Limits = field(default_factory=Limits)
-    concurrency: int | None = None
-    require_isolated: bool = False
-    second_opinion: SecondOpinion = field(default_factory=SecondOpinion)
-    sandboxes: SandboxRequest = field(default_factory=SandboxRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +37,7 @@ class Validation:
         cleanup_error: Set if sandboxes were left behind.
     """
 
-    request: ValidationRequest
+    request: ValidateConfig
     report: ScoreReport
     without_reference: int
     seconds: float
@@ -112,7 +91,7 @@ class Validation:
 
 
 def validate(
-    request: ValidationRequest, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
+    request: ValidateConfig, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
 ) -> Validation:
     """Judges the reference solutions of a set of problems.
 
@@ -127,19 +106,20 @@ def validate(
         ServiceError: If the runtime does not do its part.
     """
     interrupt = interrupt or Interrupt()
-    check_limits(request.limits)
-    request.second_opinion.check()
-    problems = dict(islice(load_problems(request.problems).problems.items(), request.limit))
+    options = ScoreOptions.of(request)
+    cache = VerdictCache(request.cache)
+    loaded = load_problems(request.problems, prelude=request.prelude)
+    problems = dict(islice(loaded.problems.items(), request.num_problems))
     references = reference_completions(problems.values())
     without_reference = len(problems) - len(references)
     if not references:
         raise InputError("no problem has a reference solution", path=request.problems, field="reference")
     if without_reference:
         emit(Warned(f"{without_reference} problems have no reference solution and are left out"))
-    sandboxes = request.sandboxes.tagged("problems-validate")
+    sandboxes = SandboxRequest.of(request, "problems-validate")
     connection = sandboxes.connect(settings, emit=emit)
     concurrency = request.concurrency or connection.suggested_concurrency
-    lifetime = lifetime_seconds(problems, request.limits)
+    lifetime = lifetime_seconds(problems, options.limits)
     job = sandboxes.job(connection, command="problems validate", max_lifetime_seconds=lifetime, emit=emit)
     with interrupt.heard(), job:
         at_once = min(concurrency, len(references), sandboxes.max_sandboxes or concurrency)
@@ -152,7 +132,8 @@ def validate(
             judge=IsolatedJudge(
                 with_site_packages=connection.has_site_packages, require_isolated=request.require_isolated
             ),
-            options=ScoreOptions(limits=request.limits, concurrency=concurrency, second_opinion=request.second_opinion),
+            options=replace(options, concurrency=concurrency),
+            cache=cache,
             emit=emit,
             interrupt=interrupt,
         )

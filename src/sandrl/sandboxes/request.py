@@ -8,10 +8,12 @@ many completions or episodes are under way at once is not among them: each kind 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 from pydantic import JsonValue
 
 from sandrl.bounds import check_text
+from sandrl.config.parts import SandboxesPart
 from sandrl.errors import UsageError
 from sandrl.events import Emit, ignore
 from sandrl.runs import OwnerRow, RunWriter
@@ -46,10 +48,20 @@ class SandboxRequest:
 
     def __post_init__(self) -> None:
         if self.max_sandboxes is not None and self.max_sandboxes < 1:
-            raise UsageError(f"max_sandboxes must be 1 or more, not {self.max_sandboxes}")
+            raise UsageError(f"max_sandboxes must be 1 or more, not {self.max_sandboxes}", fields=("max_sandboxes",))
         check_text("image", self.image)
         check_text("packages", *self.packages)
         check_text("tags", *self.tags)
+
+    @classmethod
+    def of(cls, config: SandboxesPart, *tags: str) -> Self:
+        """The sandboxes that a command's configuration asks for.
+
+        Args:
+            config: The configuration.
+            tags: Tags of the workflow, which come before the user's.
+        """
+        return cls(config.runtime, config.image, config.packages, (*tags, *config.tags), config.max_sandboxes)
 
     def tagged(self, *tags: str) -> SandboxRequest:
         """The same with the tags of a workflow, which come before the user's."""

@@ -15,15 +15,16 @@ from pathlib import Path
 import pytest
 from cwsandbox import AuthHeaders, Sandbox
 
+from sandrl.config.scoring import RewardConfig
 from sandrl.errors import InfrastructureError, RuntimeUnavailableError
 from sandrl.events import CanaryFinished, Event, RetryScheduled, Warned
 from sandrl.problems import Completion, Problem
-from sandrl.rewards import RewardRequest, ScoredCompletion, ScoreOptions, ScoreReport, Status, run_reward, score
+from sandrl.rewards import ScoredCompletion, ScoreOptions, ScoreReport, Status, run_reward, score
 from sandrl.rewards.judge import Execution, IsolatedJudge, Limits
 from sandrl.rewards.verdict import Verdict
 from sandrl.runs import RunReader, SandboxEvent
 from sandrl.runtime import daemon
-from sandrl.sandboxes import Connection, Interrupt, Job, Outcome, SandboxRequest, connect, new_job_id
+from sandrl.sandboxes import Connection, Interrupt, Job, Outcome, connect, new_job_id
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.settings import RuntimeKind, Settings
 from tests.support.assassin import Assassin
@@ -253,8 +254,9 @@ def test_the_ledger_has_every_execution_and_marks_canaries(settings: Settings, t
     with Assassin() as assassin:
         lines = [{"task_id": "inc", "code": code} for code in (assassin.code, RIGHT, RIGHT, "")]
         answers.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        sandboxes = SandboxRequest(runtime=RuntimeKind.LOCAL)
-        request = RewardRequest(str(answers), str(problems), sandboxes=sandboxes, runs_dir=tmp_path, retries=1)
+        request = RewardConfig(
+            completions=str(answers), problems=str(problems), runtime=RuntimeKind.LOCAL, runs_dir=tmp_path, retries=1
+        )
         finished = run_reward(request, settings)
     report = finished.report
     assert [result.status for result in report.results] == ["crashed", "passed", "passed", "no_code"]

@@ -10,9 +10,10 @@ import sys
 import threading
 from pathlib import Path
 
-from sandrl.rewards import RewardRequest, run_reward
+from sandrl.config.scoring import RewardConfig
+from sandrl.rewards import run_reward
 from sandrl.runs import RunReader, completion_metrics, disagreements, logged_executions
-from sandrl.sandboxes import Interrupt, SandboxRequest
+from sandrl.sandboxes import Interrupt
 from sandrl.settings import RuntimeKind, Settings
 
 PROBLEM = {"task_id": "inc", "prompt": "Add one.", "tests": ["assert f(1) == 2", "assert f(2) == 3"]}
@@ -20,14 +21,14 @@ RIGHT, WRONG = "def f(x):\n    return x + 1\n", "def f(x):\n    return x\n"
 SLOW = "import time\ntime.sleep(1.5)\n"
 
 
-def request(tmp_path: Path, codes: list[str], **options: object) -> RewardRequest:
+def request(tmp_path: Path, codes: list[str], **options: object) -> RewardConfig:
     (tmp_path / "p.jsonl").write_text(json.dumps(PROBLEM) + "\n", encoding="utf-8")
     rows = [json.dumps({"task_id": "inc", "code" if code else "completion": code or "No."}) + "\n" for code in codes]
     (tmp_path / "c.jsonl").write_text("".join(rows), encoding="utf-8")
-    return RewardRequest(
+    return RewardConfig(
         completions=str(tmp_path / "c.jsonl"),
         problems=str(tmp_path / "p.jsonl"),
-        sandboxes=SandboxRequest(runtime=RuntimeKind.LOCAL),
+        runtime=RuntimeKind.LOCAL,
         runs_dir=tmp_path / "runs",
         concurrency=2,
         **options,  # type: ignore[arg-type]

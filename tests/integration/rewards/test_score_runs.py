@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from cwsandbox import AuthHeaders, Sandbox
 
+from sandrl.config.scoring import RewardConfig
 from sandrl.errors import AuthenticationError, UsageError
 from sandrl.events import CompletionFinished, Event, SandboxCreated, SandboxStopped, Warned
 from sandrl.problems import Completion, Problem
@@ -19,7 +20,6 @@ from sandrl.rewards import (
     Extraction,
     InProcessJudge,
     Limits,
-    RewardRequest,
     ScoredCompletion,
     ScoreOptions,
     Status,
@@ -34,7 +34,6 @@ from sandrl.sandboxes import (
     Interrupt,
     Job,
     JobEntry,
-    SandboxRequest,
     find_owner,
     new_job_id,
     read_jobs,
@@ -223,16 +222,16 @@ def test_a_crowded_machine_makes_no_honest_completion_time_out(job: Job) -> None
 
 
 @pytest.fixture
-def request_of_demo(tmp_path: Path) -> RewardRequest:
-    sandboxes = SandboxRequest(runtime=RuntimeKind.LOCAL, tags=("mine",))
-    return RewardRequest(sandboxes=sandboxes, runs_dir=tmp_path, run_name="demo")
+def request_of_demo(tmp_path: Path) -> RewardConfig:
+    return RewardConfig(runtime=RuntimeKind.LOCAL, tags=("mine",), runs_dir=tmp_path, run_name="demo")
 
 
-def test_a_run_leaves_a_directory_that_says_everything(settings: Settings, request_of_demo: RewardRequest) -> None:
+def test_a_run_leaves_a_directory_that_says_everything(settings: Settings, request_of_demo: RewardConfig) -> None:
     finished = run_reward(request_of_demo, settings)
     run = RunReader(finished.run_dir)
     assert run.config.options["extract"] == Extraction.AUTO
-    assert run.config.options["runtime"] == "local"
+    assert run.config.options["runtime_kind"] == "local"
+    assert run.config.options["tags"] == ["mine"]
     assert [job.outcome for job in run.config.jobs] == [Outcome.FINISHED]
     assert sorted(row.task_id for row in run.trajectories().rows) == sorted(
         ["slow-sum", "string-ops", "delayed-error", "syntax-error", "slow-list"]
@@ -243,7 +242,7 @@ def test_a_run_leaves_a_directory_that_says_everything(settings: Settings, reque
     finished.raise_for_outcome()
 
 
-def test_the_ledger_tells_of_every_sandbox_before_it_exists(settings: Settings, request_of_demo: RewardRequest) -> None:
+def test_the_ledger_tells_of_every_sandbox_before_it_exists(settings: Settings, request_of_demo: RewardConfig) -> None:
     finished = run_reward(request_of_demo, settings)
     lines = RunReader(finished.run_dir).sandboxes().rows
     by_key: dict[str, list[SandboxEvent]] = {}
@@ -257,11 +256,10 @@ def test_packages_of_this_environment_can_be_imported(settings: Settings, tmp_pa
     problems, answers = tmp_path / "p.jsonl", tmp_path / "c.jsonl"
     problems.write_text('{"task_id": "t", "prompt": "", "tests": ["assert typing_extensions.Any"]}\n')
     answers.write_text('{"task_id": "t", "code": "import typing_extensions"}\n')
-    local = SandboxRequest(runtime=RuntimeKind.LOCAL)
-    base = RewardRequest(str(answers), str(problems), sandboxes=local, runs_dir=tmp_path)
+    base = RewardConfig(completions=str(answers), problems=str(problems), runtime=RuntimeKind.LOCAL, runs_dir=tmp_path)
     without = run_reward(base, settings).report.results[0]
     assert "No module named 'typing_extensions'" in without.detail
-    given = replace(base, sandboxes=replace(local, packages=("typing-extensions",)))
+    given = base.model_copy(update={"packages": ("typing-extensions",)})
     assert run_reward(given, settings).report.results[0].reward == 1.0
 
 

@@ -11,6 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 import sandrl
+from sandrl.config import layers
+from sandrl.config.scoring import RegradeConfig, RewardConfig, ValidateConfig
 from sandrl.errors import UsageError
 from sandrl.events import (
     CompletionFinished,
@@ -24,13 +26,11 @@ from sandrl.events import (
 from sandrl.problems import Case, Completion, Problem
 from sandrl.rewards import (
     Limits,
-    RewardRequest,
     ScoredCompletion,
     ScoreOptions,
     ScoreReport,
     SecondOpinion,
     Status,
-    ValidationRequest,
     VerdictCache,
     run_reward,
     score,
@@ -40,7 +40,7 @@ from sandrl.rewards import (
 from sandrl.rewards.function import FunctionOptions, step_opinions
 from sandrl.rewards.judge import Execution, IsolatedJudge
 from sandrl.rewards.opinions import OpinionMemory
-from sandrl.rewards.regrade import RegradeRequest, regrade
+from sandrl.rewards.regrade import regrade
 from sandrl.runs import (
     OPINION_TAG,
     MetricsRecorder,
@@ -54,7 +54,7 @@ from sandrl.runs import (
 )
 from sandrl.runs.processes import Processes
 from sandrl.runs.session import RunSession
-from sandrl.sandboxes import Interrupt, Job, SandboxRequest
+from sandrl.sandboxes import Interrupt, Job
 from sandrl.settings import RuntimeKind, Settings
 from sandrl.trainers.config import resolve
 from sandrl.trainers.context import Context
@@ -212,25 +212,25 @@ def test_a_wish_to_cancel_keeps_every_result(job: Job) -> None:
 
 @pytest.mark.parametrize("rate", [-0.1, 1.5, float("nan"), float("inf")])
 def test_a_rate_that_is_no_share_is_refused(job: Job, rate: float) -> None:
-    with pytest.raises(UsageError, match="--second-opinion must be a number from 0 to 1"):
+    with pytest.raises(UsageError, match="second_opinion must be a number from 0 to 1"):
         score_codes(job, options=ScoreOptions(second_opinion=SecondOpinion(rate)))
-    with pytest.raises(UsageError, match="--second-opinion"):
-        RewardRequest(second_opinion=SecondOpinion(rate)).check()
-    with pytest.raises(UsageError, match="--second-opinion"):
+    with pytest.raises(UsageError, match="second_opinion"):
+        layers.resolve(RewardConfig, {"second_opinion": rate})
+    with pytest.raises(UsageError, match="second_opinion"):
         sandrl.reward_function([INC], second_opinion=rate)
 
 
-def request(tmp_path: Path, codes: list[str], rate: float = 1.0) -> RewardRequest:
+def request(tmp_path: Path, codes: list[str], rate: float = 1.0) -> RewardConfig:
     problem = {"task_id": "inc", "prompt": "Add one.", "tests": list(INC.tests)}
     (tmp_path / "p.jsonl").write_text(json.dumps(problem) + "\n", encoding="utf-8")
     rows = [json.dumps({"task_id": "inc", "code": code}) + "\n" for code in codes]
     (tmp_path / "c.jsonl").write_text("".join(rows), encoding="utf-8")
-    return RewardRequest(
+    return RewardConfig(
         completions=str(tmp_path / "c.jsonl"),
         problems=str(tmp_path / "p.jsonl"),
-        sandboxes=SandboxRequest(runtime=RuntimeKind.LOCAL),
+        runtime=RuntimeKind.LOCAL,
         runs_dir=tmp_path / "runs",
-        second_opinion=SecondOpinion(rate),
+        second_opinion=rate,
     )
 
 
@@ -354,8 +354,8 @@ def test_validation_names_references_that_pass_in_one_process_only(settings: Set
     ]
     path = tmp_path / "p.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    local = SandboxRequest(runtime=RuntimeKind.LOCAL)
-    found = validate(ValidationRequest(str(path), second_opinion=SecondOpinion(1.0), sandboxes=local), settings)
+    asked = ValidateConfig(problems=str(path), second_opinion=1.0, runtime=RuntimeKind.LOCAL)
+    found = validate(asked, settings)
     assert words(found.report) == ["passed", "failed", None]
     assert found.in_process == ("shared",)
     assert set(found.in_process_reasons) == {"shared"}
@@ -365,7 +365,7 @@ def test_validation_names_references_that_pass_in_one_process_only(settings: Set
 def test_a_run_that_is_judged_again_can_have_opinions_too(settings: Settings, tmp_path: Path) -> None:
     run = run_reward(request(tmp_path, [WRONG, RIGHT, LIAR], rate=0.0), settings).run_dir
     before = {file.name: file.read_bytes() for file in run.iterdir() if file.is_file()}
-    asked = RegradeRequest(run, runtime=RuntimeKind.LOCAL, second_opinion=SecondOpinion(1.0))
+    asked = RegradeConfig(run=str(run), runtime=RuntimeKind.LOCAL, second_opinion=1.0)
     found = regrade(asked, settings)
     assert found.second_opinion is not None
     assert (found.second_opinion.asked, found.second_opinion.disagreements, len(found.flips)) == (2, 1, 0)

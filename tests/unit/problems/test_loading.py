@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sandrl.errors import InputError
+from sandrl.errors import InputError, UsageError
 from sandrl.problems import Case, Problem, Tolerance, load_problems
 from sandrl.problems.preludes import STANDARD
 
@@ -228,3 +228,14 @@ def test_a_source_that_cannot_be_used_says_so(source: str, reason: str) -> None:
     with pytest.raises(InputError) as caught:
         load_problems(source)
     assert str(caught.value) == reason
+
+
+def test_a_prelude_for_the_others_leaves_those_of_problems_alone(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    rows = [{"task_id": "own", "prelude": "x = 1"}, {"task_id": "none"}]
+    path.write_text("".join(json.dumps({**row, "prompt": "", "tests": ["assert x"]}) + "\n" for row in rows))
+    found = load_problems(path, prelude="x = 2").problems
+    assert {name: problem.prelude for name, problem in found.items()} == {"own": "x = 1", "none": "x = 2"}
+    with pytest.raises(UsageError, match="prelude must be `standard` or valid Python") as caught:
+        load_problems(path, prelude="x =")
+    assert caught.value.fields == ("prelude",)

@@ -3,7 +3,7 @@
 from sandrl.rewards.redteam.campaign import Attempt, RedteamReport, Tally, attack
 from sandrl.rewards.redteam.corpus import EXPLOITS
 from sandrl.rewards.redteam.exploit import Exploit, Kind, Target, aim_at, arm
-from sandrl.rewards.redteam.run import RedteamRequest, RedteamRun, run_redteam
+from sandrl.rewards.redteam.run import RedteamRun, run_redteam
 
 __all__ = [
     "EXPLOITS",
@@ -11,7 +11,6 @@ __all__ = [
     "Exploit",
     "Kind",
     "RedteamReport",
-    "RedteamRequest",
     "RedteamRun",
     "Tally",
     "Target",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
+from sandrl.config.scoring import RedteamConfig
 from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, UsageError, raise_for_end
 from sandrl.events import Emit, ignore
 from sandrl.problems import Problem, load_problems
-from sandrl.rewards.judge import IsolatedJudge, Limits, check_limits
+from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.redteam.campaign import RedteamReport, attack
 from sandrl.rewards.redteam.corpus import EXPLOITS
@@ -17,34 +18,6 @@ from sandrl.rewards.redteam.exploit import Exploit, Kind, aim_at
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import Settings
-
-PROBLEMS_PER_KIND = 2
-"""How many problems of each kind are attacked unless told otherwise."""
-
-
-@dataclass(frozen=True, slots=True)
-class RedteamRequest:
-    """What to attack, and how.
-
-    Attributes:
-        problems: A set of problems, or a file.
-        limit: How many problems of each kind (functions, classes, programs); None for all.
-        exploits: Names of those to try; all unless given.
-        limits: What an exploit may use.
-        concurrency: How many sandboxes at once; what suits the runtime unless given.
-        retries: How often one is tried again when its sandbox failed.
-        require_isolated: Never judge in one process.
-        sandboxes: Where the code runs.
-    """
-
-    problems: str = "bundled"
-    limit: int | None = PROBLEMS_PER_KIND
-    exploits: tuple[str, ...] = ()
-    limits: Limits = field(default_factory=lambda: Limits(timeout_seconds=5.0))
-    concurrency: int | None = None
-    retries: int = 2
-    require_isolated: bool = False
-    sandboxes: SandboxRequest = field(default_factory=SandboxRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +61,7 @@ class RedteamRun:
 
 
 def run_redteam(
-    request: RedteamRequest, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
+    request: RedteamConfig, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
 ) -> RedteamRun:
     """Tries the corpus on problems.
 
@@ -103,14 +76,15 @@ def run_redteam(
         ServiceError: If the runtime does not do its part.
     """
     interrupt = interrupt or Interrupt()
-    check_limits(request.limits)
+    options = ScoreOptions.of(request)
     exploits = find_exploits(request.exploits)
-    problems = first_of_each_kind(load_problems(request.problems).problems.values(), request.limit)
+    loaded = load_problems(request.problems, prelude=request.prelude)
+    problems = first_of_each_kind(loaded.problems.values(), request.num_problems or None)
     if not problems:
         raise InputError("every problem rewards whatever ends well; there is nothing to trick", path=request.problems)
-    sandboxes = request.sandboxes.tagged("redteam")
+    sandboxes = SandboxRequest.of(request, "redteam")
     connection = sandboxes.connect(settings, emit=emit)
-    lifetime = lifetime_seconds({problem.task_id: problem for problem in problems}, request.limits)
+    lifetime = lifetime_seconds({problem.task_id: problem for problem in problems}, options.limits)
     job = sandboxes.job(connection, command="redteam", max_lifetime_seconds=lifetime, emit=emit)
     with interrupt.heard(), job:
         report = attack(
@@ -120,11 +94,7 @@ def run_redteam(
             judge=IsolatedJudge(
                 with_site_packages=connection.has_site_packages, require_isolated=request.require_isolated
             ),
-            options=ScoreOptions(
-                limits=request.limits,
-                concurrency=request.concurrency or connection.suggested_concurrency,
-                retries=request.retries,
-            ),
+            options=replace(options, concurrency=request.concurrency or connection.suggested_concurrency),
             emit=emit,
             interrupt=interrupt,
         )

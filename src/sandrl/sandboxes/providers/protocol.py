@@ -26,6 +26,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
+from pydantic import JsonValue
+
 from sandrl.events import Emit
 from sandrl.sandboxes.commands import Command
 from sandrl.settings import RuntimeKind, Settings
@@ -277,6 +279,10 @@ class Connection(ABC):
     state_dir: Path | None = None
     way_out: str = field(default="", compare=False)
     renew: Callable[[], Connection] | None = field(default=None, repr=False, compare=False)
+
+    def facts(self) -> dict[str, JsonValue]:
+        """What a run keeps of it, besides what was asked for."""
+        return {"runtime_kind": self.kind.value, "runtime_reason": self.reason, "runtime_image": self.image}
 
     @abstractmethod
     def open(self, *, tags: Sequence[str] = (), max_lifetime_seconds: float | None = None) -> Client:

@@ -1,0 +1,224 @@
+"""Commands whose options are the fields of a configuration.
+
+The design decision: a command is a function of its configuration, and of the few options that configure nothing
+(`--json`). This module makes the command line's side of it: an option for every field, `--config` and
+`--print-config`, the layers, and errors that call fields by their flags. So an option is written once, in
+`sandrl.config`, and every command that has its part has it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar, Union, get_args, get_origin
+
+import typer
+from annotated_types import Ge, Le
+from pydantic.fields import FieldInfo
+
+from sandrl.cli.completion import values
+from sandrl.cli.text import visible
+from sandrl.config.fields import Option, flags, options
+from sandrl.config.layers import resolve
+from sandrl.config.model import Config
+from sandrl.config.toml import read_toml, to_toml
+from sandrl.errors import UsageError
+
+ConfigT = TypeVar("ConfigT", bound=Config)
+
+Body: TypeAlias = Callable[..., None]
+
+_CONFIG = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE.toml", help="Options from a file; the command line beats it."),
+]
+_PRINT_CONFIG = Annotated[
+    bool, typer.Option("--print-config", help="Print the resolved options as such a file, and exit.")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Given(Generic[ConfigT]):
+    """What the user has given to a command.
+
+    Attributes:
+        model: The command's configuration.
+        command_line: What stands there, by field.
+        file: What the file of `--config` says.
+    """
+
+    model: type[ConfigT]
+    command_line: Mapping[str, Any]
+    file: Mapping[str, Any]
+
+    def resolve(self, *below: Mapping[str, Any]) -> ConfigT:
+        """The configuration.
+
+        Args:
+            below: Layers that the file and the command line beat.
+
+        Raises:
+            UsageError: If a value is impossible.
+        """
+        return resolve(self.model, *below, self.file, self.command_line)
+
+
+def configured(
+    model: type[ConfigT], *, resolved: Callable[[Given[ConfigT]], ConfigT] = Given.resolve
+) -> Callable[[Body], Body]:
+    """Makes a command of a function of a configuration.
+
+    Args:
+        model: The configuration. The function's first parameter takes one; the others stay as they are.
+        resolved: Makes it of what was given.
+    """
+
+    def decorate(body: Body) -> Body:
+        own = list(inspect.signature(body, eval_str=True).parameters.values())[1:]
+
+        def command(**words: Any) -> None:
+            context: typer.Context = words.pop("context")
+            file, wants_text = words.pop("config_file"), words.pop("print_config")
+            with Flags(model):
+                given = Given(
+                    model,
+                    {
+                        name: _read(option, words[name])
+                        for name, option in options(model)
+                        if _is_given(context, name)
+                    },
+                    {} if file is None else read_toml(model, file),
+                )  # fmt: skip
+                config = resolved(given)
+                if wants_text:
+                    typer.echo(to_toml(config), nl=False)
+                    return
+                body(config, **{parameter.name: words[parameter.name] for parameter in own})
+
+        parameters = [
+            _parameter("context", typer.Context),
+            *(_field_parameter(name, model.model_fields[name], option) for name, option in options(model)),
+            *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own),
+            _parameter("config_file", _CONFIG, None),
+            _parameter("print_config", _PRINT_CONFIG, False),
+        ]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        command.__name__, command.__doc__, command.__module__ = body.__name__, body.__doc__, body.__module__
+        command.__wrapped__ = body  # type: ignore[attr-defined]
+        return command
+
+    return decorate
+
+
+class Flags:
+    """While it lasts, usage errors that name fields of a model are raised with the flags of the command line.
+
+    Args:
+        model: The configuration of the command.
+    """
+
+    def __init__(self, model: type[Config]) -> None:
+        self._flags = flags(model)
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, UsageError) and error.fields:
+            error.message = self._spelled(error.message, error.fields)
+            error.hint = error.hint and self._spelled(error.hint, error.fields)
+
+    def _spelled(self, text: str, fields: Sequence[str]) -> str:
+        for name in fields:
+            if name in self._flags:
+                # A name of one word may be a word of the message, too; the field comes first.
+                text = re.sub(rf"(?<![\w-]){name}(?!\w)", self._flags[name], text, count=int("_" not in name))
+        return text
+
+
+def words_of(config: Config) -> list[str]:
+    """A configuration as the words of a command line that means the same."""
+    said: list[str] = []
+    arguments: list[str] = []
+    for name, option in options(type(config)):
+        value, spelled = getattr(config, name), flags(type(config))[name]
+        if option.is_argument:
+            arguments += [] if value is None else [str(value)]
+        elif isinstance(value, bool):
+            said.append(spelled if value else _opposite(name, option))
+        elif isinstance(value, tuple):
+            said += [f"{spelled}={option.separator.join(value)}"] if option.separator and value else []
+            said += [] if option.separator else [f"{spelled}={each}" for each in value]
+        elif value is not None:
+            said.append(f"{spelled}={value}")
+    return [*said, "--", *arguments] if arguments else said
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT")
+
+
+def _read(option: Option, value: Any) -> Any:
+    if option.separator and isinstance(value, str):
+        return [word.strip() for word in value.split(option.separator)]
+    return value
+
+
+def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _field_parameter(name: str, field: FieldInfo, option: Option) -> inspect.Parameter:
+    kind, bounds = _kind(field.annotation, field.metadata)
+    is_list = get_origin(kind) is tuple
+    if is_list:
+        kind = str if option.separator else list[str]
+    words: dict[str, Any] = {
+        "help": visible(option.help),
+        "metavar": option.metavar or None,
+        "autocompletion": getattr(values, option.values) if option.values else None,
+        # That a switch is off goes without saying.
+        "show_default": field.default is not False,
+        **bounds,
+    }
+    default = None if is_list else field.default
+    if option.is_argument:
+        shown: Any = typer.Argument(**words)
+    else:
+        spelled = option.flag or f"--{name.replace('_', '-')}"
+        if kind is bool and "/" not in spelled:
+            spelled = f"{spelled}/{_opposite(name, option)}"
+        shown = typer.Option(spelled, *filter(None, [option.short]), rich_help_panel=option.panel, **words)
+    annotation = kind if default is not None else kind | None
+    return _parameter(name, Annotated[annotation, shown], default)
+
+
+def _opposite(name: str, option: Option) -> str:
+    _, _, second = option.flag.partition("/")
+    return second or f"--no-{(option.flag or name).strip('-').replace('_', '-')}"
+
+
+def _kind(annotation: Any, metadata: Sequence[Any] = ()) -> tuple[Any, dict[str, Any]]:
+    """The plain type of a field, without None and what is attached to it; and the bounds that were attached."""
+    bounds: dict[str, Any] = {}
+    for each in metadata:
+        for rule in each.metadata if isinstance(each, FieldInfo) else [each]:
+            if isinstance(rule, Ge):
+                bounds["min"] = rule.ge
+            if isinstance(rule, Le):
+                bounds["max"] = rule.le
+    if get_origin(annotation) is Annotated:
+        plain, *attached = get_args(annotation)
+        kind, found = _kind(plain, attached)
+        return kind, found | bounds
+    if get_origin(annotation) is Union or NoneType in get_args(annotation):
+        [annotation] = [each for each in get_args(annotation) if each is not NoneType]
+        kind, found = _kind(annotation)
+        return kind, found | bounds
+    return annotation, bounds

@@ -1,0 +1,22 @@
+"""What a command can be told: one frozen model for each command, made of parts that commands share.
+
+The design decision: a field is written once, with its type, its bounds, its default, its words and its flag. The
+options of the command line, the keys of a `--config` file, the output of `--print-config` and the `options` of a run's
+`config.json` are views of the fields. This package only describes what was asked for; the packages above turn it into
+what they work with, each part in one place (`ScoreOptions.of`, `SandboxRequest.of`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sandrl.config.model import Config
+from sandrl.config.scoring import RedteamConfig, RegradeConfig, RewardConfig, ValidateConfig
+
+CONFIGS: Mapping[str, type[Config]] = {
+    "reward": RewardConfig,
+    "redteam": RedteamConfig,
+    "problems validate": ValidateConfig,
+    "runs regrade": RegradeConfig,
+}
+"""Every configuration, by its command."""

@@ -1,0 +1,72 @@
+"""How a field of a configuration looks to a user: its help, its flag, and the panel of the help it stands in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+PROBLEMS = "Problems"
+SCORING = "Scoring"
+REWARD = "Reward"
+SANDBOXES = "Sandboxes"
+OUTPUT = "Output"
+
+PANELS = (PROBLEMS, SCORING, REWARD, SANDBOXES, OUTPUT)
+"""In the order in which help and files show them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """The words of a field, attached to its type with `Annotated`.
+
+    Attributes:
+        help: What it means, in one sentence.
+        panel: The panel of the help.
+        metavar: What stands for the value; the type's own word if empty.
+        flag: The option; `--` and the name of the field if empty. A field that is on or off also has its opposite:
+            `--x/--no-x`.
+        short: A second spelling, of one letter.
+        values: The source of words to complete it with, a function of `sandrl.cli.completion.values`.
+        separator: What stands between the values of a list that is given as one word; repeated options if empty.
+        is_argument: Whether it is a word without a flag.
+    """
+
+    help: str
+    panel: str
+    metavar: str = ""
+    flag: str = ""
+    short: str = ""
+    values: str = ""
+    separator: str = ""
+    is_argument: bool = False
+
+
+def options(model: type[BaseModel]) -> Iterator[tuple[str, Option]]:
+    """The fields of a model by name, panel by panel, with their words.
+
+    Raises:
+        TypeError: If a field has none.
+    """
+    found: list[tuple[str, Option]] = []
+    for name, field in model.model_fields.items():
+        words = next((each for each in field.metadata if isinstance(each, Option)), None)
+        if words is None:
+            raise TypeError(f"{model.__name__}.{name} has no Option")
+        found.append((name, words))
+    yield from sorted(found, key=lambda pair: PANELS.index(pair[1].panel))
+
+
+def flag(name: str, option: Option) -> str:
+    """How a field is spelled on the command line, without the opposite of a switch."""
+    if option.is_argument:
+        return option.metavar or name.upper()
+    return (option.flag or f"--{name.replace('_', '-')}").partition("/")[0]
+
+
+def flags(model: type[BaseModel]) -> Mapping[str, str]:
+    """The spelling of every field of a model on the command line."""
+    return {name: flag(name, option) for name, option in options(model)}

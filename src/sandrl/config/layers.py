@@ -1,0 +1,68 @@
+"""From what was given to a configuration: defaults, then a file or a saved run, then the command line.
+
+The design decision: a layer is a mapping that has only what was given, so what a layer beats is what it has. What comes
+out has no holes. An error names the field; the command line shows its flag instead.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from sandrl.config.model import Config
+from sandrl.errors import UsageError
+
+ConfigT = TypeVar("ConfigT", bound=Config)
+
+_NAME = re.compile(r"[a-z_]+")
+
+
+def resolve(model: type[ConfigT], *layers: Mapping[str, Any]) -> ConfigT:
+    """Puts the layers of a configuration together.
+
+    Args:
+        model: What it is to be.
+        layers: What was given, by field; a later one beats those before it. Tables are put together key by key.
+
+    Raises:
+        UsageError: If a key is unknown or a value is impossible; its `fields` name the fields.
+    """
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for name, value in layer.items():
+            before = merged.get(name)
+            if isinstance(value, dict) and isinstance(before, dict):
+                merged[name] = {**before, **value}
+            else:
+                merged[name] = value
+    try:
+        return model.model_validate(merged)
+    except ValidationError as error:
+        message, fields = _first_problem(model, error)
+        raise UsageError(message, hint="--print-config shows every key", fields=fields) from error
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """Names the known word that may have been meant, as the end of a message; nothing if none comes close."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; is it {close[0]!r}?" if close else ""
+
+
+def _first_problem(model: type[Config], error: ValidationError) -> tuple[str, tuple[str, ...]]:
+    problem = error.errors(include_url=False)[0]
+    name = str(problem["loc"][0]) if problem["loc"] else ""
+    if problem["type"] == "extra_forbidden":
+        return f"there is no option {name!r}{near(name, model.model_fields)}", ()
+    message = problem["msg"].removeprefix("Value error, ")
+    if not name:
+        # A rule over several fields, in our own words, which begin with one of them.
+        known = tuple(word for word in dict.fromkeys(_NAME.findall(message)) if word in model.model_fields)
+        return message, tuple(word for word in known if message.startswith(word) or "_" in word)
+    key = ".".join(str(part) for part in problem["loc"] if not str(part).startswith("function-"))
+    if problem["type"] == "value_error":
+        return f"{key} {message}", (name,)
+    return f"{key}: {message}, not {problem['input']!r}", (name,)

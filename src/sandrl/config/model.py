@@ -1,0 +1,50 @@
+"""The base of every configuration: frozen, without unknown keys, and plain JSON at the edges."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+from sandrl.bounds import LARGEST_WEIGHT, seconds_problem
+from sandrl.config.fields import options
+
+
+class Config(BaseModel):
+    """The resolved configuration of a command; every field has an `Option`."""
+
+    # Most commands of a process are never run: their validators are built on use.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    @model_validator(mode="after")
+    def _no_empty_texts(self) -> Self:
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            texts = value if isinstance(value, tuple) else (value,)
+            if any(isinstance(text, str) and not text.strip() for text in texts):
+                raise ValueError(f"{name} must not be empty; leave it out")
+        return self
+
+    def document(self) -> dict[str, JsonValue]:
+        """The configuration as plain JSON, every field with its value."""
+        document: dict[str, JsonValue] = self.model_dump(mode="json")
+        return {name: document[name] for name, _ in options(type(self))}
+
+
+def _possible(seconds: float) -> float:
+    problem = seconds_problem(seconds)
+    if problem:
+        raise ValueError(problem)
+    return seconds
+
+
+Seconds: TypeAlias = Annotated[float, AfterValidator(_possible)]
+"""A time limit: long enough for something to run, short enough for a clock."""
+
+Weight: TypeAlias = Annotated[float, Field(ge=0, le=LARGEST_WEIGHT, allow_inf_nan=False)]
+
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+Count: TypeAlias = Annotated[int, Field(ge=1, lt=2**63)]
+
+Tries: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]

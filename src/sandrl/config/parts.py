@@ -1,0 +1,146 @@
+"""The parts that configurations are made of, each with the fields of one subject.
+
+A command's model inherits from its parts. Pydantic collects the fields of the last base first, so the part that a
+reader should see first is named last.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from sandrl.config.fields import OUTPUT, PROBLEMS, REWARD, SANDBOXES, SCORING, Option
+from sandrl.config.model import Config, Count, Seconds, Share, Tries, Weight
+from sandrl.config.words import Extraction
+from sandrl.events import LogLevel
+from sandrl.settings import ReportTo, RuntimeKind
+
+BUNDLED = "bundled"
+
+PROBLEMS_HELP = (
+    "`bundled`, `toy`, `tiny[:SPLIT]`, `mbpp[:SPLIT]`, `humaneval`, a dataset of the hub (owner/name[:SPLIT]), or a"
+    " file."
+)
+
+Problems: TypeAlias = Annotated[
+    str,
+    Option(PROBLEMS_HELP, PROBLEMS, metavar="SET|FILE", values="problem_sets"),
+]
+SkipBadRows: TypeAlias = Annotated[bool, Option("Skip and count rows that cannot be used.", PROBLEMS)]
+NumProblems: TypeAlias = Annotated[Count | None, Option("Only the first N problems.", PROBLEMS, metavar="N")]
+Timeout: TypeAlias = Annotated[
+    Seconds, Option("Time for one completion with its checks.", SCORING, metavar="SECONDS", flag="--timeout")
+]
+RunsDir: TypeAlias = Annotated[Path | None, Option("Where the run directory is made.", OUTPUT, metavar="DIR")]
+FailUnder: TypeAlias = Annotated[
+    Share | None, Option("Exit 1 if the pass rate is lower.", OUTPUT, metavar="RATE")
+]  # fmt: skip
+
+
+class ScoringPart(Config):
+    """How a completion is judged and rewarded.
+
+    What is here is an option of every command that scores, is kept with its run, and is what `runs regrade` judges
+    with.
+    """
+
+    extract: Annotated[Extraction, Option("Where in a completion its code is.", SCORING)] = Extraction.AUTO
+    timeout_seconds: Timeout = 10.0
+    check_timeout_seconds: Annotated[
+        Seconds | None,
+        Option("Time for each check; none of its own by default.", SCORING, metavar="SECONDS", flag="--check-timeout"),
+    ] = None
+    max_output_bytes: Annotated[
+        Count, Option("How much of each of stdout and stderr is kept.", SCORING, metavar="BYTES")
+    ] = 1 << 20
+    max_file_bytes: Annotated[
+        Count, Option("Size of the largest file a completion may write, its output included.", SCORING, metavar="BYTES")
+    ] = 64 << 20
+    prelude: Annotated[
+        str | None,
+        Option(
+            "Python code, or `standard`, that runs before completions of problems without a prelude of their own.",
+            SCORING,
+            metavar="CODE",
+        ),
+    ] = None
+    require_isolated: Annotated[
+        bool, Option("No reward where the checks cannot be kept out of the completion's process.", SCORING)
+    ] = False
+    caching: Annotated[
+        bool, Option("Judge identical completions once.", SCORING, flag="--caching/--no-cache")
+    ] = True  # fmt: skip
+    retries: Annotated[Tries, Option("Further tries when a sandbox fails.", SCORING, metavar="N")] = 2
+    second_opinion: Annotated[
+        Share,
+        Option(
+            "Judge this share of failed isolated verdicts again in one process; report those that pass there.",
+            SCORING,
+            metavar="RATE",
+        ),
+    ] = 0.0
+    reward: Annotated[
+        str,
+        Option(
+            "`binary`: all checks or nothing. `fraction`: the share that passed. Or a function of your own of the"
+            " verdict and the completion.",
+            REWARD,
+            metavar="NAME|MODULE:FUNCTION",
+            values="reward_policies",
+        ),
+    ] = "binary"
+    format_reward: Annotated[
+        Weight,
+        Option("Component for a completion that is one `<answer>…</answer>`.", REWARD, metavar="WEIGHT"),
+    ] = 0.0
+    length_penalty: Annotated[
+        Weight, Option("Component against long completions.", REWARD, metavar="WEIGHT")
+    ] = 0.0  # fmt: skip
+    timeout_penalty: Annotated[
+        Weight, Option("Component against timeouts.", REWARD, metavar="WEIGHT")
+    ] = 0.0  # fmt: skip
+
+
+class CachePart(Config):
+    """Where verdicts are kept from one run to the next."""
+
+    cache: Annotated[
+        Path | None, Option("Keep verdicts there, and use those of earlier runs.", SCORING, metavar="DIR")
+    ] = None  # fmt: skip
+
+
+class SandboxesPart(Config):
+    """Where code runs."""
+
+    concurrency: Annotated[
+        Count | None,
+        Option("How many completions, or episodes, at once.", SANDBOXES, metavar="N", short="-c"),
+    ] = None
+    max_sandboxes: Annotated[
+        Count | None,
+        Option("Never hold more sandboxes, those being created or stopped included.", SANDBOXES, metavar="N"),
+    ] = None
+    runtime: Annotated[RuntimeKind, Option("What runs the sandboxes.", SANDBOXES)] = RuntimeKind.AUTO
+    image: Annotated[str | None, Option("Container image of the sandboxes.", SANDBOXES)] = None
+    packages: Annotated[
+        tuple[str, ...],
+        Option("Installed packages the code may import (local runtime).", SANDBOXES, metavar="NAME,…", separator=","),
+    ] = ()
+    tags: Annotated[
+        tuple[str, ...], Option("Tag of every sandbox; repeatable.", SANDBOXES, flag="--tag", short="-t")
+    ] = ()  # fmt: skip
+
+
+class OutputPart(Config):
+    """What a run leaves behind."""
+
+    out: Annotated[
+        Path | None, Option("Append each result to a JSONL file as it arrives.", OUTPUT, metavar="FILE")
+    ] = None  # fmt: skip
+    runs_dir: RunsDir = None
+    run_name: Annotated[str | None, Option("Name of the run directory.", OUTPUT)] = None
+    log_level: Annotated[LogLevel, Option("How much the run's log file has.", OUTPUT)] = LogLevel.INFO
+    report_to: Annotated[
+        ReportTo, Option("Metrics to W&B, too; `auto`: to an active W&B run.", OUTPUT)
+    ] = ReportTo.AUTO  # fmt: skip
+    fail_under: FailUnder = None

@@ -1,0 +1,51 @@
+"""Configurations as TOML: what `--config` reads and `--print-config` writes."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from sandrl.config.layers import near
+from sandrl.config.model import Config
+from sandrl.errors import InputError
+
+# Far more than a file of ours ever has.
+_MOST_BYTES = 1 << 20
+
+
+def read_toml(model: type[Config], path: Path) -> dict[str, Any]:
+    """Reads a file of configuration: TOML, its keys the fields of a model.
+
+    Raises:
+        InputError: If it cannot be read, or a key is unknown.
+    """
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(_MOST_BYTES + 1)
+        if len(text) > _MOST_BYTES:
+            raise InputError(f"is larger than {_MOST_BYTES} bytes: no configuration", path=path)
+        content = tomllib.loads(text.decode("utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=path) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"is not TOML: {error}", path=path) from error
+    for key, value in content.items():
+        field = model.model_fields.get(key)
+        if field is None:
+            raise InputError(f"there is no such key{near(key, model.model_fields)}", path=path, field=key)
+        if field.default_factory is dict and not isinstance(value, dict):
+            raise InputError(f"must be a table: [{key}]", path=path, field=key)
+    return content
+
+
+def to_toml(config: Config) -> str:
+    """The configuration as a file that `read_toml` reads; keys without a value are left out.
+
+    Tables stand at the end, where TOML wants them.
+    """
+    # Only `--print-config` writes.
+    import tomli_w
+
+    document = {name: value for name, value in config.document().items() if value is not None}
+    return tomli_w.dumps(dict(sorted(document.items(), key=lambda item: isinstance(item[1], dict))))

@@ -1,0 +1,23 @@
+"""The closed sets of words that fields take, where no other package at this level has them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Extraction(StrEnum):
+    """Where in a completion its code is.
+
+    Attributes:
+        AUTO: An `<answer>`, else fenced blocks (Python ones first), else a `<code>`, else a text that is code.
+        ANSWER: An `<answer>`; an open one counts.
+        EXACT: The whole text must be one `<answer>…</answer>`.
+        FENCE: Fenced blocks, Python ones first.
+        RAW: The text as it is.
+    """
+
+    AUTO = "auto"
+    ANSWER = "answer"
+    EXACT = "exact"
+    FENCE = "fence"
+    RAW = "raw"

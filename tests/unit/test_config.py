@@ -1,0 +1,227 @@
+"""Every field of every configuration survives each of its views, and errors name fields."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+import typer
+from annotated_types import Ge, Le, Lt
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic.fields import FieldInfo
+from typer.main import get_command
+
+from sandrl.bounds import LONGEST_SECONDS, SHORTEST_SECONDS
+from sandrl.cli.checks import check_all
+from sandrl.cli.configured import configured, words_of
+from sandrl.config import CONFIGS
+from sandrl.config.fields import flags, options
+from sandrl.config.layers import resolve
+from sandrl.config.model import Config
+from sandrl.config.parts import ScoringPart
+from sandrl.config.scoring import RewardConfig
+from sandrl.config.toml import read_toml, to_toml
+from sandrl.errors import InputError, UsageError
+
+MODELS = list(CONFIGS.values())
+
+# What a shell can pass, without blanks at its ends, which lists that are one word do not keep.
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters=",\0", exclude_categories=["Cs"]), min_size=1).filter(
+    lambda text: text == text.strip() and bool(text)
+)
+
+
+def rules(annotation: Any) -> Iterator[Any]:
+    """What is attached to a type, and to those in it."""
+    for each in getattr(annotation, "__metadata__", ()):
+        yield from each.metadata if isinstance(each, FieldInfo) else [each]
+    for part in get_args(annotation):
+        yield from rules(part)
+
+
+def plain(annotation: Any) -> Any:
+    """The type of a field without None and what is attached to it."""
+    if hasattr(annotation, "__metadata__"):
+        return plain(get_args(annotation)[0])
+    parts = [part for part in get_args(annotation) if part is not type(None)]
+    is_union = type(None) in get_args(annotation)
+    return plain(parts[0]) if is_union else annotation
+
+
+def values(name: str, field: FieldInfo) -> st.SearchStrategy[Any]:
+    """Possible values of a field, made of nothing but its declaration."""
+    kind = plain(field.annotation)
+    attached = [*field.metadata, *rules(field.annotation)]
+    low = next((rule.ge for rule in attached if isinstance(rule, Ge)), None)
+    high = next((rule.le for rule in attached if isinstance(rule, Le)), None)
+    below = next((rule.lt for rule in attached if isinstance(rule, Lt)), None)
+    if get_origin(kind) is Literal:
+        found: st.SearchStrategy[Any] = st.sampled_from(get_args(kind))
+    elif get_origin(kind) is tuple:
+        found = st.lists(WORDS, max_size=3).map(tuple)
+    elif issubclass(kind, Enum):
+        found = st.sampled_from(list(kind))
+    elif kind is bool:
+        found = st.booleans()
+    elif kind is int:
+        found = st.integers(low, None if below is None else below - 1)
+    elif kind is float:
+        bounds = (SHORTEST_SECONDS, LONGEST_SECONDS) if name.endswith("_seconds") else (low, high)
+        found = st.floats(*bounds, allow_nan=False, allow_infinity=False)
+    else:
+        found = WORDS.map(kind)
+    return st.none() | found if field.default is None else found
+
+
+def configs(model: type[Config]) -> st.SearchStrategy[Config]:
+    """Possible configurations."""
+    fields = {name: values(name, field) for name, field in model.model_fields.items()}
+
+    def possible(chosen: dict[str, Any]) -> Config:
+        if "cache" in chosen and not chosen["caching"]:
+            chosen["cache"] = None
+        return model.model_validate(chosen)
+
+    return st.fixed_dictionaries(fields).map(possible)
+
+
+@functools.cache
+def command_of(model: type[Config]) -> tuple[Any, list[Config]]:
+    """A command with this configuration, and where it puts what it is given."""
+    got: list[Config] = []
+    app = typer.Typer()
+
+    def command(config: Config) -> None:
+        got.append(config)
+
+    app.command()(configured(model)(command))
+    check_all(app)
+    return get_command(app), got
+
+
+def heard(model: type[Config], words: list[str]) -> Config:
+    """What a command with this configuration makes of a command line."""
+    command, got = command_of(model)
+    command.main(words, prog_name="sandrl", standalone_mode=False)
+    return got.pop()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_field_survives_command_line_and_toml_and_json(model: type[Config], tmp_path: Path) -> None:
+    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(configs(model))
+    def survives(config: Config) -> None:
+        from_words = heard(model, words_of(config))
+        assert from_words == config
+        path = tmp_path / "config.toml"
+        path.write_text(to_toml(from_words), encoding="utf-8", newline="")
+        from_file = resolve(model, read_toml(model, path))
+        assert from_file == config
+        saved = json.loads(json.dumps(from_file.document()))
+        from_json = resolve(model, saved)
+        assert from_json == config
+        assert heard(model, words_of(from_json)) == config
+
+    survives()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_command_line_beats_the_file_which_beats_the_defaults(model: type[Config], tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('timeout_seconds = 3.0\nrequire_isolated = true\nimage = "mine"\n', encoding="utf-8")
+    config = heard(model, ["--config", str(path), "--timeout", "4", "--no-require-isolated"])
+    chosen = config.document()
+    assert (chosen["timeout_seconds"], chosen["require_isolated"], chosen["image"]) == (4.0, False, "mine")
+    assert chosen["retries"] == 2
+
+
+def test_a_default_that_is_given_beats_the_file_too(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("retries = 7\n", encoding="utf-8")
+    assert heard(RewardConfig, ["--config", str(path), "--retries", "2"]).document()["retries"] == 2
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_command_that_scores_has_every_scoring_option(model: type[Config]) -> None:
+    assert set(ScoringPart.model_fields) <= set(model.model_fields)
+
+
+def test_one_flag_means_one_field_in_every_command() -> None:
+    fields: dict[str, set[str]] = {}
+    for model in MODELS:
+        for name, spelled in flags(model).items():
+            if spelled.startswith("--"):
+                fields.setdefault(spelled, set()).add(name)
+    assert {spelled: names for spelled, names in fields.items() if len(names) > 1} == {}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_no_field_without_a_value_has_another_default(model: type[Config]) -> None:
+    """TOML has no word for no value."""
+    optional = [name for name, field in model.model_fields.items() if type(None) in get_args(field.annotation)]
+    assert [name for name in optional if model.model_fields[name].default is not None] == []
+    assert [name for name, _ in options(model)] == list(model().document())
+
+
+@pytest.mark.parametrize(
+    ("given_values", "message", "fields"),
+    [
+        ({"timeout_seconds": 0}, "timeout_seconds must be at least 0.01 seconds", ("timeout_seconds",)),
+        ({"retries": -1}, "retries: Input should be greater than or equal to 0, not -1", ("retries",)),
+        ({"second_opinion": float("nan")}, "second_opinion: Input should be", ("second_opinion",)),
+        ({"cache": "x", "caching": False}, "cache: without caching", ("cache",)),
+        ({"tags": ("a", " ")}, "tags must not be empty", ("tags",)),
+        ({"timeout_secs": 1}, "there is no option 'timeout_secs'; is it 'timeout_seconds'?", ()),
+    ],
+)
+def test_an_impossible_value_is_refused_by_the_name_of_its_field(
+    given_values: dict[str, Any], message: str, fields: tuple[str, ...]
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        resolve(RewardConfig, given_values)
+    assert caught.value.message.startswith(message)
+    assert caught.value.fields == fields
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--timeout", "0"], "--timeout must be at least"),
+        (["--cache", "x", "--no-cache"], "--cache: without caching"),
+        (["--tag", " x", "--tag", "\t"], "--tag must not be empty"),
+    ],
+)
+def test_the_command_line_calls_fields_by_their_flags(words: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        heard(RewardConfig, words)
+    assert caught.value.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("stepz = 3", "field 'stepz': there is no such key"),
+        ("retrys = 3", "is it 'retries'?"),
+        ("retries = ", "is not TOML"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_where(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        read_toml(RewardConfig, path)
+    assert message in caught.value.message
+
+
+def test_no_command_takes_more_than_a_handful_of_parameters() -> None:
+    from sandrl.cli import problems, redteam, regrade, reward
+
+    for body in (problems.validate, redteam.redteam, regrade.regrade, reward.reward):
+        assert len(inspect.signature(inspect.unwrap(body)).parameters) <= 5
