@@ -21,7 +21,7 @@ from sandrl.settings import load_settings
 MISSING = [name for name in ("torch", "trl", "transformers", "datasets", "peft") if not importlib.util.find_spec(name)]
 
 # Two problems × four completions: a step takes about a second.
-SMALL = ("--batch-size", "8", "--num-generations", "4", "--eval-problems", "0", "--runtime", "local")
+SMALL = ("--batch-size", "8", "--samples", "4", "--eval-problems", "0", "--runtime", "local")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

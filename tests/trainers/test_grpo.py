@@ -68,7 +68,7 @@ def test_a_checkpoint_is_a_model_that_any_program_loads_and_that_can_be_trained_
     assert checkpoint is not None
     assert AutoTokenizer.from_pretrained(checkpoint.path).chat_template
     assert AutoModelForCausalLM.from_pretrained(checkpoint.path)
-    options = ("--model", checkpoint.path, "--problems", "tiny", "--max-completion-length", "48", "--lora")
+    options = ("--model", checkpoint.path, "--problems", "tiny", "--max-tokens", "48", "--lora")
     again = train(*SMALL, *options, "--steps", "1", "--set", "gradient_accumulation_steps=2", name="again")
     assert again.code in (0, 1), again.stderr
     adapters = again.run / "checkpoints" / "checkpoint-1"
@@ -186,7 +186,7 @@ def test_steps_that_cannot_be_scored_are_shown_and_not_fatal(train: Train, tmp_p
     [
         (("--model", "/no/such/model"), "there is no model '/no/such/model'"),
         (("--set", "weight_deca=0"), "is it 'weight_decay'?"),
-        (("--loss-type", "nonsense"), "loss_type: Input should be 'grpo'"),
+        (("--loss-type", "nonsense"), "--loss-type"),
         (("--use-vllm", "colocate"), "--use-vllm needs a GPU"),
         (("--resume", "nothing"), "no run"),
     ],

@@ -18,7 +18,7 @@ LAUNCHER = (
 
 def test_two_processes_show_one_display_and_share_the_work(train: Train) -> None:
     # Groups of four over two processes of four completions; five problems that do not divide evenly.
-    options = ("--batch-size", "8", "--num-generations", "4", "--eval-problems", "5", "--steps", "2")
+    options = ("--batch-size", "8", "--samples", "4", "--eval-problems", "5", "--steps", "2")
     done = train(*options, "--runtime", "local", launcher=LAUNCHER)
     assert done.code == 0, done.stderr
     assert done.stdout.count("Step 1/2") == 1
@@ -41,7 +41,7 @@ def test_two_processes_show_one_display_and_share_the_work(train: Train) -> None
 def test_a_crash_in_another_rank_leaves_a_failed_run_with_its_message(
     train: Train, broken_callback: Callable[[int], str]
 ) -> None:
-    options = ("--batch-size", "8", "--num-generations", "4", "--eval-problems", "0", "--steps", "4")
+    options = ("--batch-size", "8", "--samples", "4", "--eval-problems", "0", "--steps", "4")
     done = train(*options, "--runtime", "local", launcher=(*LAUNCHER, broken_callback(1)))
     assert done.code != 0
     job = RunReader(done.run).config.jobs[-1]

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 import typer
-from annotated_types import Ge, Le, Lt
+from annotated_types import Ge, Gt, Le, Lt
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic.fields import FieldInfo
@@ -23,6 +23,7 @@ from sandrl.cli.checks import check_all
 from sandrl.cli.configured import configured, words_of
 from sandrl.config import CONFIGS
 from sandrl.config.fields import flags, options
+from sandrl.config.grpo import GrpoConfig
 from sandrl.config.layers import resolve
 from sandrl.config.model import Config
 from sandrl.config.parts import ScoringPart
@@ -30,7 +31,9 @@ from sandrl.config.scoring import RewardConfig
 from sandrl.config.toml import read_toml, to_toml
 from sandrl.errors import InputError, UsageError
 
-MODELS = list(CONFIGS.values())
+MODELS = list(dict.fromkeys(CONFIGS.values()))
+# What a configuration without defaults of its own is made from here.
+REQUIRED: dict[type[Config], dict[str, str]] = {GrpoConfig: {"model": "m", "problems": "p"}}
 
 # What a shell can pass, without blanks at its ends, which lists that are one word do not keep.
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters=",\0", exclude_categories=["Cs"]), min_size=1).filter(
@@ -62,10 +65,13 @@ def values(name: str, field: FieldInfo) -> st.SearchStrategy[Any]:
     low = next((rule.ge for rule in attached if isinstance(rule, Ge)), None)
     high = next((rule.le for rule in attached if isinstance(rule, Le)), None)
     below = next((rule.lt for rule in attached if isinstance(rule, Lt)), None)
+    above = next((rule.gt for rule in attached if isinstance(rule, Gt)), None)
     if get_origin(kind) is Literal:
         found: st.SearchStrategy[Any] = st.sampled_from(get_args(kind))
     elif get_origin(kind) is tuple:
         found = st.lists(WORDS, max_size=3).map(tuple)
+    elif get_origin(kind) is dict:
+        found = st.dictionaries(st.from_regex(r"[a-z_]{1,9}", fullmatch=True), WORDS, max_size=3)
     elif issubclass(kind, Enum):
         found = st.sampled_from(list(kind))
     elif kind is bool:
@@ -75,6 +81,7 @@ def values(name: str, field: FieldInfo) -> st.SearchStrategy[Any]:
     elif kind is float:
         bounds = (SHORTEST_SECONDS, LONGEST_SECONDS) if name.endswith("_seconds") else (low, high)
         found = st.floats(*bounds, allow_nan=False, allow_infinity=False)
+        found = found if above is None else found.filter(lambda number: number > above)
     else:
         found = WORDS.map(kind)
     return st.none() | found if field.default is None else found
@@ -87,6 +94,11 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
     def possible(chosen: dict[str, Any]) -> Config:
         if "cache" in chosen and not chosen["caching"]:
             chosen["cache"] = None
+        if "batch_size" in chosen and "samples" in chosen:
+            chosen["batch_size"] = chosen["samples"] * max(1, chosen["batch_size"] // chosen["samples"])
+        if "vllm_server_url" in chosen:
+            is_served = chosen["use_vllm"] == "server"
+            chosen["vllm_server_url"] = "http://localhost:8000" if is_served else None
         return model.model_validate(chosen)
 
     return st.fixed_dictionaries(fields).map(possible)
@@ -115,7 +127,7 @@ def heard(model: type[Config], words: list[str]) -> Config:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_field_survives_command_line_and_toml_and_json(model: type[Config], tmp_path: Path) -> None:
-    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
     @given(configs(model))
     def survives(config: Config) -> None:
         from_words = heard(model, words_of(config))
@@ -136,7 +148,8 @@ def test_every_field_survives_command_line_and_toml_and_json(model: type[Config]
 def test_the_command_line_beats_the_file_which_beats_the_defaults(model: type[Config], tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text('timeout_seconds = 3.0\nrequire_isolated = true\nimage = "mine"\n', encoding="utf-8")
-    config = heard(model, ["--config", str(path), "--timeout", "4", "--no-require-isolated"])
+    required = [f"--{name}={value}" for name, value in REQUIRED.get(model, {}).items()]
+    config = heard(model, [*required, "--config", str(path), "--timeout", "4", "--no-require-isolated"])
     chosen = config.document()
     assert (chosen["timeout_seconds"], chosen["require_isolated"], chosen["image"]) == (4.0, False, "mine")
     assert chosen["retries"] == 2
@@ -167,7 +180,7 @@ def test_no_field_without_a_value_has_another_default(model: type[Config]) -> No
     """TOML has no word for no value."""
     optional = [name for name, field in model.model_fields.items() if type(None) in get_args(field.annotation)]
     assert [name for name in optional if model.model_fields[name].default is not None] == []
-    assert [name for name, _ in options(model)] == list(model().document())
+    assert [name for name, _ in options(model)] == list(resolve(model, REQUIRED.get(model, {})).document())
 
 
 @pytest.mark.parametrize(
@@ -221,7 +234,7 @@ def test_a_file_that_cannot_be_used_says_where(text: str, message: str, tmp_path
 
 
 def test_no_command_takes_more_than_a_handful_of_parameters() -> None:
-    from sandrl.cli import problems, redteam, regrade, reward
+    from sandrl.cli import grpo, problems, redteam, regrade, reward
 
-    for body in (problems.validate, redteam.redteam, regrade.regrade, reward.reward):
+    for body in (problems.validate, redteam.redteam, regrade.regrade, reward.reward, grpo.grpo):
         assert len(inspect.signature(inspect.unwrap(body)).parameters) <= 5

@@ -16,7 +16,7 @@ from tests.unsloth.conftest import LONGEST_SECONDS, Command
 pytestmark = pytest.mark.timeout(3 * LONGEST_SECONDS)
 
 # Two problems × four completions.
-SMALL = ("--batch-size", "8", "--num-generations", "4", "--runtime", "local")
+SMALL = ("--batch-size", "8", "--samples", "4", "--runtime", "local")
 RESULTS = re.compile(
     r"\[Aviato\] Reward call \d+: |Step \d+/\d+: |Held-out pass@1 \(4 problems\): |Optimizations:$|  \S|Checkpoint: "
 )

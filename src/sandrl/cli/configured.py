@@ -22,8 +22,8 @@ from pydantic.fields import FieldInfo
 
 from sandrl.cli.completion import values
 from sandrl.cli.text import visible
-from sandrl.config.fields import Option, flags, options
-from sandrl.config.layers import resolve
+from sandrl.config.fields import KEY_VALUE, Option, flags, options
+from sandrl.config.layers import parse_assignments, resolve
 from sandrl.config.model import Config
 from sandrl.config.toml import read_toml, to_toml
 from sandrl.errors import UsageError
@@ -49,11 +49,13 @@ class Given(Generic[ConfigT]):
         model: The command's configuration.
         command_line: What stands there, by field.
         file: What the file of `--config` says.
+        wants_text: Whether the user wants to see the configuration and nothing else.
     """
 
     model: type[ConfigT]
     command_line: Mapping[str, Any]
     file: Mapping[str, Any]
+    wants_text: bool = False
 
     def resolve(self, *below: Mapping[str, Any]) -> ConfigT:
         """The configuration.
@@ -65,6 +67,12 @@ class Given(Generic[ConfigT]):
             UsageError: If a value is impossible.
         """
         return resolve(self.model, *below, self.file, self.command_line)
+
+    def prints(self, config: Config) -> bool:
+        """Prints a configuration as a file that `--config` reads, if that is wanted; returns whether it was."""
+        if self.wants_text:
+            typer.echo(to_toml(config), nl=False)
+        return self.wants_text
 
 
 def configured(
@@ -78,41 +86,54 @@ def configured(
     """
 
     def decorate(body: Body) -> Body:
-        own = list(inspect.signature(body, eval_str=True).parameters.values())[1:]
+        def resolving(given: Given[ConfigT], **others: Any) -> None:
+            config = resolved(given)
+            if not given.prints(config):
+                body(config, **others)
 
-        def command(**words: Any) -> None:
-            context: typer.Context = words.pop("context")
-            file, wants_text = words.pop("config_file"), words.pop("print_config")
-            with Flags(model):
-                given = Given(
-                    model,
-                    {
-                        name: _read(option, words[name])
-                        for name, option in options(model)
-                        if _is_given(context, name)
-                    },
-                    {} if file is None else read_toml(model, file),
-                )  # fmt: skip
-                config = resolved(given)
-                if wants_text:
-                    typer.echo(to_toml(config), nl=False)
-                    return
-                body(config, **{parameter.name: words[parameter.name] for parameter in own})
-
-        parameters = [
-            _parameter("context", typer.Context),
-            *(_field_parameter(name, model.model_fields[name], option) for name, option in options(model)),
-            *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own),
-            _parameter("config_file", _CONFIG, None),
-            _parameter("print_config", _PRINT_CONFIG, False),
-        ]
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-        command.__name__, command.__doc__, command.__module__ = body.__name__, body.__doc__, body.__module__
-        command.__wrapped__ = body  # type: ignore[attr-defined]
-        return command
+        return _command(model, body, resolving)
 
     return decorate
+
+
+def given_to(model: type[ConfigT]) -> Callable[[Body], Body]:
+    """Makes a command of a function of what was given, for commands that look at more than it to resolve it.
+
+    Args:
+        model: The configuration. The function's first parameter takes a `Given`, its `context` parameter, if it has
+            one, the context of the command line; the others stay as they are.
+    """
+    return lambda body: _command(model, body, body)
+
+
+def _command(model: type[Config], body: Body, called: Body) -> Body:
+    _, *others = inspect.signature(body, eval_str=True).parameters.values()
+    own = [parameter for parameter in others if parameter.name != "context"]
+
+    def command(**words: Any) -> None:
+        context: typer.Context = words["context"]
+        file, wants_text = words["config_file"], words["print_config"]
+        with Flags(model):
+            given = Given(
+                model,
+                {name: _read(name, option, words[name]) for name, option in options(model) if _is_given(context, name)},
+                {} if file is None else read_toml(model, file),
+                wants_text,
+            )
+            called(given, **{parameter.name: words[parameter.name] for parameter in others})
+
+    parameters = [
+        _parameter("context", typer.Context),
+        *(_field_parameter(name, model.model_fields[name], option) for name, option in options(model)),
+        *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own),
+        _parameter("config_file", _CONFIG, None),
+        _parameter("print_config", _PRINT_CONFIG, False),
+    ]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__name__, command.__doc__, command.__module__ = body.__name__, body.__doc__, body.__module__
+    command.__wrapped__ = body  # type: ignore[attr-defined]
+    return command
 
 
 class Flags:
@@ -151,6 +172,8 @@ def words_of(config: Config) -> list[str]:
             arguments += [] if value is None else [str(value)]
         elif isinstance(value, bool):
             said.append(spelled if value else _opposite(name, option))
+        elif isinstance(value, dict):
+            said += [f"{spelled}={key}={each}" for key, each in value.items()]
         elif isinstance(value, tuple):
             said += [f"{spelled}={option.separator.join(value)}"] if option.separator and value else []
             said += [] if option.separator else [f"{spelled}={each}" for each in value]
@@ -164,7 +187,9 @@ def _is_given(context: typer.Context, name: str) -> bool:
     return source is not None and source.name in ("COMMANDLINE", "ENVIRONMENT")
 
 
-def _read(option: Option, value: Any) -> Any:
+def _read(name: str, option: Option, value: Any) -> Any:
+    if option.metavar == KEY_VALUE:
+        return parse_assignments(name, value)
     if option.separator and isinstance(value, str):
         return [word.strip() for word in value.split(option.separator)]
     return value
@@ -176,18 +201,18 @@ def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empt
 
 def _field_parameter(name: str, field: FieldInfo, option: Option) -> inspect.Parameter:
     kind, bounds = _kind(field.annotation, field.metadata)
-    is_list = get_origin(kind) is tuple
+    is_list = get_origin(kind) in (tuple, dict)
     if is_list:
         kind = str if option.separator else list[str]
     words: dict[str, Any] = {
-        "help": visible(option.help),
+        "help": visible(f"{option.help} Default: {option.default}." if option.default else option.help),
         "metavar": option.metavar or None,
         "autocompletion": getattr(values, option.values) if option.values else None,
         # That a switch is off goes without saying.
-        "show_default": field.default is not False,
+        "show_default": field.default is not False and not option.default,
         **bounds,
     }
-    default = None if is_list else field.default
+    default = None if is_list or field.is_required() else field.default
     if option.is_argument:
         shown: Any = typer.Argument(**words)
     else:

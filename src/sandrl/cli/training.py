@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.text import Text
 
-    from sandrl.trainers.config import GrpoConfig
     from sandrl.trainers.grpo import GrpoRun
     from sandrl.trainers.plan import CheckedPlan
 
@@ -240,13 +239,6 @@ def choose(*, is_first: bool) -> Progress:
     return TrainingLines()
 
 
-def print_config(config: GrpoConfig) -> None:
-    """Prints a configuration as a file that `--config` reads."""
-    from sandrl.trainers.config import to_toml
-
-    typer.echo(to_toml(config), nl=False)
-
-
 def print_plan(plan: CheckedPlan) -> None:
     """Prints what a run would do."""
     config = plan.config
@@ -255,7 +247,7 @@ def print_plan(plan: CheckedPlan) -> None:
         f"Model: {config.model}" + (f", LoRA of rank {config.lora_rank}" if config.lora else ""),
         f"Problems: {plan.train_problems} of {config.problems}; evaluated on {plan.eval_problems} {held_out}",
         f"Steps: {plan.first_step} to {config.steps}, each of {config.groups} problems"
-        f" × {config.num_generations} completions = {config.batch_size}",
+        f" × {config.samples} completions = {config.batch_size}",
         f"Processes: {plan.processes}, {plan.completions_per_pass} completions in a pass of each,"
         f" on the {'GPU' if plan.on_gpu else 'CPU'}",
     ]

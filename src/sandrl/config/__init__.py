@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sandrl.config.grpo import GrpoConfig
 from sandrl.config.model import Config
 from sandrl.config.scoring import RedteamConfig, RegradeConfig, RewardConfig, ValidateConfig
 
@@ -17,6 +18,8 @@ CONFIGS: Mapping[str, type[Config]] = {
     "reward": RewardConfig,
     "redteam": RedteamConfig,
     "problems validate": ValidateConfig,
+    "grpo": GrpoConfig,
+    "unsloth": GrpoConfig,
     "runs regrade": RegradeConfig,
 }
 """Every configuration, by its command."""

@@ -12,10 +12,15 @@ if TYPE_CHECKING:
 PROBLEMS = "Problems"
 SCORING = "Scoring"
 REWARD = "Reward"
+TRAINING = "Training"
+GENERATION = "Generation"
 SANDBOXES = "Sandboxes"
 OUTPUT = "Output"
 
-PANELS = (PROBLEMS, SCORING, REWARD, SANDBOXES, OUTPUT)
+KEY_VALUE = "KEY=VALUE"
+"""The metavar of tables."""
+
+PANELS = (PROBLEMS, TRAINING, GENERATION, SCORING, REWARD, SANDBOXES, OUTPUT)
 """In the order in which help and files show them."""
 
 
@@ -32,6 +37,7 @@ class Option:
         short: A second spelling, of one letter.
         values: The source of words to complete it with, a function of `sandrl.cli.completion.values`.
         separator: What stands between the values of a list that is given as one word; repeated options if empty.
+        default: What the default depends on, where it is not the same for all.
         is_argument: Whether it is a word without a flag.
     """
 
@@ -42,6 +48,7 @@ class Option:
     short: str = ""
     values: str = ""
     separator: str = ""
+    default: str = ""
     is_argument: bool = False
 
 

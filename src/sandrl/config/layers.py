@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -44,6 +44,27 @@ def resolve(model: type[ConfigT], *layers: Mapping[str, Any]) -> ConfigT:
     except ValidationError as error:
         message, fields = _first_problem(model, error)
         raise UsageError(message, hint="--print-config shows every key", fields=fields) from error
+
+
+def parse_assignments(field: str, assignments: Sequence[str]) -> dict[str, Any]:
+    """Splits `key=value` words; the values stay text until their types are known.
+
+    Args:
+        field: The table they are for.
+        assignments: The words.
+
+    Raises:
+        UsageError: If a word has no `=`.
+    """
+    fields: dict[str, Any] = {}
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{field}: {assignment!r} is not key=value", fields=(field,))
+        if key.strip() in fields:
+            raise UsageError(f"{field}: {key.strip()} is given twice", fields=(field,))
+        fields[key.strip()] = value
+    return fields
 
 
 def near(word: str, known: Iterable[str]) -> str:

@@ -32,6 +32,9 @@ Timeout: TypeAlias = Annotated[
     Seconds, Option("Time for one completion with its checks.", SCORING, metavar="SECONDS", flag="--timeout")
 ]
 RunsDir: TypeAlias = Annotated[Path | None, Option("Where the run directory is made.", OUTPUT, metavar="DIR")]
+ShowTests: TypeAlias = Annotated[
+    Tries, Option("Checks a prompt shows.", PROBLEMS, metavar="N")
+]  # fmt: skip
 FailUnder: TypeAlias = Annotated[
     Share | None, Option("Exit 1 if the pass rate is lower.", OUTPUT, metavar="RATE")
 ]  # fmt: skip
@@ -131,16 +134,21 @@ class SandboxesPart(Config):
     ] = ()  # fmt: skip
 
 
-class OutputPart(Config):
+class RunPart(Config):
     """What a run leaves behind."""
 
-    out: Annotated[
-        Path | None, Option("Append each result to a JSONL file as it arrives.", OUTPUT, metavar="FILE")
-    ] = None  # fmt: skip
     runs_dir: RunsDir = None
     run_name: Annotated[str | None, Option("Name of the run directory.", OUTPUT)] = None
     log_level: Annotated[LogLevel, Option("How much the run's log file has.", OUTPUT)] = LogLevel.INFO
     report_to: Annotated[
         ReportTo, Option("Metrics to W&B, too; `auto`: to an active W&B run.", OUTPUT)
     ] = ReportTo.AUTO  # fmt: skip
+
+
+class OutputPart(RunPart):
+    """What a run of scored completions leaves behind, besides."""
+
+    out: Annotated[
+        Path | None, Option("Append each result to a JSONL file as it arrives.", OUTPUT, metavar="FILE")
+    ] = None  # fmt: skip
     fail_under: FailUnder = None

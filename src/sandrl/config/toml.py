@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from pydantic import JsonValue
 
 from sandrl.config.layers import near
 from sandrl.config.model import Config
@@ -47,5 +50,13 @@ def to_toml(config: Config) -> str:
     # Only `--print-config` writes.
     import tomli_w
 
-    document = {name: value for name, value in config.document().items() if value is not None}
+    document = _without_nothing(config.document())
     return tomli_w.dumps(dict(sorted(document.items(), key=lambda item: isinstance(item[1], dict))))
+
+
+def _without_nothing(table: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    return {
+        name: _without_nothing(value) if isinstance(value, dict) else value
+        for name, value in table.items()
+        if value is not None and value != {}
+    }

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import HardwareError, UsageError
 from sandrl.models import libraries
-from sandrl.trainers.config import GrpoConfig
 from sandrl.trainers.passthrough import checked_fields
 
 
@@ -23,29 +23,34 @@ def trl_arguments(config: GrpoConfig, *, world_size: int) -> Any:
     """
     on_gpu = libraries.has_gpu()
     if config.use_vllm and not on_gpu:
-        raise HardwareError("--use-vllm needs a GPU, and torch finds none", hint="leave it out to train on the CPU")
+        raise HardwareError(
+            "use_vllm needs a GPU, and torch finds none",
+            hint="leave it out to train on the CPU",
+            fields=("use_vllm",),
+        )
     grpo_config: type = libraries.load("trl").GRPOConfig
     fields = checked_fields(config.set, grpo_config)
     accumulation = fields.get("gradient_accumulation_steps", 1)
     parts = world_size * int(str(accumulation))
     if config.batch_size % parts:
         raise UsageError(
-            f"--batch-size {config.batch_size} cannot be divided by {world_size} processes"
+            f"batch_size {config.batch_size} cannot be divided by {world_size} processes"
             f" times gradient_accumulation_steps={accumulation}",
             hint="choose a multiple, or --set gradient_accumulation_steps=1",
+            fields=("batch_size",),
         )
     arguments: dict[str, Any] = {
         "output_dir": "unused",
         "max_steps": config.steps,
         "per_device_train_batch_size": config.batch_size // parts,
         "per_device_eval_batch_size": config.batch_size // world_size,
-        "num_generations": config.num_generations,
+        "num_generations": config.samples,
         "num_generations_eval": 1,
         "learning_rate": config.learning_rate,
         "lr_scheduler_type": config.lr_schedule,
         "beta": config.beta,
         "temperature": config.temperature,
-        "max_completion_length": config.max_completion_length,
+        "max_completion_length": config.max_tokens,
         "max_tool_calling_iterations": config.max_tool_calls,
         "loss_type": config.loss_type,
         "seed": config.seed,

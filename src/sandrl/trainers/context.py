@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sandrl.config.grpo import GrpoConfig
 from sandrl.events import Emit
 from sandrl.runs.processes import Processes
 from sandrl.settings import Settings
-from sandrl.trainers.config import GrpoConfig
 from sandrl.trainers.engines import TRL, Engine
 from sandrl.trainers.interrupts import TrainingInterrupt
 from sandrl.trainers.sets import ProblemSets

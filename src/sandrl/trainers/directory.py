@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import InputError, UsageError
 from sandrl.runs import RunReader
-from sandrl.trainers.config import GrpoConfig
 
 CHECKPOINTS = "checkpoints"
 PROBLEMS_DIGEST = "problems_digest"

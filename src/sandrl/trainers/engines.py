@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from sandrl import extras
+from sandrl.config.grpo import GrpoConfig
 from sandrl.events import Emit, ignore
 from sandrl.models import libraries
 from sandrl.settings import Settings
-from sandrl.trainers.config import REAL_MODEL, GrpoConfig, Option
+from sandrl.trainers.config import REAL_MODEL, Option
 
 LORA_MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """All seven projections of a layer (arXiv:2106.09685 trains two; the others help, and cost little)."""

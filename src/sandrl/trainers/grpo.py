@@ -13,27 +13,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import CleanupError, InputError, InterruptedRunError, TrainingError, UsageError, raise_for_end
 from sandrl.events import Emit, RewardCallFinished, TrainingStarted, all_of, ignore
 from sandrl.models import libraries
 from sandrl.models.places import ModelPlace, find_model
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem, chat_prompt
-from sandrl.rewards import Limits, ScoreOptions
+from sandrl.rewards import ScoreOptions
 from sandrl.rewards.function import FunctionOptions, step_opinions
-from sandrl.rewards.policies import load_policy
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rollouts.kinds import ToolSet
 from sandrl.rollouts.workbench import Workshop
 from sandrl.runs import MetricsRecorder
 from sandrl.runs.processes import Processes
 from sandrl.runs.session import RunPlan, RunSession, open_run
-from sandrl.sandboxes import Connection, Job, new_job_id
+from sandrl.sandboxes import Connection, Job, SandboxRequest, new_job_id
 from sandrl.settings import Settings
 from sandrl.tiny import tiny_policy
 from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.callbacks import training_callback
 from sandrl.trainers.checkpoints import Checkpoint, last_checkpoint
-from sandrl.trainers.config import GrpoConfig
 from sandrl.trainers.context import Context
 from sandrl.trainers.directory import PROBLEMS_DIGEST, check_unchanged, checkpoint_directory
 from sandrl.trainers.engines import TRL, Engine
@@ -52,15 +51,11 @@ class GrpoRequest:
     Attributes:
         config: How to train.
         engine: What trains.
-        runs_dir: Where the run directory is made; what the settings say unless given.
-        run_name: Its name.
         resume: The directory of the run to go on with; `config` is the one it was begun with.
     """
 
     config: GrpoConfig
     engine: Engine = TRL
-    runs_dir: Path | None = None
-    run_name: str | None = None
     resume: Path | None = None
 
 
@@ -126,10 +121,14 @@ def run_grpo(
     """
     interrupt = interrupt or TrainingInterrupt()
     config, engine = request.config, request.engine
-    load_policy(config.reward)
+    ScoreOptions.of(config)
     engine.check_installed()
     sets = load_sets(
-        config.problems, num_problems=config.num_problems, eval_problems=config.eval_problems, seed=config.seed
+        config.problems,
+        num_problems=config.num_problems,
+        eval_problems=config.eval_problems,
+        seed=config.seed,
+        prelude=config.prelude,
     )
     engine.prepare(settings, emit=emit if settings.rank == 0 else ignore)
     with libraries.kept_quiet():
@@ -140,20 +139,19 @@ def run_grpo(
         if request.resume is not None:
             check_unchanged(request.resume, sets.digest, f"problems: {config.problems!r}")
         place = _policy(context)
-        connection = config.sandboxes.connect(settings, emit=context.emit)
+        connection = SandboxRequest.of(config).connect(settings, emit=context.emit)
         plan = RunPlan(
             command=engine.command,
             job_id=new_job_id(),
             options={
                 **config.document(),
                 PROBLEMS_DIGEST: sets.digest,
-                "runtime_kind": connection.kind.value,
-                "runtime_reason": connection.reason,
-                "runtime_image": connection.image,
+                **connection.facts(),
             },
             versions=engine.versions(),
-            runs_dir=request.runs_dir,
-            name=request.run_name,
+            runs_dir=config.runs_dir,
+            name=config.run_name,
+            log_level=config.log_level,
             resume=request.resume,
             report_to=config.report_to,
             project=config.project,
@@ -195,10 +193,10 @@ def _train(
     told = replace(context, emit=all_of(counter, session.log, _without_parts(context)))
     tags = (context.engine.workflow_tag, f"model:{config.model}", *session.tags)
     job = session.own(
-        config.sandboxes.tagged(*tags).job(
+        SandboxRequest.of(config, *tags).job(
             connection,
             command=context.engine.command,
-            max_lifetime_seconds=lifetime_seconds(context.sets.all, Limits(timeout_seconds=config.timeout_seconds)),
+            max_lifetime_seconds=lifetime_seconds(context.sets.all, ScoreOptions.of(config).limits),
             writer=writer,
             emit=told.emit,
         )
@@ -263,13 +261,8 @@ def _reward(context: Context, job: Job, session: RunSession) -> TrainingReward:
     return TrainingReward(
         context,
         FunctionOptions(
-            ScoreOptions(
-                extraction=config.extract,
-                limits=Limits(timeout_seconds=config.timeout_seconds),
-                concurrency=config.concurrency or max(suggested, 1),
-                retries=config.retries,
-                policy=load_policy(config.reward),
-                components=config.components,
+            replace(
+                ScoreOptions.of(config, config.concurrency or max(suggested, 1)),
                 second_opinion=step_opinions(config.second_opinion),
             ),
             require_isolated=config.require_isolated,

@@ -10,21 +10,21 @@ import contextlib
 import dataclasses
 import json
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from sandrl.bounds import check_finite
+from sandrl.config.layers import near
 from sandrl.errors import UsageError
-from sandrl.trainers.config import near
 
 # What sandrl decides, and the option that has a say in it.
 RESERVED: Mapping[str, str] = {
     "output_dir": "--output-dir",
     "max_steps": "--steps",
     "num_train_epochs": "--steps",
-    "num_generations": "--num-generations",
+    "num_generations": "--samples",
     "per_device_train_batch_size": "--batch-size",
     "generation_batch_size": "--batch-size",
     "auto_find_batch_size": "--batch-size",
@@ -32,7 +32,7 @@ RESERVED: Mapping[str, str] = {
     "lr_scheduler_type": "--lr-schedule",
     "beta": "--beta",
     "temperature": "--temperature",
-    "max_completion_length": "--max-completion-length",
+    "max_completion_length": "--max-tokens",
     "max_tool_calling_iterations": "--max-tool-calls",
     "loss_type": "--loss-type",
     "use_vllm": "--use-vllm",
@@ -56,23 +56,6 @@ RESERVED: Mapping[str, str] = {
     "eval_on_start": "--eval-problems",
     "eval_steps": "--eval-problems",
 }
-
-
-def parse_assignments(assignments: Sequence[str]) -> dict[str, JsonValue]:
-    """Splits `key=value` words; the values stay text until TRL's types are known.
-
-    Raises:
-        UsageError: If a word has no `=`.
-    """
-    fields: dict[str, JsonValue] = {}
-    for assignment in assignments:
-        key, equals, value = assignment.partition("=")
-        if not equals or not key:
-            raise UsageError(f"--set {assignment!r} is not key=value")
-        if key.strip() in fields:
-            raise UsageError(f"--set {key.strip()} is given twice")
-        fields[key.strip()] = value
-    return fields
 
 
 def checked_fields(fields: Mapping[str, JsonValue], configuration: type) -> dict[str, JsonValue]:

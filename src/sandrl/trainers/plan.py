@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from pydantic import JsonValue
 
+from sandrl.config.grpo import TINY, GrpoConfig
 from sandrl.errors import UsageError
 from sandrl.models import libraries
 from sandrl.runs import find_run
 from sandrl.settings import Settings
 from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.checkpoints import last_checkpoint
-from sandrl.trainers.config import TINY, GrpoConfig, changed_key, read_config_file, resolve
+from sandrl.trainers.config import changed_key, resolve
 from sandrl.trainers.directory import checkpoint_directory, saved_config
 from sandrl.trainers.engines import TRL, Engine
 from sandrl.trainers.grpo import GrpoRequest
@@ -56,9 +56,7 @@ def make_plan(
     settings: Settings,
     *,
     engine: Engine = TRL,
-    file: Path | None = None,
-    runs_dir: Path | None = None,
-    run_name: str | None = None,
+    file: Mapping[str, JsonValue] | None = None,
     resume: str | None = None,
 ) -> GrpoRequest:
     """Makes a request of what was given.
@@ -67,22 +65,21 @@ def make_plan(
         given: Options of the command line, by the names of `GrpoConfig`.
         settings: What the environment says.
         engine: What trains.
-        file: The file of `--config`.
-        runs_dir: Where the run directory is made.
-        run_name: Its name.
+        file: What the file of `--config` says.
         resume: The run to go on with, by name or path.
 
     Raises:
         UsageError: If something does not fit, or a run that goes on would change.
     """
-    content = {} if file is None else read_config_file(file)
+    content = file or {}
     if resume is None:
         model = {**content, **given}.get("model") or (engine.model if libraries.has_gpu() else TINY)
         further = engine.defaults(is_tiny=model == TINY)
         config = resolve(given, content, default_model=str(model), further=further)
-        return GrpoRequest(_with_typed_fields(config, engine, settings), engine, runs_dir=runs_dir, run_name=run_name)
-    if run_name is not None or runs_dir is not None:
-        raise UsageError("--resume goes on with a run where it is: leave out --run-name and --runs-dir")
+        return GrpoRequest(_with_typed_fields(config, engine, settings), engine)
+    if given.keys() & {"run_name", "runs_dir"}:
+        message = "--resume goes on with a run where it is: leave out run_name and runs_dir"
+        raise UsageError(message, fields=("run_name", "runs_dir"))
     run = find_run(resume, settings.state_dir, settings.runs_dir)
     saved = saved_config(run, engine.command)
     wanted = resolve(given, {**saved.document(), **content}, default_model=saved.model)
@@ -103,7 +100,11 @@ def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
     """
     config = request.config
     sets = load_sets(
-        config.problems, num_problems=config.num_problems, eval_problems=config.eval_problems, seed=config.seed
+        config.problems,
+        num_problems=config.num_problems,
+        eval_problems=config.eval_problems,
+        seed=config.seed,
+        prelude=config.prelude,
     )
     request.engine.prepare(settings)
     with libraries.kept_quiet():

@@ -114,7 +114,7 @@ class Recorder:
         if self._steps_here and not self._steps_with_gradient:
             raise TrainingError(
                 f"nothing was trained: in none of {self._steps_here} steps did the rewards of a problem differ",
-                hint="easier problems, more --num-generations or a higher --temperature make them differ",
+                hint="easier problems, more --samples or a higher --temperature make them differ",
             )
 
     def begin_evaluation(self, done: int) -> None:

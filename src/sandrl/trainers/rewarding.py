@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from sandrl.events import Event, OpinionFinished, RewardCallFinished
@@ -47,7 +46,7 @@ class TrainingReward:
             context.sets.all,
             options,
             job=job,
-            cache=VerdictCache(None if context.config.cache is None else Path(context.config.cache)),
+            cache=VerdictCache(context.config.cache),
             emit=self._tell,
             interrupt=context.interrupt.scoring,
             on_result=self._keep,

@@ -47,7 +47,9 @@ class ProblemSets:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def load_sets(source: str, *, num_problems: int | None, eval_problems: int, seed: int) -> ProblemSets:
+def load_sets(
+    source: str, *, num_problems: int | None, eval_problems: int, seed: int, prelude: str | None = None
+) -> ProblemSets:
     """Loads the problems of a run.
 
     Args:
@@ -55,15 +57,16 @@ def load_sets(source: str, *, num_problems: int | None, eval_problems: int, seed
         num_problems: How many to train on at most, drawn by the seed.
         eval_problems: How many to evaluate on at most, the same for every seed.
         seed: Draws.
+        prelude: The prelude of problems that have none of their own.
 
     Raises:
         InputError: If the source cannot be used.
     """
     if source in _WITH_SPLITS:
-        train = load_problems(f"{source}:train").problems
-        held_out = load_problems(f"{source}:test").problems if eval_problems else {}
+        train = load_problems(f"{source}:train", prelude=prelude).problems
+        held_out = load_problems(f"{source}:test", prelude=prelude).problems if eval_problems else {}
     else:
-        train, held_out = _split(load_problems(source).problems)
+        train, held_out = _split(load_problems(source, prelude=prelude).problems)
     is_held_out = bool(held_out)
     evaluation = _some(held_out or train, eval_problems, seed=0)
     if num_problems is not None:

@@ -15,11 +15,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from sandrl import extras
+from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import HardwareError, MissingExtraError, UsageError
 from sandrl.events import Emit, Warned, ignore
 from sandrl.models import libraries
 from sandrl.settings import Settings
-from sandrl.trainers.config import GrpoConfig, Option
+from sandrl.trainers.config import Option
 from sandrl.trainers.engines import LORA_MODULES, Engine, Policy
 
 _CHECKPOINTING = "unsloth"
@@ -124,7 +125,7 @@ def _load(model: str, config: GrpoConfig, *, on_gpu: bool) -> Policy:
 
 def _longest(model: str, config: GrpoConfig) -> int:
     """Tokens of prompt and completion; no more than the model has positions for, or Unsloth would stretch these."""
-    wanted = _PROMPT_TOKENS + config.max_completion_length
+    wanted = _PROMPT_TOKENS + config.max_tokens
     try:
         own = libraries.load("transformers").AutoConfig.from_pretrained(model)
     except (OSError, ValueError):

@@ -52,9 +52,7 @@ def test_of_a_run_that_finished_everything_agrees(settings: Settings, tmp_path: 
 
 
 def test_a_timeout_is_an_error_of_its_execution(settings: Settings, tmp_path: Path) -> None:
-    from sandrl.rewards import Limits
-
-    hanging = request(tmp_path, ["import time\ntime.sleep(60)"], limits=Limits(timeout_seconds=0.5))
+    hanging = request(tmp_path, ["import time\ntime.sleep(60)"], timeout_seconds=0.5)
     [metrics] = RunReader(run_reward(hanging, settings).run_dir).metrics().rows
     assert (metrics.metrics["aviato/exec_errors"], metrics.metrics["status/timeout"]) == (1, 1)
 

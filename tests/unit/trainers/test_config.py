@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from sandrl.config.grpo import GrpoConfig
+from sandrl.config.layers import parse_assignments
+from sandrl.config.toml import read_toml, to_toml
 from sandrl.errors import InputError, UsageError
-from sandrl.trainers.config import GrpoConfig, changed_key, read_config_file, resolve, to_toml
-from sandrl.trainers.passthrough import checked_fields, parse_assignments
+from sandrl.trainers.config import changed_key, resolve
+from sandrl.trainers.passthrough import checked_fields
 
 
 def test_defaults_follow_the_model() -> None:
@@ -20,15 +23,15 @@ def test_defaults_follow_the_model() -> None:
 
 def test_the_command_line_beats_the_file_which_beats_the_defaults() -> None:
     config = resolve({"steps": 3, "set": {"weight_decay": 0.1}}, {"steps": 5, "seed": 7, "set": {"adam_beta2": 0.9}})
-    assert (config.steps, config.seed, config.num_generations) == (3, 7, 8)
+    assert (config.steps, config.seed, config.samples) == (3, 7, 8)
     assert (config.set["adam_beta2"], config.set["weight_decay"]) == (0.9, 0.1)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"batch_size": 12}, "batch_size: 12 is no multiple of num_generations"),
-        ({"num_generations": 1}, "num_generations: Input should be greater than or equal to 2, not 1"),
+        ({"batch_size": 12}, "batch_size: 12 is no multiple of 8, the samples of a problem"),
+        ({"samples": 1}, "samples: Input should be greater than or equal to 2, not 1"),
         ({"learning_rate": float("nan")}, "learning_rate: Input should be a finite number"),
         ({"vllm_server_url": "http://x"}, "vllm_server_url: is only used with"),
         ({"lerning_rate": 1}, "there is no option 'lerning_rate'; is it 'learning_rate'?"),
@@ -44,7 +47,7 @@ def test_what_is_printed_can_be_read_back(tmp_path: Path) -> None:
     config = resolve({"model": 'a "quoted"\tname', "tags": ["ü", "b\x7f"], "set": {"generation_kwargs": {"a": [1.5]}}})
     path = tmp_path / "config.toml"
     path.write_text(to_toml(config), encoding="utf-8")
-    assert resolve({}, read_config_file(path)) == config
+    assert resolve({}, read_toml(GrpoConfig, path)) == config
     assert tomllib.loads(path.read_text("utf-8"))["set"] == {
         "gradient_accumulation_steps": 4,
         "generation_kwargs": {"a": [1.5]},
@@ -63,13 +66,13 @@ def test_a_bad_file_is_named_with_its_key(tmp_path: Path, text: str, message: st
     path = tmp_path / "config.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=message.replace("?", r"\?")) as caught:
-        read_config_file(path)
+        read_toml(GrpoConfig, path)
     assert str(caught.value).startswith(str(path))
 
 
 def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file"):
-        read_config_file(tmp_path / "none.toml")
+        read_toml(GrpoConfig, tmp_path / "none.toml")
 
 
 def test_an_address_with_a_password_is_refused_and_not_repeated() -> None:
@@ -117,7 +120,7 @@ class Fields:
     ],
 )
 def test_fields_get_the_type_that_is_declared_for_them(word: str, value: object) -> None:
-    [typed] = checked_fields(parse_assignments([word]), Fields).values()
+    [typed] = checked_fields(parse_assignments("set", [word]), Fields).values()
     assert typed == value
     assert type(typed) is type(value)
 
@@ -128,12 +131,12 @@ def test_fields_get_the_type_that_is_declared_for_them(word: str, value: object)
         ("weight_deca=1", "has no such field; is it 'weight_decay'?", None),
         ("top_k=many", "--set top_k=many: is not of the type TRL declares for it, int", None),
         ("learning_rate=1", "--set learning_rate: sandrl sets this field itself", "use --learning-rate"),
-        ("nothing", "--set 'nothing' is not key=value", None),
-        ("=1", "--set '=1' is not key=value", None),
+        ("nothing", "set: 'nothing' is not key=value", None),
+        ("=1", "set: '=1' is not key=value", None),
     ],
 )
 def test_a_field_that_cannot_be_set_is_explained(word: str, message: str, hint: str | None) -> None:
     with pytest.raises(UsageError) as caught:
-        checked_fields(parse_assignments([word]), Fields)
+        checked_fields(parse_assignments("set", [word]), Fields)
     assert message in caught.value.message
     assert caught.value.hint == hint

@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
+from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import HardwareError, MissingExtraError, UsageError
 from sandrl.events import Event, Warned
 from sandrl.models import libraries
 from sandrl.settings import Settings, load_settings
-from sandrl.trainers.config import GrpoConfig, resolve
+from sandrl.trainers.config import resolve
 from sandrl.trainers.engines import TRL
 from sandrl.trainers.printed import PrintedFile
 from sandrl.trainers.unsloth import UNSLOTH
@@ -92,7 +93,7 @@ def test_on_a_gpu_a_policy_is_loaded_in_4_bits_with_adapters_in_all_seven_projec
     [
         ({"lora": False}, {"load_in_4bit": False, "full_finetuning": True}),
         ({"use_vllm": "colocate", "lora_rank": 64}, {"fast_inference": True, "max_lora_rank": 64}),
-        ({"max_completion_length": 4096}, {"max_seq_length": 1536 + 4096}),
+        ({"max_tokens": 4096}, {"max_seq_length": 1536 + 4096}),
         # Never longer than the model: Unsloth would stretch its positions.
         ({"model": "small/model"}, {"max_seq_length": 1024}),
         ({"model": "only/adapters"}, {"max_seq_length": 2048}),

@@ -10,7 +10,7 @@ import json
 import re
 from enum import Enum
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 from typer.main import get_command
 
@@ -75,7 +75,9 @@ def _values(param: Any) -> dict[str, Any]:
     source = declared.parameter_info.autocompletion
     live = source.__name__ if source is not None and source.__name__ in values.SOURCES else ""
     choices: list[tuple[str, str]] = []
-    if isinstance(kind, type) and issubclass(kind, Enum):
+    if get_origin(declared.annotation) is Literal:
+        choices = [(str(word), "") for word in get_args(declared.annotation)]
+    elif isinstance(kind, type) and issubclass(kind, Enum):
         choices = [(str(member.value), "") for member in kind]
     elif source is not None and not live:
         choices = [(name, _short(help_)) for name, help_ in source()]

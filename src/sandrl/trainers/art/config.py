@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from sandrl.bounds import LARGEST_WEIGHT, LONGEST_SECONDS, SHORTEST_SECONDS
+from sandrl.config.layers import near
 from sandrl.errors import InputError, UsageError
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.policies import Components
@@ -14,7 +15,7 @@ from sandrl.rollouts.kinds import DEFAULT_CONCURRENCY, EpisodeKind, ToolSet
 from sandrl.sandboxes import SandboxRequest
 from sandrl.settings import ReportTo, RuntimeKind
 from sandrl.trainers.art.kinds import ArtBackendKind, ArtPolicy
-from sandrl.trainers.config import near, refuse_empty_texts
+from sandrl.trainers.config import refuse_empty_texts
 
 COMMAND = "art-train"
 RUN_NAME = "train-001"

@@ -1,0 +1,154 @@
+"""The configuration of `sandrl grpo` and `sandrl unsloth`.
+
+A run that goes on is compared with it, field by field. Fields of TRL's configuration without an option here are passed
+through under `set`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, JsonValue, model_validator
+
+from sandrl.addresses import refuse_password
+from sandrl.bounds import LARGEST_WEIGHT
+from sandrl.config.fields import GENERATION, KEY_VALUE, OUTPUT, PROBLEMS, SANDBOXES, SCORING, TRAINING, Option
+from sandrl.config.model import Count, Tries
+from sandrl.config.parts import PROBLEMS_HELP, CachePart, RunPart, SandboxesPart, ScoringPart, ShowTests
+from sandrl.config.words import Extraction
+from sandrl.settings import ReportTo
+
+TINY = "tiny"
+"""The model that is built on the spot, and the problems it can learn."""
+
+
+class GrpoConfig(RunPart, SandboxesPart, CachePart, ScoringPart):
+    """`sandrl grpo` and `sandrl unsloth`, resolved."""
+
+    model: Annotated[
+        str,
+        Option(
+            "`tiny`, a model of the hub, or a directory. Default: `tiny` without a GPU, else Qwen/Qwen2.5-0.5B-Instruct"
+            " (`unsloth`: in 4 bits).",
+            TRAINING,
+            metavar="MODEL",
+        ),
+    ]
+    problems: Annotated[
+        str,
+        Option(
+            f"{PROBLEMS_HELP} Default: `tiny` for the tiny policy, else `mbpp`.",
+            PROBLEMS,
+            metavar="SET|FILE",
+            values="problem_sets",
+        ),
+    ]
+    num_problems: Annotated[
+        Count | None, Option("Train on so many of them; all by default.", PROBLEMS, metavar="N")
+    ] = None  # fmt: skip
+    eval_problems: Annotated[
+        Tries,
+        Option("Evaluate on so many held-out problems, before and after; 0: not at all.", PROBLEMS, metavar="N"),
+    ] = 128
+    show_tests: ShowTests = 1
+    extract: Annotated[
+        Extraction,
+        Option("Where in a completion its code is.", SCORING, default="exact (tiny), auto"),
+    ] = Extraction.AUTO
+    steps: Annotated[Count, Option("Optimizer steps.", TRAINING, metavar="N", default="80 (tiny), 200")] = 200
+    samples: Annotated[
+        int, Field(ge=2, lt=2**63), Option("Completions per problem: a group.", TRAINING, metavar="N")
+    ] = 8  # fmt: skip
+    batch_size: Annotated[
+        int,
+        Field(ge=2, lt=2**63),
+        Option("Completions per step, over all processes.", TRAINING, metavar="N", default="128 (tiny), 32"),
+    ] = 32
+    learning_rate: Annotated[
+        float,
+        Field(ge=0, le=LARGEST_WEIGHT, allow_inf_nan=False),
+        Option("Of AdamW.", TRAINING, metavar="RATE", default="4e-4 (tiny), 1e-6"),
+    ] = 1e-6
+    lr_schedule: Annotated[
+        str,
+        Option(
+            "How the learning rate changes: constant, linear, cosine, …", TRAINING, metavar="NAME",
+            default="constant_with_warmup (tiny), constant",
+        ),
+    ] = "constant"  # fmt: skip
+    beta: Annotated[
+        float,
+        Field(ge=0, le=LARGEST_WEIGHT, allow_inf_nan=False),
+        Option("Weight of the KL term.", TRAINING, metavar="WEIGHT"),
+    ] = 0.0
+    loss_type: Annotated[
+        Literal["grpo", "dapo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo", "vespo"],
+        Option("TRL's name of the loss.", TRAINING),
+    ] = "dapo"
+    lora: Annotated[
+        bool, Option("Train low-rank adapters.", TRAINING, default="no, but `unsloth` does")
+    ] = False  # fmt: skip
+    lora_rank: Annotated[Count, Option("Their rank.", TRAINING, metavar="N")] = 16
+    seed: Annotated[int, Field(ge=0, lt=2**32), Option("Decides all that is random.", TRAINING, metavar="N")] = 0
+    temperature: Annotated[
+        float, Field(gt=0, le=LARGEST_WEIGHT, allow_inf_nan=False), Option("Of sampling.", GENERATION, metavar="T")
+    ] = 1.0  # fmt: skip
+    max_tokens: Annotated[
+        Count,
+        Option("The longest completion.", GENERATION, metavar="N", default="48 (tiny; 160 with tools), 512"),
+    ] = 512
+    rollout: Annotated[Literal["single", "tools"], Option("One answer, or several turns with tools.", GENERATION)] = (
+        "single"
+    )
+    tools: Annotated[
+        Literal["code", "all"],
+        Option("With --rollout tools: execute and submit code, or shell and files, too.", GENERATION),
+    ] = "code"
+    max_tool_calls: Annotated[Count, Option("Calls in an episode with tools.", GENERATION, metavar="N")] = 4
+    use_vllm: Annotated[
+        Literal["colocate", "server"] | None, Option("Generate with vLLM, here or through its server.", GENERATION)
+    ] = None
+    vllm_server_url: Annotated[str | None, Option("Where that server is.", GENERATION, metavar="URL")] = None
+    warm_sandboxes: Annotated[
+        Tries, Option("Create so many at most while the policy generates.", SANDBOXES, metavar="N")
+    ] = 64
+    save_steps: Annotated[
+        Count, Option("Steps between checkpoints.", OUTPUT, metavar="N", default="10 (tiny), 20")
+    ] = 20  # fmt: skip
+    keep_checkpoints: Annotated[Count, Option("How many stay.", OUTPUT, metavar="N")] = 3
+    output_dir: Annotated[
+        Path | None, Option("Where checkpoints are kept; in the run directory by default.", OUTPUT, metavar="DIR")
+    ] = None
+    project: Annotated[str | None, Option("The W&B project.", OUTPUT, metavar="NAME")] = None
+    report_to: Annotated[
+        ReportTo,
+        Option("Metrics to W&B, too; `auto`: to an active W&B run, or to one of its own where a key is set.", OUTPUT),
+    ] = ReportTo.AUTO
+    set: Annotated[
+        dict[str, JsonValue],
+        Field(default_factory=dict),
+        Option("Any other field of TRL's GRPOConfig; repeatable.", TRAINING, metavar=KEY_VALUE),
+    ]
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.batch_size % self.samples:
+            raise ValueError(
+                f"batch_size: {self.batch_size} is no multiple of {self.samples}, the samples of a problem:"
+                " every group must be whole"
+            )
+        if self.vllm_server_url is not None and self.use_vllm != "server":
+            raise ValueError("vllm_server_url: is only used with use_vllm = server")
+        refuse_password(self.vllm_server_url or "", "vllm_server_url")
+        return self
+
+    @property
+    def is_tiny(self) -> bool:
+        """Whether the policy is the one that is built on the spot."""
+        return self.model == TINY
+
+    @property
+    def groups(self) -> int:
+        """How many problems a step has."""
+        return self.batch_size // self.samples
