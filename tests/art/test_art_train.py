@@ -175,7 +175,7 @@ def test_every_turn_is_trained_once_and_is_once_in_the_context_of_later_ones(tra
     )
     assert max(sum(m.role == "assistant" for m in row.messages) for row in rows) > 1
     (step,) = (row for row in training.records(run) if row["op"] == "forward_backward")
-    trained = Counter()
+    trained: Counter[Any] = Counter()
     for datum in step["data"]:
         spoken, before = (tokenizer.decode(list(tokens)) for tokens in spoken_and_context(datum))
         assert spoken.endswith("<|im_end|>")
@@ -260,15 +260,15 @@ def test_every_observation_is_the_one_that_is_expected_everywhere(training: Trai
 
 def test_episodes_longer_than_the_model_can_read_are_left_out_and_said(training: Training) -> None:
     def talkative(question: Question) -> Answer:
-        answer = Uneven.__call__(script, question)
+        answer = uneven(question)
         return replace(answer, text=f"{'So. ' * (WINDOW // 2)}{answer.text}") if isinstance(answer, Says) else answer
 
-    script = Uneven()
+    uneven = Uneven()
     with ScriptedModel(talkative) as teacher:
         run = training.run(policy="teacher", model="scripted", base_url=teacher.base_url, num_steps=1, concurrency=1)
     assert run.step == 0
     assert "20 episodes could not be scored" in run.failures[0]
-    with ScriptedModel(lambda question: talkative(question) if question.number == 1 else script(question)) as teacher:
+    with ScriptedModel(lambda question: talkative(question) if question.number == 1 else uneven(question)) as teacher:
         run = training.run(
             name="some", policy="teacher", model="scripted", base_url=teacher.base_url, num_steps=1, concurrency=1
         )
@@ -440,7 +440,8 @@ def test_a_loss_that_is_no_number_ends_the_run_for_good(untrained_policy: Path, 
     with running_server(untrained_policy, tmp_path / "record.jsonl", "--nan-after", "1") as server:
         training = Training(server, tmp_path)
         with ScriptedModel(Uneven()) as teacher:
-            given = {"policy": "teacher", "model": "scripted", "base_url": teacher.base_url, "concurrency": 1}
+            given: dict[str, Any] = {"policy": "teacher", "model": "scripted", "base_url": teacher.base_url}
+            given["concurrency"] = 1
             with pytest.raises(TrainingError, match="the loss of step 2 is not a number"):
                 training.run(num_steps=3, **given)
             with pytest.raises(UsageError, match="its model is lost"):

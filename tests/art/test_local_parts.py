@@ -30,7 +30,7 @@ def test_what_a_message_says_is_told_from_what_its_template_adds(untrained_polic
         "<|im_end|>\n{% endfor %}"
     )
     call = {"id": "1", "type": "function", "function": {"name": "execute_code", "arguments": "{}"}}
-    messages = [
+    messages: list[Any] = [
         {"role": "user", "content": "Add."},
         {"role": "assistant", "content": "First."},
         {"role": "user", "content": "No."},

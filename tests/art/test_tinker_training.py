@@ -143,7 +143,7 @@ def test_a_forward_pass_leaves_no_gradient(train: Callable[..., Any]) -> None:
 
 def test_gradients_are_clipped_where_that_is_asked_for(train: Callable[..., Any], state: Path) -> None:
     # Without eps to speak of, and in the first step, Adam goes as far whatever the size of a gradient is.
-    adam = {"eps": 1.0, "beta2": 0.0}
+    adam: dict[str, Any] = {"eps": 1.0, "beta2": 0.0}
     free, held = train(), train()
     before = step(free, [datum()], **adam)
     assert step(held, [datum()], grad_clip_norm=0.01, **adam) == before

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cwsandbox import AuthHeaders, Sandbox, SandboxDefaults
@@ -139,6 +141,10 @@ def test_a_real_shell_completes(screen: Screen) -> None:
         screen.wait(lambda text: text.strip() == PROMPT.strip(), "an empty prompt")
 
 
+def _has_all(words: list[str], text: str) -> bool:
+    return all(word in text for word in words)
+
+
 def test_a_real_shell_lists_what_is_possible(screen: Screen) -> None:
     for typed, words in {
         "sandrl reward --runtime ": ["auto", "local", "remote"],
@@ -147,7 +153,7 @@ def test_a_real_shell_lists_what_is_possible(screen: Screen) -> None:
         screen.type(typed)
         screen.press("Tab")
         screen.press("Tab")
-        screen.wait(lambda text, words=words: all(word in text for word in words), f"{words}")
+        screen.wait(partial(_has_all, words), f"{words}")
         screen.press("C-u", "C-l")
         screen.wait(lambda text: text.strip() == PROMPT.strip(), "an empty prompt")
 
@@ -234,7 +240,7 @@ def test_sandboxes_of_the_running_runtime_are_offered(tmp_path: Path, monkeypatc
     monkeypatch.setenv("SANDRL_STATE_DIR", str(tmp_path / "state"))
     endpoint = daemon.ensure_running(tmp_path / "state")
     try:
-        place = {"base_url": endpoint.base_url, "data_plane_mode": "gateway"}
+        place: dict[str, Any] = {"base_url": endpoint.base_url, "data_plane_mode": "gateway"}
         auth = AuthHeaders(headers={"Authorization": f"Bearer {endpoint.token}"}, strategy="api_key")
         with Sandbox.run(defaults=SandboxDefaults(auth=auth, **place), tags=["job-0a1b2c3d", "slurm-7"]) as sandbox:
             until(lambda: values.sandbox_ids() == [(sandbox.sandbox_id, "job-0a1b2c3d")])

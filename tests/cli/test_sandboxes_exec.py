@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from cwsandbox import AuthHeaders, Sandbox, SandboxDefaults, Session
@@ -29,7 +30,7 @@ def create() -> Iterator[Create]:
     with Session(defaults, report_to=[]) as session:
 
         def make(*command: str) -> Sandbox:
-            words = {"command": command[0], "args": list(command[1:])} if command else {}
+            words: dict[str, Any] = {"command": command[0], "args": list(command[1:])} if command else {}
             sandbox = session.sandbox(**words)
             sandbox.start().result()
             return sandbox

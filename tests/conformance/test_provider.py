@@ -163,7 +163,7 @@ def test_another_client_of_this_process_finds_them_too(connection: Connection, s
 def test_a_sandbox_is_described_as_it_is(client: Client, connection: Connection, tag: str) -> None:
     begun = datetime.now(UTC)
     sandbox = client.create(["seen"])
-    assert sandbox.id is None
+    assert (sandbox.id,) == (None,)
     sandbox.start().result(PATIENCE_SECONDS)
     assert sandbox.id is not None
     info = client.get(sandbox.id).result(PATIENCE_SECONDS).info
@@ -331,7 +331,8 @@ def test_a_program_whose_output_nobody_reads_is_killed(client: Client, sandbox: 
 def test_nothing_is_attached_to_a_sandbox_that_has_ended(client: Client, sandbox: Sandbox) -> None:
     sandbox.start().result(PATIENCE_SECONDS)
     sandbox.stop().result(PATIENCE_SECONDS)
-    program = sandbox.attach(("true",), stdin=False, stdout=Output(len), stderr=Output(len), timeout_seconds=5.0)
+    out, err = Output(bytearray().extend), Output(bytearray().extend)
+    program = sandbox.attach(("true",), stdin=False, stdout=out, stderr=err, timeout_seconds=5.0)
     program.ended.result(PATIENCE_SECONDS)
     with pytest.raises(NotRunningError):
         program.finish()

@@ -111,9 +111,9 @@ def _methods() -> tuple[_Method, ...]:
         methods.append(_Method(f"__r{name}__(self, o)", (f"return C(o {sign} (V or 1))",), (f"2 {sign} X",)))
         methods.append(_Method(f"__i{name}__(self, o)", ("self.n += 10; return self",), (f"inplace(X, {sign!r}, 3)",)))
     for name, sign in _COMPARISONS.items():
-        bodies = (f"return V {sign} {_OTHER}", "return NotImplemented")
+        compared = (f"return V {sign} {_OTHER}", "return NotImplemented")
         methods.append(
-            _Method(f"__{name}__(self, o)", bodies, (f"X {sign} Y", f"X {sign} 3", f"3 {sign} X", "min(X, Y)"))
+            _Method(f"__{name}__(self, o)", compared, (f"X {sign} Y", f"X {sign} 3", f"3 {sign} X", "min(X, Y)"))
         )
     equal = (f"return isinstance(o, C) and V == {_OTHER}", f"return abs(V) == abs({_OTHER})", "return NotImplemented")
     uses = (

@@ -50,7 +50,7 @@ def report_of(run: Path) -> Path:
 @pytest.fixture
 def training(tmp_path: Path) -> Path:
     """Four steps of two problems with four samples each; one group has no variance, one completion no reward."""
-    rows = []
+    rows: list[Any] = []
     for step in range(4):
         for sample in range(4):
             rows.append(trajectory(len(rows), step=step, task_id="always"))

@@ -75,7 +75,7 @@ def main() -> None:
     FaultyManager.records, FaultyManager.fail_every = options.records, options.fail_every
     FaultyManager.fail_once = options.fail_once
     FaultyManager.slow_seconds, FaultyManager.tags = options.slow, options.tag
-    app.SandboxManager = FaultyManager  # type: ignore[misc]
+    app.SandboxManager = FaultyManager  # type: ignore[attr-defined,assignment]
 
     def announce(endpoint: Endpoint) -> None:
         sys.stdout.write(f"{endpoint.base_url}\n")

@@ -20,7 +20,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from greedy_programs import GREEDY, HONEST, TAKES_MEMORY
+from greedy_programs import GREEDY, HONEST, TAKES_MEMORY  # type: ignore[import-not-found]
 
 from sandrl.runtime.host.choice import Choice, choose_launcher
 from sandrl.runtime.host.images import find_images

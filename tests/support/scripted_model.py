@@ -144,7 +144,7 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             if not self._is_admitted():
                 return
-            answer = model.answer(self.path, self.headers, body)
+            answer = model.answer(self.path, dict(self.headers), body)
             if isinstance(answer, Fault):
                 self._fail(answer)
             elif self.path.endswith("/responses"):
@@ -153,7 +153,7 @@ def _handler(model: ScriptedModel) -> type[BaseHTTPRequestHandler]:
                 self._send(200, json.dumps(chat_document(answer)).encode())
 
         def _is_admitted(self) -> bool:
-            if model.admits(self.headers):
+            if model.admits(dict(self.headers)):
                 return True
             self._send(401, b'{"error": {"message": "no such key", "type": "authentication_error"}}')
             return False

@@ -21,7 +21,7 @@ def read_offline_run(directory: Path) -> tuple[dict[int, dict[str, Any]], dict[s
         What was logged at each step, and the run's configuration.
     """
     [file] = directory.glob("wandb/offline-run-*/run-*.wandb")
-    from wandb.proto.wandb_internal_pb2 import Record
+    from wandb.proto.wandb_internal_pb2 import Record  # type: ignore[attr-defined]
 
     history: dict[int, dict[str, Any]] = {}
     config: dict[str, Any] = {}

@@ -62,10 +62,11 @@ def values(name: str, field: FieldInfo) -> st.SearchStrategy[Any]:
     """Possible values of a field, made of nothing but its declaration."""
     kind = plain(field.annotation)
     attached = [*field.metadata, *rules(field.annotation)]
-    low = next((rule.ge for rule in attached if isinstance(rule, Ge)), None)
-    high = next((rule.le for rule in attached if isinstance(rule, Le)), None)
-    below = next((rule.lt for rule in attached if isinstance(rule, Lt)), None)
-    above = next((rule.gt for rule in attached if isinstance(rule, Gt)), None)
+    # What a rule holds is anything that can be compared; ours are numbers.
+    low: Any = next((rule.ge for rule in attached if isinstance(rule, Ge)), None)
+    high: Any = next((rule.le for rule in attached if isinstance(rule, Le)), None)
+    below: Any = next((rule.lt for rule in attached if isinstance(rule, Lt)), None)
+    above: Any = next((rule.gt for rule in attached if isinstance(rule, Gt)), None)
     if get_origin(kind) is Literal:
         found: st.SearchStrategy[Any] = st.sampled_from(get_args(kind))
     elif get_origin(kind) is tuple:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,12 @@ def written(path: Path, content: bytes) -> Path:
     return path
 
 
-def values(path: Path, **limits: int) -> list[dict[str, Any]]:
+def _repeated(times: int, call: Callable[[bytes], object], argument: bytes) -> None:
+    for _ in range(times):
+        call(argument)
+
+
+def values(path: Path, **limits: Any) -> list[dict[str, Any]]:
     return [row.value for row in read_rows(path, **limits) if isinstance(row, Row)]
 
 
@@ -135,10 +141,7 @@ def test_appending_after_a_killed_writer_spoils_only_the_row_that_it_left_unfini
 def test_threads_can_share_an_appender(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     with RowAppender(path) as appender:
-        threads = [
-            threading.Thread(target=lambda n=n: [appender.append(b'{"n": %d}' % n) for _ in range(200)])
-            for n in range(8)
-        ]
+        threads = [threading.Thread(target=_repeated, args=(200, appender.append, b'{"n": %d}' % n)) for n in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:

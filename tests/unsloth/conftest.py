@@ -55,7 +55,7 @@ def sandrl(tmp_path: Path) -> Command:
         ) as process:
             assert process.stdout is not None
             for line in process.stdout if kill_at else ():
-                if line.startswith(kill_at):
+                if kill_at and line.startswith(kill_at):
                     process.kill()
                     break
             try:

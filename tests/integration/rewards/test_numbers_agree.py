@@ -31,7 +31,7 @@ def request(tmp_path: Path, codes: list[str], **options: object) -> RewardConfig
         runtime=RuntimeKind.LOCAL,
         runs_dir=tmp_path / "runs",
         concurrency=2,
-        **options,  # type: ignore[arg-type]
+        **options,
     )
 
 

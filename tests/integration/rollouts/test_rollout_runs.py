@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,7 +146,7 @@ def test_what_training_will_need_is_in_the_run(tmp_path: Path) -> None:
     assert first.episode["end"] == "submitted"
     # What was judged is the code, not what was said along with it.
     assert (first.completion, first.code is None) == (None, False)
-    options = reader.config.options
+    options: dict[str, Any] = dict(reader.config.options)
     assert [tool["name"] for tool in options["tools"]] == ["execute_code", "submit_solution"]
     assert (options["learning_rate"], options["project"]) == (2e-5, "aviato-rl-demo")
 

@@ -72,7 +72,7 @@ def test_what_nobody_will_read_stays_in_the_sandbox(workshop: Workshop) -> None:
 
 
 def test_only_the_first_submission_counts_and_needs_no_sandbox(tools: Toolbox, told: list[Event]) -> None:
-    assert tools.solution is None
+    assert (tools.solution,) == (None,)
     assert tools.call("submit_solution", {"code": "def f(): pass"}) == "Submitted."
     assert tools.call("submit_solution", {"code": "def g(): pass"}) == "error: a solution was submitted before"
     assert (tools.solution, tools.calls, tools.end) == ("def f(): pass", 1, "submitted")

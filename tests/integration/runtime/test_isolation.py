@@ -48,7 +48,7 @@ def facts(request: pytest.FixtureRequest, host_port: int) -> Iterator[Facts]:
         [str(secret), str(ROOT), str(next(Path.home().iterdir(), "")), "/var/lib/dpkg", "/etc/hosts.allow"]
     )
     command = [sys.executable, str(SUPPORT / "isolation_driver.py")]
-    source, drop = ROOT / "src", {}
+    source, drop = ROOT / "src", dict[str, Any]()
     if "another user" in mode:
         command[0] = _python_for_others()
         source = place / "src"

@@ -42,7 +42,7 @@ def unique_tag() -> str:
 
 def test_a_sandbox_of_a_session_starts_with_its_first_exec(session: Session) -> None:
     sandbox = session.sandbox()
-    assert sandbox.sandbox_id is None
+    assert (sandbox.sandbox_id,) == (None,)
     assert sandbox.exec(["echo", "hello"]).result().stdout == "hello\n"
     assert sandbox.sandbox_id is not None
     assert sandbox.status is SandboxStatus.RUNNING
@@ -91,9 +91,9 @@ def test_a_sandbox_ends_at_its_maximum_lifetime(defaults: SandboxDefaults) -> No
     sandbox.exec(["true"]).result()
     with pytest.raises(SandboxError):
         sandbox.exec(["sleep", "30"]).result()
-    again = Sandbox.from_id(sandbox.sandbox_id).result()
+    again = Sandbox.from_id(str(sandbox.sandbox_id)).result()
     while again.status is SandboxStatus.TERMINATING:
-        again = Sandbox.from_id(sandbox.sandbox_id).result()
+        again = Sandbox.from_id(str(sandbox.sandbox_id)).result()
     assert again.status is SandboxStatus.TERMINATED
     assert "max_lifetime_seconds" in (again.status_reason or "")
 
@@ -236,7 +236,7 @@ def _read_until(output: object, wanted: str) -> str:
     for chunk in output:  # type: ignore[attr-defined]
         seen += chunk.decode(errors="replace")
         if wanted in seen:
-            return seen
+            return str(seen)
     raise AssertionError(f"{wanted!r} never came: {seen!r}")
 
 
@@ -336,7 +336,7 @@ def test_list_pages_through_many(session: Session) -> None:
 
 def test_a_sandbox_can_be_found_again_by_its_id(session: Session, sandbox: Sandbox) -> None:
     sandbox.exec(["sh", "-c", "echo kept > /tmp/x"]).result()
-    again = session.from_id(sandbox.sandbox_id).result()
+    again = session.from_id(str(sandbox.sandbox_id)).result()
     assert again.exec(["cat", "/tmp/x"]).result().stdout == "kept\n"
 
 

@@ -102,7 +102,7 @@ class Checkpoints:
                 found.append(
                     Checkpoint(
                         checkpoint_id=f"{folder}/{place.parent.name}",
-                        checkpoint_type=kind,  # type: ignore[arg-type]
+                        checkpoint_type=kind,
                         time=about.time,
                         tinker_path=path,
                         size_bytes=about.size_bytes,

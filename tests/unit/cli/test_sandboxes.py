@@ -109,7 +109,7 @@ def test_the_command_that_continues_means_the_same_sandboxes() -> None:
 def test_a_request_must_say_what_is_meant_and_only_one_way() -> None:
     for wrong in ({}, {"force": True}, {"ids": ("a",), "everything": True}):
         with pytest.raises(UsageError, match="touched"):
-            CleanupRequest(**wrong)  # type: ignore[arg-type]
+            CleanupRequest(**wrong)
 
 
 def test_what_is_left_beats_what_failed_and_both_name_the_command_that_goes_on() -> None:

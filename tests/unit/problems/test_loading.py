@@ -69,7 +69,7 @@ def test_a_prelude_that_is_not_python_is_refused(tmp_path: Path) -> None:
 
 def test_cases_and_the_exit_status_are_checks_too(tmp_path: Path) -> None:
     cases = {"task_id": "echo", "prompt": "Echo.", "cases": [{"stdin": "a", "stdout": "a"}, {"stdout": ""}]}
-    script = {"task_id": "run", "prompt": "Run.", "check": "exit_status", "tests": [], "cases": None}
+    script: dict[str, Any] = {"task_id": "run", "prompt": "Run.", "check": "exit_status", "tests": [], "cases": None}
     problems = load_problems(written(tmp_path / "p.jsonl", cases, script)).problems
     assert list(problems) == ["echo", "run"]
     assert problems["echo"].cases == (Case("a", "a"), Case("", ""))

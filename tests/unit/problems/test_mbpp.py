@@ -48,14 +48,14 @@ def test_a_file_whose_name_has_a_colon_is_that_file(tmp_path: Path) -> None:
 
 
 def test_the_entry_point_is_the_name_that_the_tests_call_and_the_solution_defines(tmp_path: Path) -> None:
-    rows = [
+    rows: list[dict[str, object]] = [
         {"code": "def helper(a): pass\ndef area(a): pass", "test_list": ["assert set(area(2)) == {4}"]},
         {"code": "class Pair: pass\ndef chain(pairs): pass", "test_list": ["assert (chain ([Pair(1)])) == 1"]},
         {"code": "volume = lambda a: a", "test_list": ["assert volume(2) == 8"]},
         {"test_list": ["assert volume(2) == 8"]},
     ]
     path = tmp_path / "mbpp.jsonl"
-    lines = [json.dumps({"task_id": number, "text": "", **row}) for number, row in enumerate(rows)]
+    lines = [json.dumps({"task_id": number, "text": ""} | row) for number, row in enumerate(rows)]
     path.write_text("\n".join(lines), encoding="utf-8")
     assert [each.entry_point for each in load_problems(path).problems.values()] == ["area", "chain", None, None]
 

@@ -100,7 +100,11 @@ def test_what_is_no_problem_is_named_by_its_place_and_field(problems: Any, messa
 
 
 def test_completions_may_be_rows_and_get_names() -> None:
-    rows = [{"task_id": "inc", "completion": "a"}, {"task_id": "inc", "code": "b"}, Completion("mine", "inc", text="c")]
+    rows: list[Any] = [
+        {"task_id": "inc", "completion": "a"},
+        {"task_id": "inc", "code": "b"},
+        Completion("mine", "inc", text="c"),
+    ]
     made = as_completions(rows, {"inc"})
     assert [(each.id, each.text, each.code) for each in made] == [
         ("inc#1", "a", None),

@@ -72,7 +72,7 @@ def test_words_that_are_none_are_refused(wrong: dict[str, Any]) -> None:
 
 def test_trainers_can_name_both_variants_and_tell_them_apart() -> None:
     function = sandrl.reward_function([INC])
-    assert function.__name__ == function.as_async().__name__ == "sandrl_reward"  # type: ignore[attr-defined]
+    assert function.__name__ == function.as_async().__name__ == "sandrl_reward"
     assert inspect.iscoroutinefunction(function.as_async())
     assert not inspect.iscoroutinefunction(function)
 

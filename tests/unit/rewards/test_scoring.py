@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from sandrl.problems import Completion, Problem
@@ -47,7 +49,7 @@ def test_an_asked_for_extraction_is_not_second_guessed() -> None:
     assert extract_code(Completion("c", "h", text="    return sum(xs)\n"), HUMANEVAL, Extraction.FENCE) is None
 
 
-def verdict(status: Status = Status.PASSED, passed: int = 1, total: int = 1, **times: float) -> Verdict:
+def verdict(status: Status = Status.PASSED, passed: int = 1, total: int = 1, **times: Any) -> Verdict:
     return Verdict(status, Trust.IN_PROCESS, passed, total, **times)
 
 

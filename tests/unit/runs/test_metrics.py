@@ -92,11 +92,12 @@ def test_where_nothing_ran_there_are_counts_and_no_rates() -> None:
 def test_rewards_leave_out_what_could_not_be_scored() -> None:
     values = completion_metrics([result(reward=1.0), result(reward=0.0), result(reward=None)])
     assert (values["reward/mean"], values["reward/std"], values["pass_rate"]) == (0.5, 0.5, 0.5)
-    assert (values["completions"], values["scored"], values["unscorable_share"]) == (3, 2, pytest.approx(1 / 3))
+    assert (values["completions"], values["scored"]) == (3, 2)
+    assert values["unscorable_share"] == pytest.approx(1 / 3)
 
 
 def test_a_group_without_variance_has_no_gradient_and_is_counted() -> None:
-    rewards = {"same": [1.0, 1.0, None], "mixed": [1.0, 0.0], "alone": [0.0]}
+    rewards: dict[str, list[float | None]] = {"same": [1.0, 1.0, None], "mixed": [1.0, 0.0], "alone": [0.0]}
     values = completion_metrics([result(task, reward) for task, each in rewards.items() for reward in each])
     assert (values["reward/groups"], values["reward/zero_variance_groups"]) == (2, 1)
 
@@ -227,7 +228,12 @@ def test_who_listens_to_the_writer_is_told_what_was_written(writer: RunWriter) -
 
 def test_threads_can_share_a_recorder() -> None:
     recorder = MetricsRecorder()
-    threads = [threading.Thread(target=lambda: [recorder(execution()) for _ in range(500)]) for _ in range(4)]
+
+    def tell() -> None:
+        for _ in range(500):
+            recorder(execution())
+
+    threads = [threading.Thread(target=tell) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from sandrl.runs.report import report_document
 from sandrl.runs.series import choose_series, series_of
 
 
-def rows(**series: list[float | None]) -> tuple[MetricsRow, ...]:
+def rows(**series: Sequence[float | None]) -> tuple[MetricsRow, ...]:
     steps = max(map(len, series.values()))
     return tuple(
         MetricsRow(
@@ -36,7 +37,7 @@ def rows(**series: list[float | None]) -> tuple[MetricsRow, ...]:
     )
 
 
-def flags(**series: list[float | None]) -> list[str]:
+def flags(**series: Sequence[float | None]) -> list[str]:
     return [flag.name for flag in flags_of(series_of(rows(**series)))]
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -211,7 +212,7 @@ def test_damage_in_the_middle_is_reported_with_its_line(tmp_path: Path) -> None:
 def test_a_run_of_which_nothing_was_written_yet_reads_as_empty(tmp_path: Path) -> None:
     with create(tmp_path) as writer:
         reader = RunReader(writer.path)
-        assert reader.metrics().rows == reader.trajectories().rows == reader.sandboxes().rows == ()
+        assert (reader.metrics().rows, reader.trajectories().rows, reader.sandboxes().rows) == ((), (), ())
 
 
 def test_a_directory_that_is_no_run_and_a_damaged_configuration_are_input_errors(tmp_path: Path) -> None:
@@ -250,11 +251,15 @@ def test_rows_of_another_version_lose_only_what_is_not_understood(tmp_path: Path
     assert row.schema_version == 2
 
 
+def _fifty_times(call: Callable[[Any], object], argument: object) -> None:
+    for _ in range(50):
+        call(argument)
+
+
 def test_threads_can_share_a_writer(tmp_path: Path) -> None:
     with create(tmp_path) as writer:
         threads = [
-            threading.Thread(target=lambda n=n: [writer.write_trajectory(trajectory(n)) for _ in range(50)])
-            for n in range(4)
+            threading.Thread(target=_fifty_times, args=(writer.write_trajectory, trajectory(n))) for n in range(4)
         ]
         for thread in threads:
             thread.start()

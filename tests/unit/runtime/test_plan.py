@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import grpc
 import pytest
 from cwsandbox._defaults import DEFAULT_ARGS, DEFAULT_COMMAND
@@ -15,7 +17,7 @@ from sandrl.runtime.server.plan import make_plan, parse_quantity
 IMAGES = [Image("3.11", "/opt/python", "/opt/python/bin/python3.11"), Image("3.12", "/usr", "/usr/bin/python3.12")]
 
 
-def spec(**container: object) -> pb.SandboxSpec:
+def spec(**container: Any) -> pb.SandboxSpec:
     return pb.SandboxSpec(containers=[pb.Container(**{"name": "main", "image": "python:3.11", **container})])
 
 

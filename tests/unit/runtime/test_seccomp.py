@@ -26,7 +26,7 @@ def decide(machine: str, number: int, *arguments: int, architecture: int | None 
         if code == LOAD:
             (accumulator,) = struct.unpack_from("=I", data, value)
         elif code == RETURN:
-            return value
+            return int(value)
         else:
             holds = {
                 EQUAL: accumulator == value,

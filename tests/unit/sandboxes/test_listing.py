@@ -31,7 +31,7 @@ class ListedFleet(Fleet):
         self.sandboxes = sandboxes
         self.asked: list[tuple[list[str], bool]] = []
 
-    def list(self, *, tags: object = (), ended: bool = False) -> list[SandboxInfo]:  # type: ignore[override]
+    def list(self, *, tags: object = (), ended: bool = False) -> list[SandboxInfo]:
         self.asked.append((list(tags), ended))  # type: ignore[call-overload]
         return [each for each in self.sandboxes if ended or not each.has_ended]
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.support.programs import require_program
@@ -74,12 +75,12 @@ def test_numbers_that_no_process_has_are_gone(pid: int) -> None:
 @pytest.mark.parametrize(
     "elsewhere", [{"host": "elsewhere"}, {"boot_id": "another"}, {"pid_namespace": "pid:[4026532999]"}]
 )
-def test_nobody_is_gone_where_this_process_cannot_look(elsewhere: dict[str, str]) -> None:
+def test_nobody_is_gone_where_this_process_cannot_look(elsewhere: dict[str, Any]) -> None:
     assert liveness(replace(current_owner(), pid=2**22 + 1, **elsewhere)) is Liveness.OTHER_HOST
 
 
 @pytest.mark.parametrize("missing", [{"boot_id": ""}, {"pid_namespace": ""}, {"started_ticks": 0}])
-def test_nobody_is_gone_of_whom_too_little_is_known(missing: dict[str, str | int]) -> None:
+def test_nobody_is_gone_of_whom_too_little_is_known(missing: dict[str, Any]) -> None:
     assert liveness(replace(current_owner(), pid=2**22 + 1, **missing)) is Liveness.UNKNOWN
     assert liveness(None) is Liveness.UNKNOWN
 

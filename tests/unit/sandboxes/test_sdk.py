@@ -87,8 +87,10 @@ def test_a_runtime_that_was_never_reached_is_told_from_one_that_broke() -> None:
 
 def test_the_end_of_a_connection_is_the_end_of_the_daemon_but_not_of_the_service() -> None:
     error = sdk.SandboxUnavailableError("Socket closed")
-    assert translate(error, is_local=True).lost_runtime is True
-    assert translate(error, is_local=False).lost_runtime is False
+    for is_local in (True, False):
+        translated = translate(error, is_local=is_local)
+        assert isinstance(translated, InfrastructureError)
+        assert translated.lost_runtime is is_local
 
 
 def test_what_asks_about_one_sandbox_tells_a_missing_one_from_an_ended_one() -> None:

@@ -14,7 +14,7 @@ PROMPT = [{"role": "system", "content": "Solve it."}, {"role": "user", "content"
 
 def test_an_episode_is_its_prompt_its_calls_and_their_results_in_order() -> None:
     call = {"type": "function", "function": {"name": "submit_solution", "arguments": {"code": "f = 'é'"}}}
-    completion = [
+    completion: list[Any] = [
         {"role": "assistant", "content": "", "tool_calls": [call, call]},
         {"role": "tool", "name": "submit_solution", "content": "Submitted."},
         {"role": "assistant", "content": "Done."},

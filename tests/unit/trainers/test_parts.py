@@ -149,7 +149,7 @@ def test_the_first_wish_finishes_the_second_tears_the_third_changes_nothing() ->
         assert interrupt.scoring.level is Level.NONE
         with pytest.raises(InterruptedRunError):
             interrupt.request(signal.SIGTERM)
-    assert interrupt.scoring.level is Level.CANCEL
+    assert [interrupt.scoring.level] == [Level.CANCEL]
     assert not interrupt.request(signal.SIGINT)
 
 

@@ -53,9 +53,9 @@ def auto_config(model: str) -> SimpleNamespace:
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libraries, "has_gpu", lambda: True)
-    monkeypatch.setitem(sys.modules, "unsloth", SimpleNamespace(FastLanguageModel=FastLanguageModel))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "unsloth", SimpleNamespace(FastLanguageModel=FastLanguageModel))
     transformers = SimpleNamespace(AutoConfig=SimpleNamespace(from_pretrained=auto_config))
-    monkeypatch.setitem(sys.modules, "transformers", transformers)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "transformers", transformers)
 
 
 def config_of(model: str, **given: Any) -> GrpoConfig:
