@@ -82,7 +82,7 @@ class Entry:
     def completion(self) -> Completion:
         """What the judge is given."""
         code = self.code if self.text is None else None
-        return Completion(id=self.id, task_id=self.id, text=self.text, code=code)
+        return Completion(id=self.id, task_id=self.id, completion=self.text, code=code)
 
 
 @dataclass(slots=True)

@@ -132,8 +132,10 @@ def evaluate(
 ) -> None:
     """Ask a model for solutions, score them in sandboxes, and print pass@k."""
     from sandrl.cli import results
+    from sandrl.cli.configured import Flags
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
+    from sandrl.config.layers import resolve
     from sandrl.config.scoring import ScoredRunConfig
     from sandrl.errors import UsageError
     from sandrl.evaluation import EvalRequest, run_eval
@@ -142,25 +144,30 @@ def evaluate(
     if greedy and temperature is not None:
         raise UsageError("--greedy and --temperature contradict each other")
     asks_tiny = resume is None and base_url is None and model in (None, "tiny")
+    with Flags(ScoredRunConfig):
+        scoring = resolve(
+            ScoredRunConfig,
+            {
+                "problems": problems or ("tiny:test" if asks_tiny else "bundled"),
+                "extract": extract,
+                "timeout_seconds": timeout,
+                "concurrency": concurrency,
+                "retries": retries,
+                "second_opinion": second_opinion,
+                "runtime": runtime,
+                "image": image,
+                "packages": package_names(packages),
+                "tags": tuple(tag or ()),
+                "max_sandboxes": max_sandboxes,
+                "out": out,
+                "runs_dir": runs_dir,
+                "run_name": run_name,
+                "log_level": log_level,
+                "fail_under": fail_under,
+            },
+        )
     request = EvalRequest(
-        scoring=ScoredRunConfig(
-            problems=problems or ("tiny:test" if asks_tiny else "bundled"),
-            extract=extract,
-            timeout_seconds=timeout,
-            concurrency=concurrency,
-            retries=retries,
-            second_opinion=second_opinion,
-            runtime=runtime,
-            image=image,
-            packages=package_names(packages),
-            tags=tuple(tag or ()),
-            max_sandboxes=max_sandboxes,
-            out=out,
-            runs_dir=runs_dir,
-            run_name=run_name,
-            log_level=log_level,
-            fail_under=fail_under,
-        ),
+        scoring=scoring,
         model=model,
         base_url=base_url,
         num_problems=num_problems,

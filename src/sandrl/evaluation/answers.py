@@ -44,7 +44,7 @@ class Wanted:
 
     def completion(self, row: AnswerRow) -> Completion:
         """What came of asking for it."""
-        return Completion(self.id, self.problem.task_id, text=row.text, loss=row.failure)
+        return Completion(self.id, self.problem.task_id, completion=row.text, loss=row.failure)
 
 
 def all_wanted(problems: Mapping[str, Problem], samples: int) -> list[Wanted]:

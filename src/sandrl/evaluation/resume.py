@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from sandrl.config.parts import ScoringPart
 from sandrl.config.scoring import ScoredRunConfig
@@ -28,20 +28,16 @@ from sandrl.runs import AnswerRow, RunReader
 COMMAND = "eval"
 PROBLEMS_DIGEST = "problems_digest"
 
-
-# What decides neither an answer nor its verdict, and may be another when a run goes on.
-_FREE = ("retries", "caching")
-_DECIDING = tuple(name for name in ScoringPart.model_fields if name not in _FREE)
+_OF_VERDICTS = ("problems", *(name for name in ScoringPart.model_fields if name not in ("retries", "caching")))
 
 
-class _Saved(ScoringPart):
+class _Saved(BaseModel):
     """What of a run's options decides its answers and their verdicts."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     model: str
     base_url: str | None
-    problems: str
     num_problems: int | None
     samples: int
     temperature: float
@@ -50,16 +46,13 @@ class _Saved(ScoringPart):
     seed: int
     runtime_kind: str
     runtime_image: str
-    packages: tuple[str, ...]
 
-    def scoring(self, asked: ScoredRunConfig) -> ScoredRunConfig:
+    def scoring(self, options: Mapping[str, JsonValue], asked: ScoredRunConfig) -> ScoredRunConfig:
         # The image of one runtime means nothing to the other.
         is_same = asked.runtime.value in ("auto", self.runtime_kind)
         image = asked.image or (self.runtime_image if is_same else None)
-        decided = {name: getattr(self, name) for name in _DECIDING}
-        return asked.model_copy(
-            update={**decided, "problems": self.problems, "image": image, "packages": self.packages}
-        )
+        kept = {name: options[name] for name in (*_OF_VERDICTS, "packages") if name in options}
+        return ScoredRunConfig.model_validate({**asked.model_dump(), **kept, "image": image})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +89,14 @@ def saved_request(path: Path, request: EvalRequest) -> EvalRequest:
         raise InputError(f"is a run of `sandrl {config.command}`, which `sandrl eval` cannot go on with", path=path)
     try:
         saved = _Saved.model_validate(config.options)
+        scoring = saved.scoring(config.options, request.scoring)
     except ValidationError as error:
         raise InputError("is a run of another version of sandrl", path=path) from error
     if saved.base_url is None and request.base_url is not None:
         raise UsageError(f"the run {path.name!r} asked a model in its own process: leave out --base-url")
     found = replace(
         request,
-        scoring=saved.scoring(request.scoring),
+        scoring=scoring,
         model=saved.model,
         base_url=request.base_url or saved.base_url,
         num_problems=saved.num_problems,
@@ -157,7 +151,7 @@ def _refuse_changes(path: Path, asked: EvalRequest, saved: EvalRequest) -> None:
     ):
         for each in fields(old):
             _refuse_change(path, each.name, *(getattr(one, each.name) for one in (old, now, default)))
-    for name in ("problems", *_DECIDING):
+    for name in _OF_VERDICTS:
         _refuse_change(path, name, *(getattr(one.scoring, name) for one in (saved, asked, usual)))
 
 

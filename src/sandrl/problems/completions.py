@@ -21,8 +21,8 @@ class Completion:
     Attributes:
         id: Unique among the completions scored together.
         task_id: The problem it answers.
-        text: The model's text; None where there is only `code`.
-        code: Code to be taken as it is; None when it must be found in `text`.
+        completion: The model's text; None where there is only `code`.
+        code: Code to be taken as it is; None when it must be found in `completion`.
         loss: Why nothing can be said about the model: what failed before it was done; empty if nothing did.
 
     Raises:
@@ -31,14 +31,14 @@ class Completion:
 
     id: str
     task_id: str
-    text: str | None = None
+    completion: str | None = None
     code: str | None = None
     loss: str = ""
 
     def __post_init__(self) -> None:
         for name in ("id", "task_id"):
             check_text(name, getattr(self, name))
-        for name in ("text", "code"):
+        for name in ("completion", "code"):
             check_text(name, getattr(self, name), is_optional=True)
 
 

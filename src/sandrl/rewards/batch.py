@@ -117,7 +117,7 @@ class Batch:
     def add(self, completion: Completion, problem: Problem) -> int:
         """Queues a completion; returns its number in the batch, from 0."""
         self._waiting.append(Attempt(self._total, completion, problem))
-        self._has_text = self._has_text or completion.text is not None
+        self._has_text = self._has_text or completion.completion is not None
         self._total += 1
         return self._total - 1
 
@@ -367,7 +367,7 @@ class Batch:
         seconds = time.monotonic() - attempt.began
         if verdict.trust is None:
             verdict = replace(verdict, total=attempt.problem.check_count)
-        text = attempt.completion.text if attempt.completion.code is None else attempt.completion.code
+        text = attempt.completion.completion if attempt.completion.code is None else attempt.completion.code
         reward, shown = self._rewarded(attempt, verdict)
         result = ScoredCompletion(
             index=attempt.index,

@@ -73,7 +73,7 @@ def extract_code(completion: Completion, problem: Problem, how: Extraction = Ext
     if completion.code is not None:
         code: str | None = completion.code if completion.code.strip() else None
     else:
-        code = extract(completion.text or "", how, problem)
+        code = extract(completion.completion or "", how, problem)
     return None if code is None else join_to_prompt(problem.prompt, problem.entry_point, code)
 
 

@@ -27,8 +27,9 @@ RewardPolicy: TypeAlias = Callable[[Verdict, Completion], float]
 
 It is called once for each completion, also for those that are judged once because they are identical. Of the verdict,
 `status`, `passed`, `total` and `checks` say what happened, `stdout`, `stderr`, `wall_seconds` and `cpu_seconds` how. Of
-the completion, `text` is what the model wrote (None where the row gave code alone), `code` is what was judged (None
-where no code was found in it), `id` and `task_id` are its names. It returns a number from -1,000,000 to 1,000,000.
+the completion, `completion` is what the model wrote (None where the row gave code alone), `code` is what was judged
+(None where no code was found in it), `id` and `task_id` are its names. It returns a number from -1,000,000 to
+1,000,000.
 """
 
 LONG_CHARACTERS = 4000

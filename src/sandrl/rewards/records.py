@@ -78,7 +78,7 @@ def trajectory_row(result: ScoredCompletion, completion: Completion, place: Plac
         place: Where it belongs.
         more: Further fields of the row.
     """
-    own = {"completion": completion.text, "timing": {"cpu": result.cpu_seconds}}
+    own = {"completion": completion.completion, "timing": {"cpu": result.cpu_seconds}}
     return TrajectoryRow.model_validate({**_fields(result), **_fields(place), **own, **more})
 
 

@@ -188,7 +188,7 @@ def _problems(request: RegradeConfig, reader: RunReader) -> Mapping[str, Problem
 def _completion(row: TrajectoryRow) -> Completion:
     if row.completion is None:
         return Completion(row.id, row.task_id, code=row.code)
-    return Completion(row.id, row.task_id, text=row.completion)
+    return Completion(row.id, row.task_id, completion=row.completion)
 
 
 def saved_options(reader: RunReader) -> dict[str, JsonValue]:

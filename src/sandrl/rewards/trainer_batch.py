@@ -62,7 +62,9 @@ class BatchReader:
                 raise UsageError(f"row {number} of the batch: no problem is called {task_id!r}")
             environment = None if environments is None else environments[number]
             code, loss = getattr(environment, "submission", None), str(getattr(environment, "loss", ""))
-            rows.append(Completion(f"{task_id}#{number}", task_id, text=text_of(completion), code=code, loss=loss))
+            rows.append(
+                Completion(f"{task_id}#{number}", task_id, completion=text_of(completion), code=code, loss=loss)
+            )
         return rows
 
     def _task_id(self, number: int, prompt: Text) -> str:

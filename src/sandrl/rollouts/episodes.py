@@ -183,7 +183,7 @@ class _Play:
         """The verdict on a solution. The last one with code is the episode's, and has the runs of those before it."""
         episode = self.episode
         began = time.monotonic()
-        solution = Completion(episode.id, episode.problem.task_id, text=text, code=code)
+        solution = Completion(episode.id, episode.problem.task_id, completion=text, code=code)
         found = self.place.judge(solution, episode.problem, episode.number)
         episode.seconds["judge"] += time.monotonic() - began
         if episode.result is None or found.status is not Status.NO_CODE:
@@ -268,7 +268,7 @@ class _Attempts(_Play):
     def _try(self, bench: Workbench, text: str) -> str:
         """What is wrong with an attempt, as far as the shown checks tell; empty if nothing is."""
         episode, options = self.episode, self.options
-        code = extract_code(Completion("", "", text=text), episode.problem, options.extraction)
+        code = extract_code(Completion("", "", completion=text), episode.problem, options.extraction)
         if code is None:
             return NO_CODE
         began = time.monotonic()

@@ -139,7 +139,7 @@ def test_a_wish_to_cancel_ends_the_batch_and_each_result_is_told_as_it_comes(job
         {"inc": INC},
         job=job,
         interrupt=interrupt,
-        on_result=lambda result, completion: told.append((result.reward, completion.text)),
+        on_result=lambda result, completion: told.append((result.reward, completion.completion)),
     )
     assert function(["Add one."], [RIGHT]) == [1.0]
     assert told == [(1.0, RIGHT)]

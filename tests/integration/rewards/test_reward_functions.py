@@ -17,9 +17,9 @@ SHORT, LONG = f"<answer>{CODE}</answer>", f"Let me think about it for a while.\n
 
 def brief(verdict: Verdict, completion: Completion) -> float:
     """Half a point for a pass that comes without many words."""
-    assert completion.text is not None
+    assert completion.completion is not None
     assert completion.code is None or completion.code.strip() == CODE.strip()
-    return float(verdict.is_pass) - 0.5 * (len(completion.text) > 60)
+    return float(verdict.is_pass) - 0.5 * (len(completion.completion) > 60)
 
 
 def picky(verdict: Verdict, completion: Completion) -> float:
@@ -31,9 +31,9 @@ def picky(verdict: Verdict, completion: Completion) -> float:
 
 def test_identical_code_is_judged_once_and_each_completion_has_its_own_reward(job: Job) -> None:
     answers = [
-        Completion("a", "inc", text=SHORT),
-        Completion("b", "inc", text=LONG),
-        Completion("c", "inc", text="No."),
+        Completion("a", "inc", completion=SHORT),
+        Completion("b", "inc", completion=LONG),
+        Completion("c", "inc", completion="No."),
     ]
     cache = VerdictCache()
     for _ in range(2):
@@ -44,7 +44,7 @@ def test_identical_code_is_judged_once_and_each_completion_has_its_own_reward(jo
 
 
 def test_a_function_that_fails_costs_that_completion_its_reward_and_no_other_its_result(job: Job) -> None:
-    answers = [Completion(name, "inc", text=SHORT) for name in "abc"]
+    answers = [Completion(name, "inc", completion=SHORT) for name in "abc"]
     cache = VerdictCache()
     options = ScoreOptions(policy=picky, components=Components(format_reward=0.5))
     report = sandrl.score(answers, {"inc": INC}, job=job, options=options, cache=cache)

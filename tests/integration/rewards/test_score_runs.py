@@ -133,7 +133,7 @@ def test_a_sandbox_carries_the_tags_of_job_owner_problem_and_user(connection: Co
 
 def test_no_code_uses_no_sandbox(connection: Connection) -> None:
     told: list[Event] = []
-    texts = [Completion("a", "inc", text="I do not know."), Completion("b", "inc", text="Nor do I.")]
+    texts = [Completion("a", "inc", completion="I do not know."), Completion("b", "inc", completion="Nor do I.")]
     with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60) as job:
         report = score(texts, {"inc": INC}, job=job, emit=told.append)
     assert [(result.status, result.reward, result.sandbox_id) for result in report.results] == [

@@ -30,14 +30,14 @@ def test_a_row_is_text_or_code(tmp_path: Path) -> None:
         tmp_path / "c.jsonl", {"task_id": "a", "completion": "text"}, {"task_id": 2, "code": "pass", "id": 7}
     )
     assert load_completions(path).completions == (
-        Completion(id="a", task_id="a", text="text"),
+        Completion(id="a", task_id="a", completion="text"),
         Completion(id="7", task_id="2", code="pass"),
     )
 
 
 def test_an_empty_completion_is_a_completion(tmp_path: Path) -> None:
     [completion] = load_completions(written(tmp_path / "c.jsonl", {"task_id": "a", "completion": ""})).completions
-    assert completion.text == ""
+    assert completion.completion == ""
 
 
 def test_samples_of_one_problem_are_numbered_and_ids_stay_unique(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_standard_input_is_read_and_named_as_a_dash(monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
     feed(b'{"task_id": "a", "completion": "x"}\n')
-    assert load_completions("-").completions == (Completion("a", "a", text="x"),)
+    assert load_completions("-").completions == (Completion("a", "a", completion="x"),)
     feed(b"{\n")
     with pytest.raises(InputError, match=r"^-:1: broken JSON"):
         load_completions("-")

@@ -15,5 +15,7 @@ def test_every_demo_problem_has_a_reference_and_one_completion() -> None:
 
 
 def test_the_completions_sleep_as_announced() -> None:
-    sleeps = [text.partition("sleep(")[2][:1] for text in (completion.text or "" for completion in demo_completions())]
+    sleeps = [
+        text.partition("sleep(")[2][:1] for text in (completion.completion or "" for completion in demo_completions())
+    ]
     assert sleeps == ["2", "", "1", "", "3"]

@@ -60,7 +60,7 @@ def test_a_problem_that_cannot_be_judged_is_refused_in_one_line(fields: dict[str
     ("words", "message"),
     [
         (("c", 1), "field 'task_id': must be a string, not 1 of the type int"),
-        (("c", "p", ["text"]), "field 'text': must be a string or None, not ['text'] of the type list"),
+        (("c", "p", ["text"]), "field 'completion': must be a string or None, not ['text'] of the type list"),
     ],
 )
 def test_a_completion_of_wrong_types_is_refused(words: tuple[Any, ...], message: str) -> None:
@@ -103,10 +103,10 @@ def test_completions_may_be_rows_and_get_names() -> None:
     rows: list[Any] = [
         {"task_id": "inc", "completion": "a"},
         {"task_id": "inc", "code": "b"},
-        Completion("mine", "inc", text="c"),
+        Completion("mine", "inc", completion="c"),
     ]
     made = as_completions(rows, {"inc"})
-    assert [(each.id, each.text, each.code) for each in made] == [
+    assert [(each.id, each.completion, each.code) for each in made] == [
         ("inc#1", "a", None),
         ("inc#2", None, "b"),
         ("mine", "c", None),

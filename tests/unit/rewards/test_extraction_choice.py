@@ -24,7 +24,7 @@ BODY = Problem(
 
 
 def code_of(text: str, problem: Problem = PROBLEM, how: Extraction = Extraction.AUTO) -> str | None:
-    return extract_code(Completion("id", problem.task_id, text=text), problem, how)
+    return extract_code(Completion("id", problem.task_id, completion=text), problem, how)
 
 
 def fence(code: str, language: str = "python") -> str:

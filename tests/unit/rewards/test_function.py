@@ -85,6 +85,6 @@ class Episode:
 def test_what_an_episode_submitted_is_judged_instead_of_what_was_said() -> None:
     reader = BatchReader({"inc": INC})
     rows = reader.completions(["", ""], ["said", "said"], ["inc", "inc"], [Episode("code"), Episode("")])
-    assert [(row.text, row.code) for row in rows] == [("said", "code"), ("said", "")]
+    assert [(row.completion, row.code) for row in rows] == [("said", "code"), ("said", "")]
     rows = reader.completions([""], ["said"], ["inc"], [object()])
-    assert [(row.text, row.code) for row in rows] == [("said", None)]
+    assert [(row.completion, row.code) for row in rows] == [("said", None)]

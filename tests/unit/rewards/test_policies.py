@@ -8,7 +8,7 @@ from sandrl.problems import Completion
 from sandrl.rewards.policies import LONG_CHARACTERS, POLICIES, Components, binary, fraction, load_policy, reward_of
 from sandrl.rewards.verdict import Status, Trust, Verdict
 
-ANSWER = Completion("double", "double", text="<answer>x</answer>", code="x")
+ANSWER = Completion("double", "double", completion="<answer>x</answer>", code="x")
 
 
 def verdict(status: Status, passed: int = 0, total: int = 4) -> Verdict:

@@ -22,7 +22,7 @@ def test_code_is_taken_as_it_is() -> None:
     assert extract_code(Completion("c", "p", code="```\nx\n```"), PLAIN) == "```\nx\n```"
 
 
-@pytest.mark.parametrize("completion", [Completion("c", "p", code=" \n"), Completion("c", "p", text="no idea")])
+@pytest.mark.parametrize("completion", [Completion("c", "p", code=" \n"), Completion("c", "p", completion="no idea")])
 def test_nothing_to_run_is_no_code(completion: Completion) -> None:
     assert extract_code(completion, PLAIN) is None
 
@@ -30,10 +30,10 @@ def test_nothing_to_run_is_no_code(completion: Completion) -> None:
 @pytest.mark.parametrize(
     "completion",
     [
-        Completion("c", "h", text="    return sum(xs)\n"),
+        Completion("c", "h", completion="    return sum(xs)\n"),
         Completion("c", "h", code="    return sum(xs)\n"),
-        Completion("c", "h", text="<answer>\n    return sum(xs)\n</answer>"),
-        Completion("c", "h", text="```python\ndef total(xs):\n    return sum(xs)\n```"),
+        Completion("c", "h", completion="<answer>\n    return sum(xs)\n</answer>"),
+        Completion("c", "h", completion="```python\ndef total(xs):\n    return sum(xs)\n```"),
     ],
 )
 def test_humaneval_answers_run_in_every_shape_models_give_them(completion: Completion) -> None:
@@ -46,7 +46,7 @@ def test_humaneval_answers_run_in_every_shape_models_give_them(completion: Compl
 
 
 def test_an_asked_for_extraction_is_not_second_guessed() -> None:
-    assert extract_code(Completion("c", "h", text="    return sum(xs)\n"), HUMANEVAL, Extraction.FENCE) is None
+    assert extract_code(Completion("c", "h", completion="    return sum(xs)\n"), HUMANEVAL, Extraction.FENCE) is None
 
 
 def verdict(status: Status = Status.PASSED, passed: int = 1, total: int = 1, **times: Any) -> Verdict:

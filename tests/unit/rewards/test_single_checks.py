@@ -22,7 +22,7 @@ JUDGES = [
 ]
 TESTS = Problem("inc", "Add one.", tests=tuple(f"assert f({x}) == {x + 1}" for x in range(4)))
 CASES = Problem("inc", "Add one.", cases=tuple(Case(f"{x}\n", f"{x + 1}\n") for x in range(4)))
-ANSWER = Completion("1", "inc", text="def f(x): return x + 1")
+ANSWER = Completion("1", "inc", completion="def f(x): return x + 1")
 RUNS = Problem("runs", "Run.", check=EXIT_STATUS)
 
 DIES = "import os\ndef f(x):\n    return x + 1 if x < 2 else os._exit(3)"

@@ -55,7 +55,7 @@ def _module_in_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def completion(task_id: str = "double") -> Completion:
-    return Completion(f"{task_id}#2", task_id, text="text", code="code")
+    return Completion(f"{task_id}#2", task_id, completion="text", code="code")
 
 
 def test_a_function_and_an_attribute_of_an_object_are_found_from_the_current_directory() -> None:
@@ -115,10 +115,12 @@ def test_the_example_of_the_documentation_works(tmp_path: Path) -> None:
     example = page.partition("# my_rewards.py\n")[2].partition("```")[0]
     (tmp_path / "my_rewards.py").write_text(example, encoding="utf-8")
     brief = load_policy("my_rewards:brief")
-    long = Completion("double", "double", text="", code="x" * 1000)
+    long = Completion("double", "double", completion="", code="x" * 1000)
     assert reward_of(PASSED, long, brief) == 0.8
     assert reward_of(Verdict(Status.FAILED, Trust.ISOLATED, 1, 2), long, brief) == 0.1
-    assert reward_of(Verdict(Status.NO_CODE, None, 0, 2), Completion("double", "double", text="No."), brief) == 0.0
+    assert (
+        reward_of(Verdict(Status.NO_CODE, None, 0, 2), Completion("double", "double", completion="No."), brief) == 0.0
+    )
 
 
 def test_what_is_as_good_as_a_number_is_one() -> None:

@@ -121,7 +121,7 @@ def test_without_second_opinions_there_are_no_numbers_of_them() -> None:
 
 def test_a_row_and_a_result_give_the_same_metrics() -> None:
     scored = result(reward=0.0, retries=1, reruns=1, canaries=2, sandboxes=3, components={"length": -0.5})
-    row = trajectory_row(scored, Completion("c", "t", text="x"), Place("job-1"))
+    row = trajectory_row(scored, Completion("c", "t", completion="x"), Place("job-1"))
     assert completion_metrics([row]) == completion_metrics([scored])
 
 
@@ -132,7 +132,8 @@ def test_a_row_has_every_field_of_the_result_and_survives_the_disk() -> None:
         truncated=True, checks=(check,), detail="why",
     )  # fmt: skip
     place = Place("job-1", rank=1, step=3, attempt=2, held_out=True)
-    row = TrajectoryRow.model_validate_json(trajectory_row(scored, Completion("c", "t", text="said"), place).to_json())
+    said = Completion("c", "t", completion="said")
+    row = TrajectoryRow.model_validate_json(trajectory_row(scored, said, place).to_json())
     assert (row.rank, row.step, row.attempt, row.held_out) == (1, 3, 2, True)
     assert (row.completion, row.timing, row.stderr) == ("said", {"cpu": 0.25}, "\\udc80")
     assert row.checks == (CheckRow(status="failed", detail="1 != 2 \\udc80"),)
