@@ -67,7 +67,7 @@ class GrpoConfig(RunPart, SandboxesPart, CachePart, ScoringPart):
     ] = 32
     learning_rate: Annotated[
         float,
-        Field(ge=0, le=LARGEST_WEIGHT, allow_inf_nan=False),
+        Field(ge=0, le=9e18, allow_inf_nan=False),
         Option("Of AdamW.", TRAINING, metavar="RATE", default="4e-4 (tiny), 1e-6"),
     ] = 1e-6
     lr_schedule: Annotated[
