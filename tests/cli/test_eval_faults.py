@@ -132,7 +132,8 @@ def test_a_server_that_dies_ends_the_evaluation_soon_and_what_it_said_is_scored(
     run = run_of(tmp_path)
     rows = trajectories(run)
     assert [rows[place].reward for place in range(7)] == [float(place % 2 == 0) for place in range(7)]
-    assert len(server.questions) == 7 + 8, "an endpoint that failed eight times in a row is not asked any more"
+    # The request after the eighth failure may be on its way when that failure is counted.
+    assert len(server.questions) - 7 in (8, 9), "an endpoint that failed eight times in a row is not asked any more"
     assert rows[19].detail.startswith("not asked, as 8 requests in a row had no answer; the last: ")
     with ScriptedModel(solution) as other:
         second = sandrl("eval", "--resume", run.name, "--base-url", other.base_url, "--json", *words[:2])

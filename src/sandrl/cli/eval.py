@@ -8,7 +8,6 @@ import typer
 
 from sandrl.cli.completion import values
 from sandrl.cli.options import (
-    PROBLEMS_HELP,
     Concurrency,
     FailUnder,
     Image,
@@ -25,6 +24,7 @@ from sandrl.cli.options import (
     SecondOpinionRate,
     package_names,
 )
+from sandrl.config.parts import PROBLEMS_HELP
 from sandrl.events import LogLevel
 from sandrl.rewards.extraction import Extraction
 from sandrl.settings import RuntimeKind

@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 SANDBOXES_PANEL = "Sandboxes"
 OUTPUT_PANEL = "Output"
 
-PROBLEMS_HELP = (
-    "`bundled`, `toy`, `tiny[:SPLIT]`, `mbpp[:SPLIT]`, `humaneval`, a dataset of the hub (owner/name[:SPLIT]), or a"
-    " file."
-)
-
 
 Concurrency = Annotated[
     int | None,

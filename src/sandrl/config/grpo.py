@@ -16,11 +16,8 @@ from sandrl.bounds import LARGEST_WEIGHT
 from sandrl.config.fields import GENERATION, KEY_VALUE, OUTPUT, PROBLEMS, SANDBOXES, SCORING, TRAINING, Option
 from sandrl.config.model import Count, Tries
 from sandrl.config.parts import PROBLEMS_HELP, CachePart, RunPart, SandboxesPart, ScoringPart, ShowTests
-from sandrl.config.words import Extraction
+from sandrl.config.words import TINY, Extraction
 from sandrl.settings import ReportTo
-
-TINY = "tiny"
-"""The model that is built on the spot, and the problems it can learn."""
 
 
 class GrpoConfig(RunPart, SandboxesPart, CachePart, ScoringPart):

@@ -15,8 +15,6 @@ from sandrl.config.words import Extraction
 from sandrl.events import LogLevel
 from sandrl.settings import ReportTo, RuntimeKind
 
-BUNDLED = "bundled"
-
 PROBLEMS_HELP = (
     "`bundled`, `toy`, `tiny[:SPLIT]`, `mbpp[:SPLIT]`, `humaneval`, a dataset of the hub (owner/name[:SPLIT]), or a"
     " file."

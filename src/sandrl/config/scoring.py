@@ -9,7 +9,6 @@ from pydantic import model_validator
 from sandrl.config.fields import OUTPUT, PROBLEMS, SANDBOXES, Option
 from sandrl.config.model import Tries
 from sandrl.config.parts import (
-    BUNDLED,
     CachePart,
     NumProblems,
     OutputPart,
@@ -19,6 +18,7 @@ from sandrl.config.parts import (
     SkipBadRows,
     Timeout,
 )
+from sandrl.config.words import BUNDLED
 
 
 class ScoredRunConfig(OutputPart, SandboxesPart, CachePart, ScoringPart):

@@ -1,8 +1,14 @@
-"""The closed sets of words that fields take, where no other package at this level has them."""
+"""The words that fields take and several packages know, where no other package at this level has them."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+
+BUNDLED = "bundled"
+"""The problems that come with sandrl, which need no file."""
+
+TINY = "tiny"
+"""The model that is built on the spot, and the problems it can learn."""
 
 
 class Extraction(StrEnum):

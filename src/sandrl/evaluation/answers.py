@@ -84,7 +84,6 @@ class Answers:
         self._writer = writer
         self._closed = closed
         self._arrived: SimpleQueue[Completion | Exception | None] = SimpleQueue()
-        # Here, in one thread: prompts are made by parsing, which in threads trips over a fault of CPython 3.11.
         self._questions = [
             Question(each.index, _prompt(each.problem, show_tests), seed + each.index) for each in wanted
         ]

@@ -24,9 +24,9 @@ from sandrl.rewards.scored_run import Resumed
 from sandrl.rewards.summary import ScoredCompletion
 from sandrl.rewards.verdict import Status
 from sandrl.runs import AnswerRow, RunReader
+from sandrl.runs.resumption import check_command, check_unchanged
 
 COMMAND = "eval"
-PROBLEMS_DIGEST = "problems_digest"
 
 _OF_VERDICTS = ("problems", *(name for name in ScoringPart.model_fields if name not in ("retries", "caching")))
 
@@ -85,8 +85,7 @@ def saved_request(path: Path, request: EvalRequest) -> EvalRequest:
         UsageError: If something is asked for that the run does otherwise.
     """
     config = RunReader(path).config
-    if config.command != COMMAND:
-        raise InputError(f"is a run of `sandrl {config.command}`, which `sandrl eval` cannot go on with", path=path)
+    check_command(path, config.command, COMMAND)
     try:
         saved = _Saved.model_validate(config.options)
         scoring = saved.scoring(config.options, request.scoring)
@@ -121,12 +120,8 @@ def find_earlier(path: Path, request: EvalRequest, wanted: Sequence[Wanted], dig
     Raises:
         UsageError: If the problems have changed.
     """
+    check_unchanged(path, digest, request.scoring.problems, noun="evaluation")
     reader = RunReader(path)
-    if reader.config.options.get(PROBLEMS_DIGEST) != digest:
-        raise UsageError(
-            f"the run {path.name!r} cannot go on: {request.scoring.problems} has other content now",
-            hint="begin a new evaluation",
-        )
     answers = {row.index: row for row in reader.answers().rows if row.text is not None}
     results = {row.index: result_of(row) for row in reader.trajectories().rows}
     stay = tuple(result for result in results.values() if _stays(result))

@@ -6,8 +6,6 @@ those of training, and a run of answers is scored by what scores a file of them.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -16,18 +14,20 @@ from itertools import islice
 from pydantic import JsonValue
 
 from sandrl.config.scoring import ScoredRunConfig
+from sandrl.config.words import TINY
 from sandrl.evaluation.answers import Answers, all_wanted, in_order
 from sandrl.evaluation.request import EvalRequest, EvalRun
-from sandrl.evaluation.resume import COMMAND, PROBLEMS_DIGEST, find_earlier, saved_request
+from sandrl.evaluation.resume import COMMAND, find_earlier, saved_request
 from sandrl.events import Emit, PolicyAsked, ignore
 from sandrl.models import Endpoint, EndpointModel, Model, libraries
 from sandrl.models.in_process import InProcessModel
 from sandrl.problems import Completion, Problem, load_problems
 from sandrl.rewards import score_run
 from sandrl.runs import RunWriter, find_run
+from sandrl.runs.resumption import PROBLEMS_DIGEST, content_digest
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import Settings
-from sandrl.tiny import TINY, tiny_policy
+from sandrl.tiny import tiny_policy
 
 
 class _Closed(threading.Event):
@@ -64,7 +64,7 @@ def run_eval(
         path = find_run(request.resume, settings.state_dir, request.scoring.runs_dir or settings.runs_dir)
         request = saved_request(path, request)
     problems = dict(islice(_loaded(request.scoring).items(), request.num_problems))
-    digest = _digest(problems)
+    digest = content_digest([asdict(problem) for problem in problems.values()])
     wanted = all_wanted(problems, request.answers)
     earlier = None if path is None else find_earlier(path, request, wanted, digest)
     closed = _Closed(interrupt)
@@ -128,12 +128,6 @@ def _model(request: EvalRequest, settings: Settings, closed: threading.Event, em
         batch_size=request.batch_size,
         stop=closed,
     )
-
-
-def _digest(problems: Mapping[str, Problem]) -> str:
-    """Stands for the content of problems."""
-    content = [asdict(problem) for problem in problems.values()]
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _options(request: EvalRequest, model: Model) -> dict[str, JsonValue]:

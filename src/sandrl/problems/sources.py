@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from sandrl.config.words import BUNDLED
 from sandrl.errors import InputError
 from sandrl.jsonl import STANDARD_INPUT, BadRow, Row, read_rows
 from sandrl.problems import mbpp, tiny
@@ -20,9 +21,6 @@ from sandrl.problems.hub import HubDataset, read_hub, read_parquet
 from sandrl.problems.problem import Problem
 
 Rows: TypeAlias = Iterable[Row | BadRow]
-
-BUNDLED = "bundled"
-"""The source that needs no file: the problems that come with sandrl."""
 
 TOY = "toy"
 """Five programs that every model can write: what a first run is tried on."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sandrl.config.scoring import RewardConfig
+from sandrl.config.words import BUNDLED
 from sandrl.errors import UsageError
 from sandrl.events import Emit, Warned, ignore
 from sandrl.jsonl import STANDARD_INPUT
 from sandrl.problems import Completion, Problem, demo_completions, demo_problems, load_completions, load_problems
-from sandrl.problems.sources import BUNDLED
 from sandrl.rewards.request import RewardRun
 from sandrl.rewards.scored_run import score_run
 from sandrl.sandboxes import Interrupt

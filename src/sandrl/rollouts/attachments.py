@@ -83,7 +83,7 @@ def with_files(code: str, files: Mapping[str, str]) -> str:
 def _first_line(code: str) -> int | None:
     """After how many lines of a program other statements may come: those of its docstring and of `__future__`.
 
-    By its tokens: parsing hostile code here can take all memory, and in threads it trips over a fault of CPython 3.11.
+    By its tokens: parsing hostile code here can take all memory.
     """
     first, statement = 0, []
     try:

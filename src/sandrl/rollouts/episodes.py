@@ -102,10 +102,7 @@ class Episode:
 
 
 def new_episode(number: int, identifier: str, problem: Problem, options: EpisodeOptions) -> Episode:
-    """An episode that can be played: the model's instructions and the problem are in it.
-
-    Not for many threads at once: prompts are made by parsing, which in threads trips over a fault of CPython 3.11.
-    """
+    """An episode that can be played: the model's instructions and the problem are in it."""
     prompt = chat_prompt(problem, show_tests=options.show_tests, instruction=_instruction(options))
     messages = [Message(each["role"], each["content"]) for each in prompt]
     return Episode(number, identifier, problem, shown_checks(problem, options.show_tests), messages)

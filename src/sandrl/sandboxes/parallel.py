@@ -32,7 +32,7 @@ def in_parallel(
         start: Begins a call without waiting for it.
         limit: How many calls may be in flight.
         interrupt: Asked to finish, no further call is started; asked to cancel, no further end is waited for.
-        on_request: Told that the user asks to stop, and how many calls are in flight.
+        on_request: Called each time the user asks to stop, with the number of calls in flight.
 
     Yields:
         An item and its ended call. Items that never come out were not started, or not waited for.
@@ -40,18 +40,21 @@ def in_parallel(
     waiting = deque(items)
     ended: SimpleQueue[tuple[Item, Future[Any]] | None] = SimpleQueue()
     in_flight = 0
+    announced = Level.NONE
     _ring(interrupt, ended)
     while True:
+        while interrupt.level is not announced:  # the user may ask again while the first request is announced
+            announced = interrupt.level
+            on_request(in_flight)
         while waiting and in_flight < limit and interrupt.level is Level.NONE:
             item = waiting.popleft()
             start(item).add_done_callback(lambda future, item=item: ended.put((item, future)))  # type: ignore[misc]
             in_flight += 1
-        if not in_flight or interrupt.level is Level.CANCEL:
+        if not in_flight or announced is Level.CANCEL:
             return
         end = ended.get()
         if end is None:
             _ring(interrupt, ended)
-            on_request(in_flight)
         else:
             in_flight -= 1
             yield end

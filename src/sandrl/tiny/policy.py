@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from sandrl.config.words import TINY
 from sandrl.errors import InputError, SandrlError
 from sandrl.events import Emit, PolicyBuilding, PolicyReady, ignore
 from sandrl.files import read_regular
@@ -28,9 +29,6 @@ from sandrl.tiny.model import make_model
 from sandrl.tiny.recipe import Recipe
 from sandrl.tiny.tokenizer import train_tokenizer
 from sandrl.tiny.warmup import warm_up
-
-TINY = "tiny"
-"""What the policy is called where a model is asked for."""
 
 MANIFEST = "tiny_policy.json"
 """The file with the recipe and the digests of all others."""

@@ -8,34 +8,17 @@ what a resumed run is compared with.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
-from pydantic import BaseModel, JsonValue
+from pydantic import JsonValue
 
 from sandrl.config import layers
-from sandrl.config.grpo import TINY, GrpoConfig
-from sandrl.config.words import Extraction
+from sandrl.config.grpo import GrpoConfig
+from sandrl.config.words import TINY, Extraction
 
 REAL_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 
 Option: TypeAlias = JsonValue
-
-_Config = TypeVar("_Config", bound=BaseModel)
-
-
-def refuse_empty_texts(config: _Config) -> _Config:
-    """Refuses texts of nothing but blanks in any field of a configuration.
-
-    Raises:
-        ValueError: Naming the first field that has one.
-    """
-    for name in type(config).model_fields:
-        value = getattr(config, name)
-        texts = value if isinstance(value, tuple) else (value,)
-        if any(isinstance(text, str) and not text.strip() for text in texts):
-            raise ValueError(f"{name}: must not be empty; leave it out")
-    return config
-
 
 TINY_DEFAULTS: Mapping[str, Option] = {
     "problems": TINY,

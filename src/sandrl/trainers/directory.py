@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from sandrl.config.grpo import GrpoConfig
-from sandrl.errors import InputError, UsageError
+from sandrl.errors import InputError
 from sandrl.runs import RunReader
+from sandrl.runs.resumption import check_command
 
 CHECKPOINTS = "checkpoints"
-PROBLEMS_DIGEST = "problems_digest"
 
 
 def checkpoint_directory(config: GrpoConfig, run: Path) -> Path:
@@ -28,28 +28,9 @@ def saved_config(run: Path, command: str) -> GrpoConfig:
         InputError: If it is a run of another command.
     """
     config = RunReader(run).config
-    if config.command != command:
-        raise InputError(f"is a run of `sandrl {config.command}`, which `sandrl {command}` cannot go on with", path=run)
+    check_command(run, config.command, command)
     fields = {name: value for name, value in config.options.items() if name in GrpoConfig.model_fields}
     try:
         return GrpoConfig.model_validate(fields)
     except ValueError as error:
         raise InputError("is a run of another version of sandrl", path=run) from error
-
-
-def check_unchanged(run: Path, digest: str, source: str) -> None:
-    """Makes sure that a run goes on with what it was begun with.
-
-    Args:
-        run: Its directory.
-        digest: Stands for the content of what it would go on with.
-        source: What that is, as an option names it.
-
-    Raises:
-        UsageError: If they have changed.
-    """
-    if RunReader(run).config.options.get(PROBLEMS_DIGEST) != digest:
-        raise UsageError(
-            f"the run {run.name!r} cannot go on: {source} has other content now",
-            hint="begin a new run",
-        )

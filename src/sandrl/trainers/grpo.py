@@ -26,6 +26,7 @@ from sandrl.rollouts.kinds import ToolSet
 from sandrl.rollouts.workbench import Workshop
 from sandrl.runs import MetricsRecorder
 from sandrl.runs.processes import Processes
+from sandrl.runs.resumption import PROBLEMS_DIGEST, check_unchanged
 from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.sandboxes import Connection, Job, SandboxRequest, new_job_id
 from sandrl.settings import Settings
@@ -34,7 +35,7 @@ from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.callbacks import training_callback
 from sandrl.trainers.checkpoints import Checkpoint, last_checkpoint
 from sandrl.trainers.context import Context
-from sandrl.trainers.directory import PROBLEMS_DIGEST, check_unchanged, checkpoint_directory
+from sandrl.trainers.directory import checkpoint_directory
 from sandrl.trainers.engines import TRL, Engine
 from sandrl.trainers.environments import environment_factory, episode_trainer
 from sandrl.trainers.interrupts import TrainingInterrupt

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from sandrl.config.grpo import TINY, GrpoConfig
+from sandrl.config.grpo import GrpoConfig
+from sandrl.config.words import TINY
 from sandrl.errors import UsageError
 from sandrl.models import libraries
 from sandrl.runs import find_run

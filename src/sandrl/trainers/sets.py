@@ -8,13 +8,13 @@ for that is evaluated on what was trained on, and the run says so.
 from __future__ import annotations
 
 import hashlib
-import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from sandrl.errors import InputError
 from sandrl.problems import Problem, load_problems
+from sandrl.runs.resumption import content_digest
 
 _WITH_SPLITS = ("tiny", "mbpp", "google-research-datasets/mbpp")
 _HELD_OUT = 5
@@ -44,7 +44,7 @@ class ProblemSets:
     def digest(self) -> str:
         """Stands for their content: 16 hex digits."""
         content = [[asdict(problem) for problem in each.values()] for each in (self.train, self.evaluation)]
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+        return content_digest(content)
 
 
 def load_sets(

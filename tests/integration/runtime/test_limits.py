@@ -54,6 +54,20 @@ except OSError as error:
     assert still_well(neighbour, session)
 
 
+def test_processes_that_ended_and_nobody_waits_for_count_as_nothing_hidden(sandbox: Sandbox) -> None:
+    program = """
+import os, time
+for _ in range(60):
+    if os.fork() == 0:
+        os._exit(0)
+for _ in range(20):
+    time.sleep(0.05)
+print('still here')
+"""
+    result = run(sandbox, program)
+    assert (result.returncode, result.stdout) == (0, "still here\n")
+
+
 def test_an_endless_fork_bomb_ends_with_its_timeout(sandbox: Sandbox, neighbour: Sandbox, session: Session) -> None:
     with pytest.raises(SandboxTimeoutError):
         run(sandbox, "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", timeout=3)

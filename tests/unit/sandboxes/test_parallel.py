@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from sandrl.sandboxes import Interrupt
+from sandrl.sandboxes.interrupt import Level
 from sandrl.sandboxes.parallel import in_parallel
 
 
@@ -67,7 +68,11 @@ def test_asked_to_cancel_it_waits_for_nothing() -> None:
         interrupt.request(2)
         return Future()
 
+    announced: list[int] = []
+
     def on_request(_: int) -> None:
+        announced.append(interrupt.level)
         interrupt.request(2)
 
     assert list(in_parallel(range(100), start, limit=8, interrupt=interrupt, on_request=on_request)) == []
+    assert announced == [Level.FINISH, Level.CANCEL], "a request made while the one before is announced counts, too"

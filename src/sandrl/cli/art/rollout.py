@@ -9,7 +9,6 @@ import typer
 from sandrl.cli.completion import values
 from sandrl.cli.options import (
     OUTPUT_PANEL,
-    PROBLEMS_HELP,
     Image,
     Json,
     Packages,
@@ -21,6 +20,7 @@ from sandrl.cli.options import (
     sandbox_request,
 )
 from sandrl.cli.progress import Remarks
+from sandrl.config.parts import PROBLEMS_HELP
 from sandrl.events import Event, RolloutStepFinished
 from sandrl.rewards.extraction import Extraction
 from sandrl.rollouts.kinds import EpisodeKind, ToolSet

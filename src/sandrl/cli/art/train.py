@@ -9,7 +9,6 @@ import typer
 from sandrl.cli.completion import values
 from sandrl.cli.options import (
     OUTPUT_PANEL,
-    PROBLEMS_HELP,
     SANDBOXES_PANEL,
     Image,
     Json,
@@ -20,6 +19,7 @@ from sandrl.cli.options import (
     package_names,
 )
 from sandrl.cli.text import visible
+from sandrl.config.parts import PROBLEMS_HELP
 from sandrl.rewards.extraction import Extraction
 from sandrl.rollouts.kinds import EpisodeKind, ToolSet
 from sandrl.settings import ReportTo, RuntimeKind

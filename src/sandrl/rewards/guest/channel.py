@@ -10,11 +10,15 @@ QUESTION, ANSWER, READY = b"?", b"!", b"r"
 
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.descriptors import read_exactly, write_all
+    from sandrl.rewards.guest.descriptors import write_all
     from sandrl.rewards.guest.values import MAX_BYTES
 
 # Of the signals that end a loop, the one that programs use least.
 INTERRUPT = _signal.SIGVTALRM
+
+
+_HEAD_BYTES = 5
+_BLOCK_BYTES = 1 << 20
 
 
 class Channel:
@@ -23,11 +27,16 @@ class Channel:
     Args:
         reading: Where the other side's messages come from.
         writing: Where ours go.
+
+    Attributes:
+        arriving: The blocks that have come of the message that is waited for, those of its head and those of the rest;
+            None when no message is waited for. A deadline may interrupt any step of reading it, and loses none of it.
     """
 
     def __init__(self, reading: int, writing: int) -> None:
         self.reading = reading
         self.writing = writing
+        self.arriving: tuple[list[bytes], list[bytes]] | None = None
 
     def close(self) -> None:
         """Closes this end."""
@@ -44,10 +53,35 @@ class Channel:
             write_all(self.writing, head)
             write_all(self.writing, data)
 
+    def expect(self) -> None:
+        """Waits for a message from now on."""
+        self.arriving = [], []
+
     def receive(self) -> "tuple[bytes, bytes]":
-        """The kind and the bytes of the next message."""
-        head = read_exactly(5, self.reading)
+        """The kind and the bytes of the message that is waited for, which stays there until it is taken."""
+        if self.arriving is None:
+            self.expect()
+        assert self.arriving is not None
+        first, rest = self.arriving
+        head = self.read_into(first, _HEAD_BYTES)
         size = int.from_bytes(head[:4], "little")
         if size > MAX_BYTES:
             raise EOFError("a message too long")
-        return head[4:], read_exactly(size, self.reading)
+        return head[4:], self.read_into(rest, size)
+
+    def take(self) -> None:
+        """Ends the wait for the message that came: the next one that is received is another."""
+        self.arriving = None
+
+    def read_into(self, blocks: "list[bytes]", size: int) -> bytes:
+        """Reads until there are `size` bytes in some blocks, and returns them."""
+        missing = size - sum(map(len, blocks))
+        while missing:
+            # In one step of the interpreter: an exception raised by a signal cannot come between reading and keeping.
+            blocks.extend(map(posix.read, (self.reading,), (min(missing, _BLOCK_BYTES),)))
+            if not blocks[-1]:
+                raise EOFError("the other side ended early")
+            missing -= len(blocks[-1])
+        if len(blocks) > 1:
+            blocks[:] = [b"".join(blocks)]
+        return blocks[0] if blocks else b""

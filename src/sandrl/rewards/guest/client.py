@@ -69,7 +69,6 @@ class Completion(Guarded):
     def __init__(self, channel: "Channel", pid: int) -> None:
         Guarded.__init__(self, channel)
         self.pid = pid
-        self.owes_answer = False
         # Exceptions of the completion by `id`, each with its status and a description.
         self.blamed: "dict[int, tuple[BaseException, str, str]]" = {}
         self.gone = False
@@ -96,6 +95,7 @@ class Completion(Guarded):
         try:
             if self.channel.receive()[0] != READY:
                 raise CompletionGone
+            self.channel.take()
         except EOFError as error:
             raise CompletionGone from error
 
@@ -148,12 +148,10 @@ class Completion(Guarded):
             raise CompletionGone from error
         raise raised[0]
 
-    def exchange(self, question: bytes) -> bytes:
-        """Sends a question and returns its answer."""
-        self.owes_answer = True
-        answer = Guarded.exchange(self, question)
-        self.owes_answer = False
-        return answer
+    @property
+    def owes_answer(self) -> bool:
+        """Whether a question was sent whose answer has not been taken."""
+        return self.channel.arriving is not None
 
     def carry_out(
         self, operation: str, subject: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any]", replaced: "Any"
@@ -203,14 +201,6 @@ class Completion(Guarded):
         self.deferred.clear()
         Guarded.change_all(self, changes)
 
-    def serve(self, question: bytes) -> None:
-        """Answers a question of the completion's; an error of a check's own function is its answer."""
-        self.owes_answer = False
-        try:
-            Guarded.serve(self, question)
-        finally:
-            self.owes_answer = True
-
     def unsendable(self, operation: str, subject: object, error: Unsendable) -> BaseException:
         """What follows where something of the judge's cannot be handed over."""
         if type(error) is TooLarge:
@@ -228,7 +218,7 @@ class Completion(Guarded):
             clock.start(LET_GO_SECONDS)
             posix.kill(self.pid, INTERRUPT)
             self.gone = self.channel.receive()[0] != ANSWER
-            self.owes_answer = False
+            self.channel.take()
         except (DeadlineReached, CompletionGone, EOFError, OSError):
             self.gone = True
         clock.stop()

@@ -83,15 +83,20 @@ class Peer(Crossing, Loops):
 
     def exchange(self, question: bytes) -> bytes:
         """Sends a question and returns its answer; questions that come before it are answered."""
+        self.channel.expect()
         self.channel.send(QUESTION, question)
         del question
         while True:
             kind, message = self.channel.receive()
+            self.channel.take()
             if kind == ANSWER:
                 return message
             if kind != QUESTION:
                 raise Malformed("neither question nor answer")
-            self.serve(message)
+            try:
+                self.serve(message)
+            finally:
+                self.channel.expect()
 
     def raised(self, facts: "Any", operation: str) -> BaseException:
         """The exception to raise for one that was raised over there."""

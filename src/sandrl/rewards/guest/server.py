@@ -49,6 +49,7 @@ class Objects(Peer):
             while True:
                 try:
                     _, message = self.channel.receive()
+                    self.channel.take()
                 except EOFError:
                     return
                 self.serve(message)

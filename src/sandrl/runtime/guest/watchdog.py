@@ -159,7 +159,7 @@ class _Objects:
                 names = os.listdir(f"{place}/fd")
             except PermissionError:
                 # Some judges hide themselves from what they judge; how many descriptors a process has still shows.
-                if not (pid in spawned and _has_not_executed(pid)):
+                if not (_has_ended(place) or (pid in spawned and _has_not_executed(pid))):
                     hidden += 1
                     if hidden > HIDDEN_PROCESSES or _descriptor_count(place) > HIDDEN_DESCRIPTORS:
                         return "hidden descriptors"
@@ -216,6 +216,11 @@ class Quotas:
 def _next_look(began: float) -> float:
     now = time.monotonic()
     return now + _PAUSES_PER_LOOK * (now - began)
+
+
+def _has_ended(place: str) -> bool:
+    """Whether a process has given up its memory and its descriptors; it stays until its parent waits for it."""
+    return (read(f"{place}/statm") or b"0 ").startswith(b"0 ")
 
 
 def _has_not_executed(pid: int) -> bool:

@@ -6,8 +6,6 @@ the training would have found.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -26,6 +24,7 @@ from sandrl.rollouts.kinds import EpisodeKind
 from sandrl.rollouts.request import training_split
 from sandrl.rollouts.tools import tool_schemas
 from sandrl.runs import RunReader
+from sandrl.runs.resumption import content_digest
 from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
 from sandrl.trainers.art.config import ArtConfig
@@ -67,7 +66,7 @@ class Checked:
         """Stands for the content of the problems, or of the recorded episodes."""
         if self.recorded:
             content = [[(each.id, each.reward) for each in group.samples] for step in self.recorded for group in step]
-            return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+            return content_digest(content)
         return ProblemSets({each.task_id: each for each in self.problems}, {}, is_held_out=False).digest
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from sandrl.bounds import LARGEST_WEIGHT, LONGEST_SECONDS, SHORTEST_SECONDS
 from sandrl.config.layers import near
+from sandrl.config.model import empty_field
 from sandrl.errors import InputError, UsageError
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.policies import Components
 from sandrl.rollouts.kinds import DEFAULT_CONCURRENCY, EpisodeKind, ToolSet
+from sandrl.runs.resumption import check_command
 from sandrl.sandboxes import SandboxRequest
 from sandrl.settings import ReportTo, RuntimeKind
 from sandrl.trainers.art.kinds import ArtBackendKind, ArtPolicy
-from sandrl.trainers.config import refuse_empty_texts
 
 COMMAND = "art-train"
 RUN_NAME = "train-001"
@@ -109,7 +111,12 @@ class ArtConfig(BaseModel):
     project: str = Field(default="aviato-mbpp", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
     report_to: ReportTo = ReportTo.AUTO
 
-    _no_empty_texts = model_validator(mode="after")(refuse_empty_texts)
+    @model_validator(mode="after")
+    def _no_empty_texts(self) -> ArtConfig:
+        name = empty_field(self)
+        if name is not None:
+            raise ValueError(f"{name}: must not be empty; leave it out")
+        return self
 
     @model_validator(mode="after")
     def _fits_together(self) -> ArtConfig:
@@ -193,14 +200,13 @@ def resolve(given: Mapping[str, JsonValue], saved: Mapping[str, JsonValue] | Non
     return config
 
 
-def saved_fields(options: Mapping[str, JsonValue], command: str, path: object) -> dict[str, JsonValue]:
+def saved_fields(options: Mapping[str, JsonValue], command: str, path: str | Path) -> dict[str, JsonValue]:
     """The configuration a run was begun with, of the options it keeps.
 
     Raises:
         InputError: If it is a run of another command, or of another version of sandrl.
     """
-    if command != COMMAND:
-        raise InputError(f"is a run of `sandrl {command}`, which `sandrl art train` cannot go on with", path=str(path))
+    check_command(Path(path), command, COMMAND)
     fields = {name: value for name, value in options.items() if name in ArtConfig.model_fields}
     try:
         return ArtConfig.model_validate(fields).document()

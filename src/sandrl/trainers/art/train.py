@@ -36,6 +36,7 @@ from sandrl.rollouts.episodes import Episode, EpisodeOptions
 from sandrl.rollouts.records import result_of
 from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
 from sandrl.runs import RunWriter
+from sandrl.runs.resumption import PROBLEMS_DIGEST, check_unchanged
 from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.sandboxes import Connection, Interrupt, new_job_id
 from sandrl.settings import Settings
@@ -49,7 +50,6 @@ from sandrl.trainers.art.kinds import ArtBackendKind
 from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.results import ArtRequest, ArtRun, Round
 from sandrl.trainers.art.watch import watched
-from sandrl.trainers.directory import PROBLEMS_DIGEST, check_unchanged
 from sandrl.trainers.printed import FILE, PrintedFile
 
 WORKFLOW_TAG = "art-training"

@@ -1,0 +1,56 @@
+"""Whether a run can be gone on with: by the command that asks, and with the content it was begun with.
+
+The design decision: training and evaluation ask alike, so that a run whose rows were made in two ways is refused in
+the same words everywhere.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from sandrl.errors import InputError, UsageError
+from sandrl.runs.reader import RunReader
+
+PROBLEMS_DIGEST = "problems_digest"
+"""The option of a run that stands for the content of its problems."""
+
+
+def content_digest(content: object) -> str:
+    """Stands for plain content: 16 hex digits that change whenever it does."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def check_command(run: Path, found: str, wanted: str) -> None:
+    """Makes sure that a run is gone on with by the command that made it.
+
+    Args:
+        run: Its directory.
+        found: The command that made it.
+        wanted: The command that is to go on with it.
+
+    Raises:
+        InputError: If they differ.
+    """
+    if found != wanted:
+        raise InputError(f"is a run of `sandrl {found}`, which `sandrl {wanted}` cannot go on with", path=run)
+
+
+def check_unchanged(run: Path, digest: str, source: str, *, noun: str = "run") -> None:
+    """Makes sure that a run goes on with what it was begun with.
+
+    Args:
+        run: Its directory.
+        digest: Stands for the content of what it would go on with.
+        source: What that is, as an option names it.
+        noun: What the run is called in the hint.
+
+    Raises:
+        UsageError: If they have changed.
+    """
+    if RunReader(run).config.options.get(PROBLEMS_DIGEST) != digest:
+        raise UsageError(
+            f"the run {run.name!r} cannot go on: {source} has other content now",
+            hint=f"begin a new {noun}",
+        )
