@@ -16,8 +16,8 @@ from sandrl.events import LogLevel
 from sandrl.settings import ReportTo, RuntimeKind
 
 PROBLEMS_HELP = (
-    "`bundled`, `toy`, `tiny[:SPLIT]`, `mbpp[:SPLIT]`, `humaneval`, a dataset of the hub (owner/name[:SPLIT]), or a"
-    " file."
+    "A named set (`bundled`, `toy`, `tiny`, `mbpp`, …) or a dataset of the hub (owner/name), each with :SPLIT where one"
+    " is meant, or a file."
 )
 
 Problems: TypeAlias = Annotated[

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from sandrl.problems.completions import Completion, load_completions
 from sandrl.problems.loading import load_problems
+from sandrl.problems.named import DATA, DEMO_PROBLEMS
 from sandrl.problems.problem import Problem
-from sandrl.problems.sources import DATA, DEMO_PROBLEMS
 
 
 def demo_problems() -> dict[str, Problem]:

@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 
 from sandrl.errors import InputError
 from sandrl.problems import Problem, load_problems
+from sandrl.problems.named import TEST, TRAIN, named_set
 from sandrl.runs.resumption import content_digest
 
-_WITH_SPLITS = ("tiny", "mbpp", "google-research-datasets/mbpp")
 _HELD_OUT = 5
 _FEWEST = 10
 
@@ -62,9 +62,9 @@ def load_sets(
     Raises:
         InputError: If the source cannot be used.
     """
-    if source in _WITH_SPLITS:
-        train = load_problems(f"{source}:train", prelude=prelude).problems
-        held_out = load_problems(f"{source}:test", prelude=prelude).problems if eval_problems else {}
+    if (named := named_set(source)) is not None and named.is_for_training:
+        train = load_problems(f"{source}:{TRAIN}", prelude=prelude).problems
+        held_out = load_problems(f"{source}:{TEST}", prelude=prelude).problems if eval_problems else {}
     else:
         train, held_out = _split(load_problems(source, prelude=prelude).problems)
     is_held_out = bool(held_out)

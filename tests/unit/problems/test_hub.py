@@ -14,8 +14,8 @@ from sandrl.errors import InputError, MissingExtraError
 from sandrl.jsonl import Row
 from sandrl.problems import load_problems
 from sandrl.problems.hub import hub_answers, numbered
+from sandrl.problems.named import one_split
 from sandrl.problems.rows import parse_problem
-from sandrl.problems.sources import one_split
 
 
 class _Refusing(BaseHTTPRequestHandler):

@@ -33,13 +33,9 @@ def is_plain(text: str) -> bool:
 
 def problem_sets() -> Values:
     """Names of sets of problems; a file or a dataset of the hub will do as well."""
-    return [
-        ("bundled", "come with sandrl"),
-        ("toy", "five programs for a first run"),
-        ("tiny", "generated one-line functions"),
-        ("mbpp", "from the dataset hub"),
-        ("humaneval", "from the dataset hub"),
-    ]
+    from sandrl.problems.named import NAMED_SETS
+
+    return [(each.name, each.title) for each in NAMED_SETS]
 
 
 def reward_policies() -> Values:
