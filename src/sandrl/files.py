@@ -1,4 +1,4 @@
-"""Opens files from directories into which others may write, and knows how many files may be open.
+"""Opens and replaces files in directories into which others may write, and knows how many files may be open.
 
 What lies in a cache, a registry or a run directory under the name of a file may be a FIFO, which blocks whoever opens
 it, a link to an endless device, or larger than memory. So a file is opened without waiting, must be a regular one, and
@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -88,3 +89,38 @@ def read_regular(path: str | Path, most_bytes: int, *, follow: bool = True) -> b
     if len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"is larger than {most_bytes} bytes", str(path))
     return content
+
+
+def write_whole(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
+    """Writes a file so that no reader ever sees a part of it.
+
+    Args:
+        path: The file.
+        content: All of it.
+        mode: Its permissions if it is made; those of a file that is replaced stay as its user has set them.
+        durable: Force it to the disk, so that it survives the loss of power, too.
+
+    Raises:
+        OSError: If it cannot be written; the old file is then untouched.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            with suppress(OSError):
+                before = path.lstat().st_mode
+                if stat.S_ISREG(before):
+                    os.fchmod(descriptor, stat.S_IMODE(before))
+            file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(descriptor)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    if durable:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

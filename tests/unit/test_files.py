@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sandrl.files import read_regular
-from sandrl.runs.config import write_whole
+from sandrl.files import read_regular, write_whole
 
 
 def test_a_regular_file_is_read_up_to_its_limit(tmp_path: Path) -> None:

@@ -22,11 +22,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from sandrl import __version__
 from sandrl.errors import InputError
-from sandrl.files import read_regular
+from sandrl.files import read_regular, write_whole
 from sandrl.problems import Problem
 from sandrl.rewards.judge import Judge, Limits, check_time_limit, time_limit
 from sandrl.rewards.verdict import Status, Verdict
-from sandrl.runs.config import write_whole
 from sandrl.sandboxes import Connection
 
 SCHEMA = 1

@@ -6,10 +6,6 @@ of a job writes it. A failure of another process is in a file of its own, and re
 
 from __future__ import annotations
 
-import os
-import secrets
-import stat
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -95,38 +91,3 @@ def read_config(directory: Path) -> RunConfig:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error
     except ValidationError as error:
         raise InputError("is damaged, or of another version of sandrl", path=path) from error
-
-
-def write_whole(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
-    """Writes a file so that no reader ever sees a part of it.
-
-    Args:
-        path: The file.
-        content: All of it.
-        mode: Its permissions if it is made; those of a file that is replaced stay as its user has set them.
-        durable: Force it to the disk, so that it survives the loss of power, too.
-
-    Raises:
-        OSError: If it cannot be written; the old file is then untouched.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        with os.fdopen(descriptor, "wb") as file:
-            with suppress(OSError):
-                before = path.lstat().st_mode
-                if stat.S_ISREG(before):
-                    os.fchmod(descriptor, stat.S_IMODE(before))
-            file.write(content)
-            if durable:
-                file.flush()
-                os.fsync(descriptor)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    if durable:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

@@ -19,8 +19,9 @@ from pydantic import BaseModel, JsonValue
 
 from sandrl import __version__, forks
 from sandrl.errors import ForkedProcessError, Outcome, ServiceError
+from sandrl.files import write_whole
 from sandrl.jsonl import RowAppender
-from sandrl.runs.config import CONFIG_FILE, FAILURE_FILE, JobRecord, RunConfig, read_config, write_whole
+from sandrl.runs.config import CONFIG_FILE, FAILURE_FILE, JobRecord, RunConfig, read_config
 from sandrl.runs.directory import checked_run_name, lock, make_run_directory
 from sandrl.runs.index import register_run
 from sandrl.runs.rows import (

@@ -24,8 +24,7 @@ from pydantic import Field, ValidationError
 from sandrl.addresses import without_credentials
 from sandrl.errors import SandrlError
 from sandrl.events import Emit, Warned, ignore
-from sandrl.files import read_regular
-from sandrl.runs.config import write_whole
+from sandrl.files import read_regular, write_whole
 from sandrl.runs.rows import OwnerRow, Stored, Text, now
 from sandrl.sandboxes.owner import Liveness, Owner, liveness
 from sandrl.settings import private_directory

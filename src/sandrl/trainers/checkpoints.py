@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandrl.runs.config import write_whole
+from sandrl.files import write_whole
 
 _MARKER = "sandrl-checkpoint.json"
 _NAME = re.compile(r"checkpoint-(\d+)")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.errors import ServiceError
-from sandrl.runs.config import write_whole
+from sandrl.files import write_whole
 from sandrl.runs.reader import RunReader
 from sandrl.runs.report.document import report_document
 

@@ -20,10 +20,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from sandrl.errors import EndpointError, InputError, TrainingError
+from sandrl.files import write_whole
 from sandrl.models.client import Endpoint
 from sandrl.models.libraries import first_line
 from sandrl.models.messages import Message
-from sandrl.runs.config import write_whole
 from sandrl.settings import Settings
 from sandrl.trainers.art.backend import UNTRAINABLE, Trained, count_tokens, served_here
 from sandrl.trainers.art.config import ArtConfig
