@@ -107,6 +107,8 @@ def read_rows(
                 except ValueError as error:
                     place = InputError(str(error), path=name, line=number)
                     yield BadRow(number, place, is_unfinished=data[-1:] != b"\n")
+            if data[-1:] != b"\n":
+                return  # the end; what a writer appends from now on belongs to this line
 
 
 def parse_object(text: bytes) -> dict[str, Any]:

@@ -131,6 +131,19 @@ def test_cutting_a_file_anywhere_loses_at_most_its_last_row(
     assert all(row.is_unfinished for row in read[whole:] if isinstance(row, BadRow))
 
 
+def test_a_line_that_is_being_written_is_unfinished_and_the_rest_of_it_is_no_line(tmp_path: Path) -> None:
+    path = written(tmp_path / "rows.jsonl", b'{"a": 1}\n{"a": "x')
+    rows = read_rows(path)
+    assert next(rows) == Row(1, {"a": 1})
+    half = next(rows)
+    assert isinstance(half, BadRow)
+    assert half.is_unfinished
+    with path.open("ab") as file:
+        file.write(b'y"}\n')
+    assert list(rows) == []
+    assert [row.value for row in read_rows(path) if isinstance(row, Row)] == [{"a": 1}, {"a": "xy"}]
+
+
 def test_appending_after_a_killed_writer_spoils_only_the_row_that_it_left_unfinished(tmp_path: Path) -> None:
     path = written(tmp_path / "x.jsonl", b'{"a": 1}\n{"a": ')
     with RowAppender(path) as appender:
