@@ -123,6 +123,56 @@ def test_a_kernel_without_user_namespaces_is_the_problem_with_its_way_out(tmp_pa
     assert "Traceback" not in done.stderr
 
 
+def test_the_report_says_which_runtimes_work_here(sandrl: Run) -> None:
+    found = states(document(sandrl("doctor", "--json")), "runtime")
+    assert (found["local"], found["daemonless"], found["remote"]) == ("ok", "ok", "absent")
+    without = states(document(sandrl("doctor", "--json", SANDRL_RUNTIME_ISOLATION="none-of-them")), "runtime")
+    assert (without["local"], without["daemonless"]) == ("absent", "absent")
+    unusable = states(document(sandrl("doctor", "--json", CWSANDBOX_BASE_URL=NOWHERE)), "runtime")
+    assert (unusable["choice"], unusable["local"], unusable["daemonless"]) == ("failed", "ok", "ok")
+
+
+def test_the_runtime_that_is_asked_about_decides(sandrl: Run) -> None:
+    without_isolation = {"SANDRL_RUNTIME_ISOLATION": "none-of-them", "CWSANDBOX_API_KEY": "a-key"}
+    assert sandrl("doctor", **without_isolation).returncode == 0
+    done = sandrl("doctor", "--runtime", "daemonless", **without_isolation)
+    assert done.returncode == 1
+    assert "completions cannot be scored here: sandbox: this machine cannot isolate code" in done.stderr
+    assert "needs credentials" in sandrl("doctor", "--runtime", "remote").stderr
+
+
+def test_without_a_port_only_the_daemonless_runtime_works_and_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("this user may not make a network without a loopback interface")
+    monkeypatch.setenv("SANDRL_STATE_DIR", str(tmp_path / "state"))
+
+    def cut_off(*words: str) -> subprocess.CompletedProcess[str]:
+        command = ["unshare", "-n", *SANDRL, *words]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120, check=False)
+
+    done = cut_off("doctor", "--json")
+    assert done.returncode == 1
+    found = states(document(done), "runtime")
+    assert (found["local"], found["daemonless"], found["port on 127.0.0.1"]) == ("absent", "ok", "failed")
+    assert "or use --runtime daemonless" in document(done)["problem"]["hint"]
+    assert cut_off("doctor", "--runtime", "daemonless").returncode == 0
+    assert cut_off("reward", "--runtime", "daemonless").returncode == 0
+
+
+@pytest.mark.parametrize("runtime", ["local", "daemonless"])
+def test_a_limit_of_open_files_below_what_a_sandbox_promises_is_the_problem(tmp_path: Path, runtime: str) -> None:
+    command = ["sh", "-c", 'ulimit -n 300; exec "$@"', "sh", *SANDRL]
+    environment = {**os.environ, "SANDRL_STATE_DIR": str(tmp_path / "state")}
+    for words, exit_code in ((["doctor"], 1), (["reward"], 3)):
+        done = subprocess.run(
+            [*command, *words, "--runtime", runtime], capture_output=True, text=True, env=environment, check=False
+        )
+        assert done.returncode == exit_code, done.stderr
+        assert "a sandbox gives each program 512 open files, and this process is limited to 300" in done.stderr
+
+
 def test_an_address_without_credentials_is_the_problem(sandrl: Run) -> None:
     done = sandrl("doctor", CWSANDBOX_BASE_URL=NOWHERE)
     assert done.returncode == 1

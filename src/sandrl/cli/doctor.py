@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sandrl.settings import RuntimeKind
+
 if TYPE_CHECKING:
     from sandrl.doctor import Check, Report
 
@@ -19,6 +21,9 @@ def doctor(
     online: Annotated[
         bool, typer.Option("--online", help="Ask the sandbox service and the dataset hub, too; a few seconds at most.")
     ] = False,
+    runtime: Annotated[
+        RuntimeKind, typer.Option(help="The runtime that decides the exit code; all are looked at.")
+    ] = RuntimeKind.AUTO,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Check what this machine has and can, isolation above all; exit 1 if completions cannot be scored here."""
@@ -33,7 +38,7 @@ def doctor(
 
     # There is nothing to finish, but the check's own directory to remove.
     with signals.passed_to(Interrupt()):
-        report = examine(load_settings(), os.environ, online=online)
+        report = examine(load_settings(), os.environ, runtime=runtime, online=online)
     if json_:
         print_json(_document(report))
     else:

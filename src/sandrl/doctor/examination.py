@@ -3,32 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
-from sandrl.doctor.machine import gpu_check
+from sandrl.doctor.machine import gpu_check, open_files_check, port_check, state_check
 from sandrl.doctor.packages import extra_checks, version_checks
 from sandrl.doctor.report import Check, Problem, Report, State
+from sandrl.doctor.runtimes import needed_checks, runtime_check
 from sandrl.doctor.services import credential_checks, hub_check, remote_check, wandb_check
 from sandrl.errors import AuthenticationError, RuntimeUnavailableError
 from sandrl.runtime.host.choice import FORCE_VARIABLE
 from sandrl.runtime.selfcheck import check_isolation
-from sandrl.settings import RuntimeKind, Settings, can_be_private
+from sandrl.sandboxes.providers.protocol import Need
+from sandrl.settings import RuntimeKind, Settings
 
 
-def examine(settings: Settings, environment: Mapping[str, str], *, online: bool = False) -> Report:
+def examine(
+    settings: Settings,
+    environment: Mapping[str, str],
+    *,
+    runtime: RuntimeKind = RuntimeKind.AUTO,
+    online: bool = False,
+) -> Report:
     """Looks at everything sandrl needs or can use; takes a few seconds and leaves nothing behind.
 
     Args:
         settings: What the environment says.
         environment: Where credentials and the settings of other programs are looked for.
+        runtime: The one that completions are to be scored with.
         online: Ask the services outside, too, each for a few seconds at most.
     """
     report = Report()
     report.sections["versions"] = version_checks()
-    runtime, kind = _runtime_checks(settings)
+    chosen, kind = _choice_check(settings, runtime)
     isolation = _isolation_checks(environment)
     remote = remote_check(settings, online=online)
-    report.sections["runtime"] = runtime
+    files = [state_check(settings.state_dir), open_files_check()]
+    port = port_check()
+    found = {Need.ISOLATION: isolation, Need.FILES: files, Need.PORT: [port], Need.SERVICE: [remote]}
+    needed: dict[RuntimeKind, list[Check]] = {
+        each: needed_checks(each, found) for each in RuntimeKind if each is not RuntimeKind.AUTO
+    }
+    runtimes = [runtime_check(each, checks) for each, checks in needed.items()]
+    report.sections["runtime"] = [chosen, *runtimes, *files, port]
     report.sections["isolation"] = isolation
     report.sections["services"] = [
         *credential_checks(environment),
@@ -39,8 +54,8 @@ def examine(settings: Settings, environment: Mapping[str, str], *, online: bool 
     report.sections["machine"] = [gpu_check()]
     report.sections["extras"] = extra_checks()
     # In this order: without a package, nothing else can be trusted to be what is wrong.
-    needed = [*report.sections["versions"], *runtime, *([remote] if kind is RuntimeKind.REMOTE else isolation)]
-    report.problem = next((_problem(check) for check in needed if check.state is State.FAILED), None)
+    decisive = [*report.sections["versions"], chosen, *needed.get(kind, isolation)]
+    report.problem = next((_problem(check) for check in decisive if check.state is State.FAILED), None)
     return report
 
 
@@ -48,24 +63,12 @@ def _problem(check: Check) -> Problem:
     return Problem(f"completions cannot be scored here: {check.name}: {check.detail}", check.hint)
 
 
-def _runtime_checks(settings: Settings) -> tuple[list[Check], RuntimeKind]:
+def _choice_check(settings: Settings, wanted: RuntimeKind) -> tuple[Check, RuntimeKind]:
     try:
-        choice = settings.choose_runtime()
+        choice = settings.choose_runtime(wanted)
     except AuthenticationError as error:
-        return [Check("choice", State.FAILED, error.message, error.hint)], RuntimeKind.AUTO
-    chosen = Check("choice", State.OK, f"{choice.kind}: {choice.reason}")
-    if choice.kind is RuntimeKind.REMOTE:
-        return [chosen], choice.kind
-    return [chosen, _state_check(settings.state_dir)], choice.kind
-
-
-def _state_check(directory: Path) -> Check:
-    complaint = can_be_private(directory)
-    if complaint is None:
-        return Check("state directory", State.OK, str(directory))
-    return Check(
-        "state directory", State.FAILED, f"{directory}: {complaint}", "set SANDRL_STATE_DIR to a directory of your own"
-    )
+        return Check("choice", State.FAILED, error.message, error.hint), RuntimeKind.AUTO
+    return Check("choice", State.OK, f"{choice.kind}: {choice.reason}"), choice.kind
 
 
 def _isolation_checks(environment: Mapping[str, str]) -> list[Check]:

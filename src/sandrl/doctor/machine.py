@@ -1,12 +1,20 @@
-"""What the machine has: a GPU, asked of its driver and not of torch, which takes seconds to load."""
+"""What the machine has, as it shows when it is used.
+
+A GPU is asked of its driver and not of torch, which takes seconds to load.
+"""
 
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 from pathlib import Path
 
 from sandrl.doctor.report import Check, State
+from sandrl.errors import SandrlError
+from sandrl.files import check_descriptors
+from sandrl.runtime.limits import check_open_files
+from sandrl.settings import can_be_private
 
 _QUERY = ("--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
 _TIMEOUT_SECONDS = 4.0
@@ -24,6 +32,37 @@ def gpu_check(driver: Path = _DRIVER) -> Check:
         return Check("GPU", State.ABSENT, "none; trainers that need one say so, the others use the processor")
     kinds = {name: found.count(name) for name in found}
     return Check("GPU", State.OK, "; ".join(f"{count} × {name}" for name, count in kinds.items()))
+
+
+def state_check(directory: Path) -> Check:
+    """Whether the state directory can be this user's own; it is not made."""
+    complaint = can_be_private(directory)
+    if complaint is None:
+        return Check("state directory", State.OK, str(directory))
+    return Check(
+        "state directory", State.FAILED, f"{directory}: {complaint}", "set SANDRL_STATE_DIR to a directory of your own"
+    )
+
+
+def open_files_check() -> Check:
+    """Whether this process, and programs in sandboxes below it, may open enough files."""
+    try:
+        check_descriptors()
+        check_open_files()
+    except SandrlError as error:
+        return Check("open files", State.FAILED, error.message, error.hint)
+    return Check("open files", State.OK, "as many as sandboxes need")
+
+
+def port_check() -> Check:
+    """Whether a process of this machine reaches another one on 127.0.0.1."""
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            socket.create_connection(server.getsockname(), _TIMEOUT_SECONDS).close()
+    except OSError as error:
+        detail = f"no process reaches another one: {error.strerror or error}"
+        return Check("port on 127.0.0.1", State.FAILED, detail, "ip link set lo up, or use --runtime daemonless")
+    return Check("port on 127.0.0.1", State.OK, "can be opened and reached")
 
 
 def _asked() -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import select
 import signal
 import subprocess
@@ -21,7 +20,6 @@ from sandrl import __version__, forks
 from sandrl.errors import RuntimeUnavailableError
 from sandrl.files import check_descriptors
 from sandrl.runtime import limits
-from sandrl.runtime.guest.processes import OPEN_FILES
 from sandrl.runtime.state import Endpoint, RuntimeDirectory
 
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
@@ -104,7 +102,7 @@ def ensure_running(
     endpoint = directory.find()
     if endpoint is not None:
         return endpoint
-    _check_descriptors_of_sandboxes()
+    limits.check_open_files()
     lock = directory.hold_start()
     try:
         endpoint = directory.find()
@@ -120,16 +118,6 @@ def ensure_running(
             "the local runtime ended right after it started", hint=f"its log is {directory.log}"
         )
     return endpoint
-
-
-def _check_descriptors_of_sandboxes() -> None:
-    """A daemon hands its limit of open files down to sandboxes, and nobody below can raise it."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < OPEN_FILES:
-        raise RuntimeUnavailableError(
-            f"the local runtime gives each program {OPEN_FILES} open files, and this process is limited to {hard}",
-            hint="raise the hard limit (`ulimit -Hn` shows it), for example in /etc/security/limits.conf",
-        )
 
 
 def _start(directory: RuntimeDirectory, timeout_seconds: float) -> None:

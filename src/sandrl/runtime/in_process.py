@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from sandrl import forks
 from sandrl.errors import ForkedProcessError, InfrastructureError
 from sandrl.files import check_descriptors
+from sandrl.runtime import limits
 from sandrl.runtime.host.boots import Boots
 from sandrl.runtime.host.choice import Choice, choose_launcher
 from sandrl.runtime.host.images import Image
@@ -85,6 +86,7 @@ class HostThread:
             found: Self | None = HostThread._running.get(image)
             if found is None:
                 check_descriptors()
+                limits.check_open_files()
                 # Without a handler, Python would print what a daemon writes into its log.
                 logging.getLogger("sandrl.runtime").addHandler(logging.NullHandler())
                 on_start()

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import errno
+import resource
+
+from sandrl.errors import RuntimeUnavailableError
+from sandrl.runtime.guest.processes import OPEN_FILES
 
 MIB = 1 << 20
 
@@ -56,3 +60,17 @@ PACKAGES_ANNOTATION = "sandrl.dev/packages"
 
 BOOT_TIMEOUT_SECONDS = 20.0
 """How long a boot may take; under load a boot waits for its turn on the processor."""
+
+
+def check_open_files() -> None:
+    """Refuses a limit that a sandbox cannot raise: it is handed down from the process that starts the launcher.
+
+    Raises:
+        RuntimeUnavailableError: If programs in sandboxes could open fewer files than they are promised.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < OPEN_FILES:
+        raise RuntimeUnavailableError(
+            f"a sandbox gives each program {OPEN_FILES} open files, and this process is limited to {hard}",
+            hint="raise the hard limit (`ulimit -Hn` shows it), for example in /etc/security/limits.conf",
+        )

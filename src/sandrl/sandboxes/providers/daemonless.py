@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from sandrl.errors import (
     InfrastructureError,
@@ -41,7 +41,7 @@ from sandrl.runtime.state import RuntimeDirectory
 from sandrl.runtime.usage import suggested_concurrency
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.owner import Liveness, liveness
-from sandrl.sandboxes.providers.protocol import Attached, Connection, Output, Result, Sandbox, SandboxInfo
+from sandrl.sandboxes.providers.protocol import Attached, Connection, Need, Output, Result, Sandbox, SandboxInfo
 from sandrl.sandboxes.registry import read_jobs
 from sandrl.settings import RuntimeKind, Settings
 
@@ -52,6 +52,9 @@ _REMEMBERED_ENDED = 1_000
 
 class DaemonlessProvider:
     """See `Provider`."""
+
+    summary: ClassVar[str] = "the command itself; no background process, no port"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.ISOLATION, Need.FILES})
 
     def connect(
         self, settings: Settings, *, reason: str, image: str | None, packages: Sequence[str], emit: Emit

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 from sandrl.events import Emit, RuntimeStarting
 from sandrl.runtime import daemon
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
+from sandrl.sandboxes.providers.protocol import Need
 from sandrl.settings import RuntimeKind, Settings
 
 _WAY_OUT = "sandrl runtime logs may tell why; sandrl runtime stop ends it and its sandboxes"
@@ -15,6 +17,9 @@ _WAY_OUT = "sandrl runtime logs may tell why; sandrl runtime stop ends it and it
 
 class LocalProvider:
     """See `Provider`."""
+
+    summary: ClassVar[str] = "a background process of this user"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.ISOLATION, Need.FILES, Need.PORT})
 
     def connect(
         self, settings: Settings, *, reason: str, image: str | None, packages: Sequence[str], emit: Emit

@@ -23,8 +23,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from pydantic import JsonValue
 
@@ -299,8 +300,29 @@ class Connection(ABC):
         """
 
 
+class Need(StrEnum):
+    """What a runtime needs, which `sandrl doctor` examines; what others rest on comes first."""
+
+    FILES = "files"
+    """The state directory is the user's own, and programs may open enough files."""
+    PORT = "port"
+    """Processes of this machine reach one another on 127.0.0.1."""
+    ISOLATION = "isolation"
+    """This machine isolates code."""
+    SERVICE = "service"
+    """The sandbox service."""
+
+
 class Provider(Protocol):
-    """Makes one runtime's sandboxes available."""
+    """Makes one runtime's sandboxes available.
+
+    Attributes:
+        summary: Where its sandboxes come from, in a few words.
+        needs: What it needs of this machine and of the outside.
+    """
+
+    summary: ClassVar[str]
+    needs: ClassVar[frozenset[Need]]
 
     def connect(
         self, settings: Settings, *, reason: str, image: str | None, packages: Sequence[str], emit: Emit

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from sandrl.addresses import check_address, without_credentials
 from sandrl.errors import UsageError
 from sandrl.events import Emit
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
+from sandrl.sandboxes.providers.protocol import Need
 from sandrl.settings import RuntimeKind, Settings
 
 BASE_URL = "https://api.cwsandbox.com"
@@ -17,6 +19,9 @@ CONCURRENCY = 32
 
 class RemoteProvider:
     """See `Provider`."""
+
+    summary: ClassVar[str] = "the sandbox service"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.SERVICE})
 
     def connect(
         self, settings: Settings, *, reason: str, image: str | None, packages: Sequence[str], emit: Emit

@@ -1,0 +1,43 @@
+"""Which runtimes work here.
+
+The design decision: a provider says what it needs (`Need`), each need is a list of checks, and a runtime works if none
+of them failed. So a new provider is examined without a line here, and what the report says of a runtime is what the
+other lines of the report say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sandrl.doctor.report import Check, State
+from sandrl.sandboxes.providers import find_provider
+from sandrl.sandboxes.providers.protocol import Need
+from sandrl.settings import RuntimeKind
+
+
+def needed_checks(kind: RuntimeKind, checks: Mapping[Need, Sequence[Check]]) -> list[Check]:
+    """The checks that decide whether a runtime works.
+
+    Args:
+        kind: The runtime; not `auto`.
+        checks: What was found about each need.
+    """
+    needs = find_provider(kind).needs
+    return [check for need in Need if need in needs for check in checks[need]]
+
+
+def runtime_check(kind: RuntimeKind, checks: Sequence[Check]) -> Check:
+    """Whether a runtime works here, and else the first thing that is missing.
+
+    Args:
+        kind: The runtime; not `auto`.
+        checks: What it needs.
+    """
+    failed = next((check for check in checks if check.state is State.FAILED), None)
+    if failed is not None:
+        # What this machine cannot do is no fault while another runtime is used.
+        return Check(kind, State.ABSENT, f"does not work here: {failed.name}: {failed.detail}", failed.hint)
+    unknown = next((check for check in checks if check.state is not State.OK), None)
+    if unknown is not None:
+        return Check(kind, unknown.state, unknown.detail, unknown.hint)
+    return Check(kind, State.OK, f"works here: sandboxes come from {find_provider(kind).summary}")
