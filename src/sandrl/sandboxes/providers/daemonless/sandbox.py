@@ -1,0 +1,222 @@
+"""One sandbox of this process: created by the first who asks something of it, and what it is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import errno
+import os
+import uuid
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TypeVar
+
+from sandrl.errors import InfrastructureError, UnknownSandboxError
+from sandrl.runtime import limits
+from sandrl.runtime.guest import rootfs
+from sandrl.runtime.host.files import FileError, read_file, write_file
+from sandrl.runtime.host.launcher import BootRequest, LaunchError
+from sandrl.runtime.host.process import Exit, GuestProcess, Stream
+from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
+from sandrl.sandboxes.commands import Command
+from sandrl.sandboxes.providers.daemonless.attached import AttachedProgram
+from sandrl.sandboxes.providers.protocol import Attached, Output, Result, SandboxInfo
+
+if TYPE_CHECKING:
+    from sandrl.sandboxes.providers.daemonless import DaemonlessClient
+
+Value = TypeVar("Value")
+
+
+class DaemonlessSandbox:
+    """See `Sandbox`; everything with a leading underscore runs on the loop."""
+
+    def __init__(self, client: DaemonlessClient, tags: tuple[str, ...]) -> None:
+        self._client = client
+        self.runtime = client.runtime
+        self._creation: asyncio.Task[HostSandbox] | None = None
+        self._environment: dict[str, str] = {}
+        self._expiry: asyncio.TimerHandle | None = None
+        self.info = SandboxInfo(
+            id="",
+            status="creating",
+            tags=tags,
+            max_lifetime_seconds=client.lifetime_seconds,
+            resources=(("memory", str(limits.MEMORY_BYTES)),),
+            runner=f"process {os.getpid()}",
+        )
+
+    @property
+    def id(self) -> str | None:
+        """See `Sandbox.id`."""
+        return self.info.id or None
+
+    @property
+    def started_at(self) -> datetime | None:
+        """See `Sandbox.started_at`."""
+        return self.info.started_at
+
+    def start(self) -> Future[None]:
+        """See `Sandbox.start`."""
+        return self.runtime.submit(self._start())
+
+    async def _start(self) -> None:
+        await self._host()
+
+    async def _host(self) -> HostSandbox:
+        """The sandbox itself, created by the first who asks, and again if that failed."""
+        if self._creation is None or (self._creation.done() and self.id is None):
+            self._creation = asyncio.ensure_future(self._create())
+            self.runtime.coming.add(self)
+            self._creation.add_done_callback(lambda _: self.runtime.coming.discard(self))
+        # Whoever gives up waiting does not undo what others wait for.
+        return await asyncio.shield(self._creation)
+
+    async def _create(self) -> HostSandbox:
+        client = self._client
+        image = self.runtime.image
+        self._environment = image.environment_of_programs(has_overlay=bool(client.overlay))
+        self.info = dataclasses.replace(self.info, image=image.reference, created_at=datetime.now(UTC))
+        try:
+            host = await self.runtime.boots.boot(BootRequest(image.name, client.overlay or None))
+        except (LaunchError, SandboxGoneError, OSError) as error:
+            raise InfrastructureError(f"the sandbox did not start: {error}") from error
+        sandbox_id = str(uuid.uuid4())
+        self.info = dataclasses.replace(self.info, id=sandbox_id, status="running", started_at=datetime.now(UTC))
+        host.on_limit = self._note_limit
+        self.runtime.sandboxes[sandbox_id] = self
+        loop = asyncio.get_running_loop()
+        self._expiry = loop.call_later(client.lifetime_seconds, self._expire, host)
+        self._watcher = asyncio.ensure_future(self._watch(host))
+        return host
+
+    async def settle(self) -> None:
+        """Waits until it is no longer being created; on the loop."""
+        if self._creation is not None:
+            await asyncio.wait([self._creation])
+
+    def _note_limit(self, limit: str) -> None:
+        self.info = dataclasses.replace(self.info, reason=f"{limit} limit exceeded")
+
+    def _expire(self, host: HostSandbox) -> None:
+        self._end("terminated", "max_lifetime_seconds reached")
+        self._killer = asyncio.ensure_future(host.destroy())
+
+    async def _watch(self, host: HostSandbox) -> None:
+        await host.ended.wait()
+        reason = limits.LOST_REASON if await host.is_lost() else "the sandbox's first process ended unexpectedly"
+        self._end("failed", f"{self.info.reason}: {reason}" if self.info.reason else reason)
+
+    def _end(self, status: str, reason: str) -> None:
+        """Enters a final state; the first one counts."""
+        if self.info.has_ended:
+            return
+        self.info = dataclasses.replace(self.info, status=status, reason=reason, ended_at=datetime.now(UTC))
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self.runtime.note_end(self)
+
+    def run(self, command: Command) -> Future[Result]:
+        """See `Sandbox.run`."""
+        return self.runtime.submit(self._run(command))
+
+    async def _run(self, command: Command) -> Result:
+        collected: dict[Stream, list[bytes]] = {Stream.STDOUT: [], Stream.STDERR: []}
+
+        async def take(stream: Stream, block: bytes) -> None:
+            collected[stream].append(block)
+
+        async def feed(process: GuestProcess) -> None:
+            await process.write_stdin(command.stdin)
+            process.close_stdin()
+
+        code = await self.execute(command.argv, command.timeout_seconds, feed, take)
+        if code is None:
+            return Result(None)
+        return Result(code, b"".join(collected[Stream.STDOUT]), b"".join(collected[Stream.STDERR]))
+
+    async def execute(
+        self,
+        argv: Sequence[str],
+        timeout_seconds: float,
+        feed: Callable[[GuestProcess], Awaitable[None]],
+        take: Callable[[Stream, bytes], Awaitable[None]],
+    ) -> int | None:
+        """Runs a program to its end; its exit code, or None if its time ran out."""
+        host = await self._host()
+        try:
+            number, process = await host.start(argv, self._environment, directory=rootfs.WORKING_DIRECTORY)
+        except StartError as error:
+            # A command that does not exist ends as it would in a shell: a line on standard error, and 127.
+            await take(Stream.STDERR, f"{error}\n".encode())
+            return error.code
+        except SandboxGoneError as error:
+            raise await self._failure(host, str(error)) from error
+        feeding = asyncio.ensure_future(feed(process))
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                while not isinstance(output := await process.next_output(), Exit):
+                    await take(*output)
+        except TimeoutError:
+            host.kill(number)
+            return None
+        except BaseException:  # cancelled, or nobody reads what it prints
+            host.kill(number)
+            raise
+        finally:
+            feeding.cancel()
+        if output.message:
+            raise await self._failure(host, output.message)
+        return output.code
+
+    @staticmethod
+    async def _failure(host: HostSandbox, message: str) -> InfrastructureError:
+        error = InfrastructureError(message)
+        error.lost_runtime = await host.is_lost()
+        return error
+
+    def attach(
+        self, argv: Sequence[str], *, stdin: bool, stdout: Output, stderr: Output, timeout_seconds: float
+    ) -> Attached:
+        """See `Sandbox.attach`."""
+        return AttachedProgram(
+            self, tuple(argv), stdin, {Stream.STDOUT: stdout, Stream.STDERR: stderr}, timeout_seconds
+        )
+
+    def read_file(self, path: str) -> Future[bytes]:
+        """See `Sandbox.read_file`."""
+        return self.runtime.submit(self._with_file(lambda host: read_file(host, path)))
+
+    def write_file(self, path: str, content: bytes) -> Future[None]:
+        """See `Sandbox.write_file`."""
+        return self.runtime.submit(self._with_file(lambda host: write_file(host, path, content)))
+
+    async def _with_file(self, operate: Callable[[HostSandbox], Awaitable[Value]]) -> Value:
+        host = await self._host()
+        try:
+            return await operate(host)
+        except FileError as error:
+            number = limits.FILE_ERRORS.get(error.reason, errno.EIO)
+            raise OSError(number, os.strerror(number), error.path) from error
+        except (SandboxGoneError, StartError) as error:
+            raise await self._failure(host, str(error)) from error
+
+    def logs(self, *, follow: bool, tail_lines: int | None) -> Iterator[str]:
+        """See `Sandbox.logs`: there is no main program, so it has printed nothing."""
+        return iter(())
+
+    def stop(self, *, missing_ok: bool = True) -> Future[None]:
+        """See `Sandbox.stop`."""
+        return self.runtime.submit(self.stop_here(missing_ok=missing_ok))
+
+    async def stop_here(self, *, missing_ok: bool = True) -> None:
+        """The same, on the loop."""
+        await self.settle()
+        if self.id is None and not missing_ok:
+            raise UnknownSandboxError("")
+        if self.id is None or self._creation is None or self.info.has_ended:
+            return
+        host = self._creation.result()
+        self._end("terminated", "stopped")
+        await host.destroy()
