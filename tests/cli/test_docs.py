@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sandrl.rewards import Extraction, Status, Trust
+from sandrl.events.results import Status, Trust
+from sandrl.rewards import Extraction
 
 DOCS = Path(__file__).parents[2] / "docs"
 

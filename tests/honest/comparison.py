@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sandrl.rewards import Extraction, Limits, ScoreOptions, Trust, score
-from sandrl.rewards.summary import ScoredCompletion
+from sandrl.events.results import ScoredCompletion, Trust
+from sandrl.rewards import Extraction, Limits, ScoreOptions, score
 from sandrl.sandboxes import Job
 from tests.honest.entries import Entry
 from tests.honest.oracle import SECONDS, judge_in_plain_python

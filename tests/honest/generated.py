@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandrl.events.results import CheckStatus
 from sandrl.problems import Completion, Problem
-from sandrl.rewards import CheckStatus, Limits, ScoreOptions, score
+from sandrl.rewards import Limits, ScoreOptions, score
 from sandrl.sandboxes import Command, Job
 
 _SECONDS = 60.0

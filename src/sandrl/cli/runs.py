@@ -10,7 +10,7 @@ import typer
 
 from sandrl.cli.completion import values
 from sandrl.cli.output import Json
-from sandrl.rewards.verdict import Status
+from sandrl.events.results import Status
 
 if TYPE_CHECKING:
     from pathlib import Path

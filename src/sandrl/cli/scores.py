@@ -13,7 +13,9 @@ from sandrl.cli.results import Row, results_table
 from sandrl.cli.text import visible
 
 if TYPE_CHECKING:
-    from sandrl.rewards import OpinionTotals, ScoredCompletion, ScoreReport, Summary
+    from sandrl.events.results import ScoredCompletion
+    from sandrl.rewards import ScoreReport
+    from sandrl.runs.summary import OpinionTotals, Summary
 
 _LONGEST_DETAIL = 200
 _MOST_ROWS = 200

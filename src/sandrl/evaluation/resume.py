@@ -18,11 +18,10 @@ from sandrl.config.scoring import ScoredRunConfig
 from sandrl.errors import InputError, UsageError
 from sandrl.evaluation.answers import Wanted
 from sandrl.evaluation.request import EvalRequest
+from sandrl.events.results import ScoredCompletion, Status
 from sandrl.models import Sampling
 from sandrl.rewards.records import result_of
 from sandrl.rewards.scored_run import Resumed
-from sandrl.rewards.summary import ScoredCompletion
-from sandrl.rewards.verdict import Status
 from sandrl.runs import AnswerRow, RunReader
 from sandrl.runs.resumption import check_command, check_unchanged
 

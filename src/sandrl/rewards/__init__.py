@@ -29,22 +29,12 @@ if TYPE_CHECKING:
     from sandrl.rewards.run import run_reward
     from sandrl.rewards.scored_run import score_run
     from sandrl.rewards.scoring import score
-    from sandrl.rewards.summary import (
-        Opinion,
-        OpinionTotals,
-        ScoredCompletion,
-        ScoreReport,
-        Summary,
-        pass_at_k,
-        summarise,
-    )
+    from sandrl.rewards.summary import ScoreReport
     from sandrl.rewards.validation import Validation, validate
-    from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust, Verdict
+    from sandrl.rewards.verdict import Verdict
 
 __all__ = [
     "POLICIES",
-    "CheckStatus",
-    "CheckVerdict",
     "Components",
     "Execution",
     "Extraction",
@@ -53,18 +43,12 @@ __all__ = [
     "Judge",
     "Limits",
     "OnInfrastructureError",
-    "Opinion",
-    "OpinionTotals",
     "RewardFunction",
     "RewardPolicy",
     "RewardRun",
     "ScoreOptions",
     "ScoreReport",
-    "ScoredCompletion",
     "SecondOpinion",
-    "Status",
-    "Summary",
-    "Trust",
     "Validation",
     "Verdict",
     "VerdictCache",
@@ -73,7 +57,6 @@ __all__ = [
     "extract_code",
     "fraction",
     "load_policy",
-    "pass_at_k",
     "report_document",
     "result_document",
     "reward_function",
@@ -81,7 +64,6 @@ __all__ = [
     "run_reward",
     "score",
     "score_run",
-    "summarise",
     "validate",
 ]
 
@@ -97,9 +79,9 @@ _MODULES = {
     "run": ("run_reward",),
     "scored_run": ("score_run",),
     "scoring": ("score",),
-    "summary": ("Opinion", "OpinionTotals", "ScoreReport", "ScoredCompletion", "Summary", "pass_at_k", "summarise"),
+    "summary": ("ScoreReport",),
     "validation": ("Validation", "validate"),
-    "verdict": ("CheckStatus", "CheckVerdict", "Status", "Trust", "Verdict"),
+    "verdict": ("Verdict",),
 }
 _MODULE_OF = {name: f"sandrl.rewards.{module}" for module, names in _MODULES.items() for name in names}
 

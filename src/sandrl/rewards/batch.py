@@ -26,6 +26,7 @@ from sandrl.events import (
     StopRequested,
     Warned,
 )
+from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.attempts import Attempt, Step
 from sandrl.rewards.cache import VerdictCache, VerdictNames
@@ -36,9 +37,10 @@ from sandrl.rewards.judge import Execution, Judge, Review
 from sandrl.rewards.opinions import OpinionMemory, Opinions
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import reward_of
-from sandrl.rewards.summary import ScoredCompletion, ScoreReport, summarise
-from sandrl.rewards.verdict import Status, Verdict
+from sandrl.rewards.summary import ScoreReport
+from sandrl.rewards.verdict import Verdict
 from sandrl.runs import CANARY_TAG
+from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Interrupt, Job, Launch, Level, Withdrawn, delay_seconds, problem_tag
 
 OnResult: TypeAlias = Callable[[ScoredCompletion], None]

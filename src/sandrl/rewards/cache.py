@@ -22,10 +22,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from sandrl import __version__
 from sandrl.errors import InputError
+from sandrl.events.results import Status
 from sandrl.files import read_regular, write_whole
 from sandrl.problems import Problem
 from sandrl.rewards.judge import Judge, Limits, check_time_limit, time_limit
-from sandrl.rewards.verdict import Status, Verdict
+from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Connection
 
 SCHEMA = 1

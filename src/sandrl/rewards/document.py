@@ -11,7 +11,9 @@ from dataclasses import asdict
 from typing import Any
 
 from sandrl.bounds import finite
-from sandrl.rewards.summary import ScoredCompletion, ScoreReport, Summary
+from sandrl.events.results import ScoredCompletion
+from sandrl.rewards.summary import ScoreReport
+from sandrl.runs.summary import Summary
 
 
 def result_document(result: ScoredCompletion) -> dict[str, Any]:

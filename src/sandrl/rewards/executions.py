@@ -7,8 +7,9 @@ by the judge's clock or the service's, as it is for the SDK's own counters.
 from __future__ import annotations
 
 from sandrl.events import ExecutionFinished
+from sandrl.events.results import Status
 from sandrl.rewards.attempts import Attempt
-from sandrl.rewards.verdict import Status, Verdict
+from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Launch, Outcome
 
 

@@ -20,6 +20,7 @@ from sandrl import forks
 from sandrl.bounds import LARGEST_WEIGHT, check_text, check_weight
 from sandrl.errors import InfrastructureError, InputError, InterruptedRunError, UsageError
 from sandrl.events import Emit, ignore
+from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion, Problem, ProblemsLike, as_problems
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.extraction import Extraction
@@ -28,9 +29,8 @@ from sandrl.rewards.opinions import OpinionMemory
 from sandrl.rewards.options import ScoreOptions, SecondOpinion
 from sandrl.rewards.policies import Components, RewardPolicy, as_policy, training_reward
 from sandrl.rewards.scoring import lifetime_seconds, longest_seconds, score
-from sandrl.rewards.summary import ScoredCompletion, ScoreReport, raise_for_rewards
+from sandrl.rewards.summary import ScoreReport, raise_for_rewards
 from sandrl.rewards.trainer_batch import BatchReader, Text, step_tags
-from sandrl.rewards.verdict import Status
 from sandrl.sandboxes import Interrupt, Job, SandboxRequest
 from sandrl.settings import RuntimeKind, load_settings
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from sandrl.bounds import check_seconds
 from sandrl.errors import InfrastructureError
+from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
 from sandrl.problems import Problem
 from sandrl.rewards.guest.clock import LONGEST
 from sandrl.rewards.program import BOOTSTRAP, CASES, EXIT_STATUS, ISOLATED_TESTS, TESTS, Mode, digest, program_of
@@ -23,7 +24,7 @@ from sandrl.rewards.reference import is_plain, names_under_test, read_reference
 from sandrl.rewards.selection import join
 from sandrl.rewards.sources import refusal
 from sandrl.rewards.usage import class_names, comparable_names, needs_one_process
-from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust, Verdict
+from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Command, Outcome
 
 # How long after the latest that the judge's own clock can go off the SDK's does: only for a judge that was stopped.

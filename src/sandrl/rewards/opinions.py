@@ -19,11 +19,11 @@ from typing import TypeAlias
 
 from sandrl.errors import InfrastructureError
 from sandrl.events import Emit, OpinionFinished, OpinionsAwaited
+from sandrl.events.results import Opinion, ScoredCompletion, Status, Trust
 from sandrl.problems import Problem
 from sandrl.rewards.judge import Execution, Judge
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.summary import Opinion, ScoredCompletion
-from sandrl.rewards.verdict import Status, Trust, Verdict
+from sandrl.rewards.verdict import Verdict
 from sandrl.runs import OPINION_TAG
 from sandrl.sandboxes import Job, Launch, Outcome, Withdrawn, problem_tag
 

@@ -17,10 +17,11 @@ from typing import SupportsFloat, SupportsIndex, TypeAlias
 
 from sandrl.bounds import LARGEST_WEIGHT, check_weight
 from sandrl.errors import UsageError
+from sandrl.events.results import Status
 from sandrl.problems import Completion
 from sandrl.rewards.extraction import Extraction, extract
 from sandrl.rewards.user_functions import check_function, load_function, name_of, reason_of
-from sandrl.rewards.verdict import Status, Verdict
+from sandrl.rewards.verdict import Verdict
 
 RewardPolicy: TypeAlias = Callable[[Verdict, Completion], float]
 """The reward of a completion that can be scored.

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from sandrl.rewards.verdict import Trust
+from sandrl.events.results import Trust
 from sandrl.syntax import compiling
 
 _HEADER_BYTES = 64

@@ -10,9 +10,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from sandrl.events import OpinionFinished
+from sandrl.events.results import CheckStatus, CheckVerdict, Opinion, ScoredCompletion, Status, Trust
 from sandrl.problems import Completion
-from sandrl.rewards.summary import Opinion, ScoredCompletion
-from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust
 from sandrl.runs import OpinionRow, TrajectoryRow
 
 

@@ -24,13 +24,13 @@ from sandrl.errors import (
     raise_for_end,
 )
 from sandrl.events import Emit, JobStarted, Warned, ignore
+from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion, Problem, demo_problems, load_problems
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.scoring import lifetime_seconds, score
-from sandrl.rewards.summary import OpinionTotals, ScoredCompletion
-from sandrl.rewards.verdict import Status
 from sandrl.runs import RunReader, TrajectoryRow
+from sandrl.runs.summary import OpinionTotals
 from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import Settings
 

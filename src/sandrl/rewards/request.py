@@ -7,8 +7,9 @@ from pathlib import Path
 
 from sandrl.config.scoring import ScoredRunConfig
 from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, raise_for_end
-from sandrl.rewards.summary import ScoreReport, Summary, raise_for_rewards
-from sandrl.rewards.verdict import Status
+from sandrl.events.results import Status
+from sandrl.rewards.summary import ScoreReport, raise_for_rewards
+from sandrl.runs.summary import Summary
 
 
 @dataclass(frozen=True, slots=True)

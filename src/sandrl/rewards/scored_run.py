@@ -31,6 +31,7 @@ from sandrl.events import (
     Warned,
     ignore,
 )
+from sandrl.events.results import ScoredCompletion, Status
 from sandrl.jsonl import RowAppender
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.batch import no_code_warning
@@ -42,10 +43,10 @@ from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.records import Place, opinion_row, trajectory_row
 from sandrl.rewards.request import RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score
-from sandrl.rewards.summary import ScoredCompletion, ScoreReport, summarise
-from sandrl.rewards.verdict import Status
+from sandrl.rewards.summary import ScoreReport
 from sandrl.runs import RunReader, RunWriter, counted_rows
 from sandrl.runs.session import RunPlan, open_run
+from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Interrupt, SandboxRequest, checked_job_id, new_job_id
 from sandrl.settings import Settings
 

@@ -6,13 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sandrl.errors import UsageError
-from sandrl.events.results import Opinion as Opinion
-from sandrl.events.results import ScoredCompletion as ScoredCompletion
-from sandrl.events.results import Status
-from sandrl.runs.statistics import pass_at_k as pass_at_k
-from sandrl.runs.summary import OpinionTotals as OpinionTotals
-from sandrl.runs.summary import Summary as Summary
-from sandrl.runs.summary import summarise as summarise
+from sandrl.events.results import ScoredCompletion, Status
+from sandrl.runs.summary import Summary
 
 
 @dataclass(frozen=True, slots=True)

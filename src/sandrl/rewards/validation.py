@@ -14,13 +14,13 @@ from itertools import islice
 from sandrl.config.scoring import ValidateConfig
 from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, raise_for_end
 from sandrl.events import Emit, JobStarted, Warned, ignore
+from sandrl.events.results import ScoredCompletion, Status, Trust
 from sandrl.problems import load_problems, reference_completions
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.scoring import lifetime_seconds, score
-from sandrl.rewards.summary import ScoredCompletion, ScoreReport
-from sandrl.rewards.verdict import Status, Trust
+from sandrl.rewards.summary import ScoreReport
 from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import Settings
 

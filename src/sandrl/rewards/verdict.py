@@ -9,11 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sandrl.events.results import CheckStatus as CheckStatus
-from sandrl.events.results import CheckVerdict as CheckVerdict
-from sandrl.events.results import Status as Status
-from sandrl.events.results import Trust as Trust
-from sandrl.events.results import passes
+from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust, passes
 
 
 @dataclass(frozen=True, slots=True)

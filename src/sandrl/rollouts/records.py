@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion
 from sandrl.rewards.records import Place, trajectory_row
-from sandrl.rewards.summary import ScoredCompletion
-from sandrl.rewards.verdict import Status
 from sandrl.rollouts.episodes import Episode
 from sandrl.runs import TrajectoryRow
 

@@ -30,13 +30,13 @@ from sandrl.events import (
     StopRequested,
     ignore,
 )
+from sandrl.events.results import ScoredCompletion
 from sandrl.models.client import Stopped
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.batch import Batch
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.summary import ScoredCompletion
 from sandrl.runs import ROLLOUT_TAG
 from sandrl.sandboxes import Command, Interrupt, Job, Launch, Outcome, Withdrawn, problem_tag
 

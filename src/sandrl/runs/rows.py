@@ -145,7 +145,7 @@ class CheckRow(BaseModel):
 
 
 class OpinionPart(BaseModel):
-    """What a failed completion does in plain Python, in one process: a `sandrl.rewards.Opinion`."""
+    """What a failed completion does in plain Python, in one process: a `sandrl.events.results.Opinion`."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True)
 
@@ -178,7 +178,7 @@ class OpinionRow(StepRow):
 
 
 class TrajectoryRow(StepRow):
-    """One completion and what became of it: the fields of `sandrl.rewards.ScoredCompletion`, and more.
+    """One completion and what became of it: the fields of `sandrl.events.results.ScoredCompletion`, and more.
 
     Attributes:
         timing: Seconds by part, such as `cpu`.

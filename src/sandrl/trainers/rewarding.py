@@ -13,13 +13,14 @@ from dataclasses import replace
 from typing import Any
 
 from sandrl.events import Event, OpinionFinished, RewardCallFinished
+from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion
-from sandrl.rewards import RewardFunction, ScoredCompletion, VerdictCache
+from sandrl.rewards import RewardFunction, VerdictCache
 from sandrl.rewards.function import FunctionOptions
 from sandrl.rewards.records import Place, opinion_row, trajectory_row
-from sandrl.rewards.summary import Summary
 from sandrl.rewards.trainer_batch import Text
 from sandrl.runs.session import RunSession
+from sandrl.runs.summary import Summary
 from sandrl.sandboxes import Job
 from sandrl.trainers.context import Context
 from sandrl.trainers.conversations import episode_end, message_rows

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from sandrl.events.results import Status
 from sandrl.problems import Completion, Problem
-from sandrl.rewards import Limits, ScoreOptions, ScoreReport, Status, VerdictCache, score
+from sandrl.rewards import Limits, ScoreOptions, ScoreReport, VerdictCache, score
 from sandrl.sandboxes import Job
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))

@@ -18,8 +18,9 @@ from cwsandbox import AuthHeaders, Sandbox
 from sandrl.config.scoring import RewardConfig
 from sandrl.errors import InfrastructureError, RuntimeUnavailableError
 from sandrl.events import CanaryFinished, Event, RetryScheduled, Warned
+from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion, Problem
-from sandrl.rewards import ScoredCompletion, ScoreOptions, ScoreReport, Status, run_reward, score
+from sandrl.rewards import ScoreOptions, ScoreReport, run_reward, score
 from sandrl.rewards.judge import Execution, IsolatedJudge, Limits
 from sandrl.rewards.verdict import Verdict
 from sandrl.runs import RunReader, SandboxEvent

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sandrl.events.results import Trust
 from sandrl.problems import load_problems, reference_completions
-from sandrl.rewards import Limits, ScoreOptions, Trust, score
+from sandrl.rewards import Limits, ScoreOptions, score
 from sandrl.sandboxes import Job
 
 PATH = Path(__file__).parents[2] / "support" / "honest.jsonl"

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Case, Completion, Problem
-from sandrl.rewards import Limits, ScoredCompletion, ScoreOptions, Status, score
+from sandrl.rewards import Limits, ScoreOptions, score
 from sandrl.sandboxes import Job
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion, Problem
-from sandrl.rewards import Limits, ScoredCompletion, ScoreOptions, score
+from sandrl.rewards import Limits, ScoreOptions, score
 from sandrl.sandboxes import Job
 
 # The end of the channel that the completion's process has: everything in this process is the completion's to use.

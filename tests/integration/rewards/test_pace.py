@@ -12,8 +12,9 @@ from collections.abc import Iterator
 import pytest
 
 from sandrl.events import CreationSlowed, Event, SandboxCreated, SandboxStopped
+from sandrl.events.results import Status
 from sandrl.problems import Completion, Problem
-from sandrl.rewards import ScoreOptions, Status, score
+from sandrl.rewards import ScoreOptions, score
 from sandrl.sandboxes import Command, Connection, Interrupt, Job, Level, Withdrawn, connect, new_job_id
 from sandrl.sandboxes.fleet import Fleet
 from sandrl.settings import RuntimeKind, Settings

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Case, Completion, Problem
 from sandrl.problems.preludes import STANDARD
-from sandrl.rewards import ScoredCompletion, ScoreOptions, Status, score
+from sandrl.rewards import ScoreOptions, score
 from sandrl.sandboxes import Job
 
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from sandrl.events.results import Status, Trust
 from sandrl.problems import Case, Problem
-from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions, Status, Trust
+from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions
 from sandrl.rewards.redteam import EXPLOITS, Exploit, Kind, RedteamReport, aim_at, arm, attack
 from sandrl.rewards.redteam.campaign import plan_attempts
 from sandrl.sandboxes import Job

@@ -15,18 +15,9 @@ from cwsandbox import AuthHeaders, Sandbox
 from sandrl.config.scoring import RewardConfig
 from sandrl.errors import AuthenticationError, UsageError
 from sandrl.events import CompletionFinished, Event, SandboxCreated, SandboxStopped, Warned
+from sandrl.events.results import ScoredCompletion, Status, Trust
 from sandrl.problems import Completion, Problem
-from sandrl.rewards import (
-    Extraction,
-    InProcessJudge,
-    Limits,
-    ScoredCompletion,
-    ScoreOptions,
-    Status,
-    Trust,
-    run_reward,
-    score,
-)
+from sandrl.rewards import Extraction, InProcessJudge, Limits, ScoreOptions, run_reward, score
 from sandrl.runs import Outcome, RunReader, SandboxEvent
 from sandrl.sandboxes import (
     Command,

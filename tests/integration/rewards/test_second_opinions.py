@@ -23,14 +23,13 @@ from sandrl.events import (
     OpinionsAwaited,
     ignore,
 )
+from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Case, Completion, Problem
 from sandrl.rewards import (
     Limits,
-    ScoredCompletion,
     ScoreOptions,
     ScoreReport,
     SecondOpinion,
-    Status,
     VerdictCache,
     run_reward,
     score,

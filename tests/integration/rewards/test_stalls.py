@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion, Problem
-from sandrl.rewards import ScoredCompletion, ScoreOptions, Status, judge, score
+from sandrl.rewards import ScoreOptions, judge, score
 from sandrl.rewards.judge import Limits
 from sandrl.runtime import daemon
 from sandrl.sandboxes import Job, connect, new_job_id

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from sandrl.errors import AuthenticationError, RequestRefusedError
+from sandrl.events.results import Status
 from sandrl.models import client
 from sandrl.models.client import Endpoint
 from sandrl.models.endpoint import EndpointModel
 from sandrl.problems import Case, Problem
-from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions, Status, VerdictCache
+from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions, VerdictCache
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode, play
 from sandrl.rollouts.feedback import NO_CODE, OTHERS_FAIL
 from sandrl.rollouts.kinds import EpisodeKind, ToolSet

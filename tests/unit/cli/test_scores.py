@@ -9,7 +9,8 @@ import pytest
 from sandrl.cli.progress import remark, word_for
 from sandrl.cli.scores import result_line, total_lines
 from sandrl.events import CompletionFinished, RetryScheduled, RuntimeChosen, StopRequested, Warned
-from sandrl.rewards import ScoredCompletion, Status, Trust, summarise
+from sandrl.events.results import ScoredCompletion, Status, Trust
+from sandrl.runs.summary import summarise
 
 PASSED = ScoredCompletion(0, "c", "slow-sum", 1.0, Status.PASSED, Trust.IN_PROCESS, 1, 1, 2.0, "sb", "")
 FAILED = replace(PASSED, index=1, reward=0.0, status=Status.FAILED, passed=0, detail="check 1 of 1: AssertionError")

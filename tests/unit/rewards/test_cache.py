@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from sandrl.errors import InputError
+from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
 from sandrl.problems import Case, Problem, Tolerance
 from sandrl.rewards.cache import VerdictCache, VerdictNames
 from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, Limits
-from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust, Verdict
+from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Connection
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.settings import RuntimeKind

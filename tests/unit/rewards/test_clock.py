@@ -10,10 +10,11 @@ from contextlib import contextmanager
 
 import pytest
 
+from sandrl.events.results import Status
 from sandrl.problems import Case, Problem
 from sandrl.rewards.guest.clock import LONGEST, Limit
 from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, Limits, longest_run_seconds
-from sandrl.rewards.verdict import Status, Verdict
+from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Outcome
 
 TESTS = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from sandrl.events.results import Status
 from sandrl.problems import Problem
 from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, Limits
-from sandrl.rewards.verdict import Status, Verdict
+from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Outcome
 
 JUDGES = (InProcessJudge(), IsolatedJudge())

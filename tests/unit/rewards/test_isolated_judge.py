@@ -20,11 +20,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sandrl.events.results import Status, Trust
 from sandrl.problems import Problem
 from sandrl.rewards.guest.values import Decoder, Encoder, Malformed, Unsendable
 from sandrl.rewards.judge import IsolatedJudge, Limits, Review
 from sandrl.rewards.reference import names_under_test
-from sandrl.rewards.verdict import Status, Trust, Verdict
+from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Outcome
 
 SCALARS = (

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from sandrl.errors import InfrastructureError
+from sandrl.events.results import Status, Trust
 from sandrl.problems import EXIT_STATUS, Case, Problem, Tolerance
 from sandrl.rewards.judge import Execution, InProcessJudge, Limits
-from sandrl.rewards.verdict import Status, Trust, Verdict
+from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Outcome
 
 JUDGE = InProcessJudge()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.unit.rewards.test_isolated_judge import judged
 
+from sandrl.events.results import Status, Trust
 from sandrl.problems import Problem
-from sandrl.rewards.verdict import Status, Trust
 
 MONEY = """
 class Money:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from sandrl.events.results import Status, Trust
 from sandrl.problems import Completion
 from sandrl.rewards.policies import LONG_CHARACTERS, POLICIES, Components, binary, fraction, load_policy, reward_of
-from sandrl.rewards.verdict import Status, Trust, Verdict
+from sandrl.rewards.verdict import Verdict
 
 ANSWER = Completion("double", "double", completion="<answer>x</answer>", code="x")
 

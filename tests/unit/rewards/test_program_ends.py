@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
+from sandrl.events.results import Status
 from sandrl.problems import Case, Problem
 from sandrl.rewards.judge import InProcessJudge, Limits
-from sandrl.rewards.verdict import Status, Verdict
+from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Outcome
 
 JUDGE = InProcessJudge()

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from sandrl.events.results import Status, Trust
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.extraction import Extraction, extract_code
 from sandrl.rewards.judge import Limits
 from sandrl.rewards.policies import binary, reward_of
 from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.rewards.verdict import Status, Trust, Verdict
+from sandrl.rewards.verdict import Verdict
 
 PROMPT = 'from typing import List\n\n\ndef total(xs: List[int]) -> int:\n    """Sum."""\n'
 HUMANEVAL = Problem("HumanEval/0", PROMPT, tests=("check(total)",), entry_point="total")

@@ -10,10 +10,11 @@ from dataclasses import replace
 import pytest
 
 from sandrl.errors import InfrastructureError
+from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
 from sandrl.problems import EXIT_STATUS, Case, Completion, Problem
 from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, Limits, Review
 from sandrl.rewards.policies import fraction
-from sandrl.rewards.verdict import CheckStatus, CheckVerdict, Status, Trust, Verdict
+from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Outcome
 
 JUDGES = [

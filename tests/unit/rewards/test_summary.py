@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandrl.rewards.summary import ScoredCompletion, pass_at_k, summarise
-from sandrl.rewards.verdict import Status, Trust
+from sandrl.events.results import ScoredCompletion, Status, Trust
+from sandrl.runs.statistics import pass_at_k
+from sandrl.runs.summary import summarise
 
 
 def result(task_id: str, status: Status, index: int = 0) -> ScoredCompletion:

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from sandrl.events.results import Status, Trust
 from sandrl.problems import Problem
 from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, Limits, Review
 from sandrl.rewards.reference import is_plain
-from sandrl.rewards.verdict import Status, Trust, Verdict
+from sandrl.rewards.verdict import Verdict
 
 CODE = "def f(): pass"
 PROBLEM = Problem("t", "", tests=("x = f()\nassert x == 1",), entry_point="f", reference="def f():\n    return 1\n")

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from sandrl.errors import UsageError
+from sandrl.events.results import Status, Trust
 from sandrl.problems import Completion
 from sandrl.rewards.policies import as_policy, binary, load_policy, reward_of
-from sandrl.rewards.verdict import Status, Trust, Verdict
+from sandrl.rewards.verdict import Verdict
 
 MODULE = """\
 from dataclasses import dataclass

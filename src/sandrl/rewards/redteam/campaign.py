@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sandrl.events import Emit, JobStarted, Warned, ignore
+from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion, Problem, reference_completions
 from sandrl.rewards.judge import IsolatedJudge, Judge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.redteam.exploit import Exploit, Kind, Target, aim_at, arm
 from sandrl.rewards.scoring import score
-from sandrl.rewards.summary import ScoredCompletion, ScoreReport
-from sandrl.rewards.verdict import Status
+from sandrl.rewards.summary import ScoreReport
 from sandrl.sandboxes import Interrupt, Job
 
 # After so many exploits comes a neighbour: with several sandboxes at once, one is nearly always next to some exploit.
