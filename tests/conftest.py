@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -22,6 +23,9 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in list(os.environ):
         if name in _DISPLAY or (name.startswith(_SCRUBBED) and not name.startswith(_KEPT)):
             del os.environ[name]
+    # Hundreds of processes import sandrl: the others read what the first has compiled.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     # Tests that are started in the background of a shell, or by nohup, ignore these, and so would what they start.
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
         handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL

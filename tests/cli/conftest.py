@@ -1,7 +1,8 @@
-"""The command line as users have it: real processes, on the local runtime of the test session."""
+"""The command line as users have it: processes of their own, on the local runtime of the test session."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ import pytest
 
 from sandrl.runtime import daemon
 from sandrl.settings import load_settings
+from tests.support.forked_commands import ForkedCommands
 
 SANDRL = (sys.executable, "-m", "sandrl")
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -22,21 +24,31 @@ def _runtime_ends_with_the_session() -> Iterator[None]:
     daemon.stop(load_settings().state_dir)
 
 
+@pytest.fixture(scope="session")
+def forked_commands() -> Iterator[ForkedCommands]:
+    """What runs commands without starting an interpreter for each."""
+    with ForkedCommands() as commands:
+        yield commands
+
+
 @pytest.fixture
-def sandrl(tmp_path: Path) -> Run:
-    """Runs `sandrl` with some words in a directory of its own."""
+def sandrl(tmp_path: Path, forked_commands: ForkedCommands) -> Run:
+    """Runs `sandrl` with some words in a directory of its own; a new interpreter only where its start may matter."""
 
     def run(*words: str | Path, stdin: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-        import os
-
+        variables, texts = {**os.environ, **environment}, [*map(str, words)]
+        if forked_commands.can_run(variables):
+            return forked_commands.run(
+                texts, stdin=stdin, directory=tmp_path, environment=variables, timeout_seconds=120
+            )
         return subprocess.run(
-            [*SANDRL, *map(str, words)],
+            [*SANDRL, *texts],
             input=stdin,
             stdin=None if stdin is not None else subprocess.DEVNULL,
             capture_output=True,
             text=True,
             cwd=tmp_path,
-            env={**os.environ, **environment},
+            env=variables,
             timeout=120,
             check=False,
         )
