@@ -29,10 +29,18 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture
-def slow_state(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """Where two hundred sandboxes are that take so long to stop that there is time to type, on a busy machine, too."""
-    with faulty_runtime(tmp_path / "state", "--records", "200", "--tag", "job-abc", "--slow", "6"):
+def released(tmp_path: Path) -> Path:
+    """The file that lets held stops end."""
+    return tmp_path / "released"
+
+
+@pytest.fixture
+def holding_state(tmp_path: Path, released: Path) -> Iterator[dict[str, str]]:
+    """Where two hundred sandboxes are; after the first stops the others do not end before they are released."""
+    hold = ("--hold-after", "8", str(released))
+    with faulty_runtime(tmp_path / "state", "--records", "200", "--tag", "job-abc", *hold):
         yield {"SANDRL_STATE_DIR": str(tmp_path / "state")}
+        released.touch()
 
 
 def asks(text: str) -> bool:
@@ -89,9 +97,17 @@ def numbers(pattern: str, text: str) -> list[int]:
     return [int(each) for each in found.groups()]
 
 
-def test_ctrl_c_finishes_the_stops_under_way_and_says_how_to_go_on(sandrl: Run, slow_state: dict[str, str]) -> None:
+def test_ctrl_c_finishes_the_stops_under_way_and_says_how_to_go_on(
+    sandrl: Run, holding_state: dict[str, str], released: Path
+) -> None:
+    def release(text: str) -> bool:
+        if "starting no more" in text:
+            released.touch()
+        return released.exists()
+
     words = [*CLEANUP, "--tag", "job-abc", "-y"]
-    shown = run_on_terminal(words, environment=slow_state, columns=120, typed=[(some_are_stopped, CTRL_C)])
+    typed = [(some_are_stopped, CTRL_C), (release, b"")]
+    shown = run_on_terminal(words, environment=holding_state, columns=120, typed=typed)
     assert shown.exit_code == 130
     assert "stops under way, starting no more" in shown.plain
     [stopped, gone, failed] = numbers(r"stopped (\d+), already gone (\d+), failed (\d+)", shown.plain)
@@ -99,13 +115,13 @@ def test_ctrl_c_finishes_the_stops_under_way_and_says_how_to_go_on(sandrl: Run, 
     assert (stopped + left, gone, failed) == (200, 0, 0)
     assert 32 <= stopped < 200
     assert "hint: sandrl sandboxes cleanup --tag job-abc --yes continues" in shown.plain
-    assert len(ids(sandrl, slow_state)) == left
+    assert len(ids(sandrl, holding_state)) == left
 
 
-def test_a_second_ctrl_c_waits_for_nothing_more(slow_state: dict[str, str]) -> None:
+def test_a_second_ctrl_c_waits_for_nothing_more(holding_state: dict[str, str]) -> None:
     words = [*CLEANUP, "--tag", "job-abc", "-y"]
     typed = [(some_are_stopped, CTRL_C), (lambda text: "starting no more" in text, CTRL_C)]
-    shown = run_on_terminal(words, environment=slow_state, columns=120, typed=typed)
+    shown = run_on_terminal(words, environment=holding_state, columns=120, typed=typed)
     assert shown.exit_code == 130
     [finishing] = numbers(r"finishing (\d+) stops", shown.plain)
     [leaving] = numbers(r"leaving (\d+) stops under way", shown.plain)

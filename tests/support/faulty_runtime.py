@@ -1,9 +1,10 @@
 """The real server of the local runtime, as a process of its own, with faults on request.
 
-`python -m tests.support.faulty_runtime STATE_DIR [--records N] [--fail-every K] [--fail-once] [--slow SECONDS]`
+`python -m tests.support.faulty_runtime STATE_DIR [--records N] [--fail-every K] [--fail-once] [--hold-after N FILE]`
 publishes itself in the state directory like any daemon, so commands find it there. Records are sandboxes without a
 process behind them: the registry, its pages and every call on them are real, only there is nothing to kill. Every K-th
-stop of a sandbox fails, always for the same sandboxes; with `--fail-once` the first stop of each.
+stop of a sandbox fails, always for the same sandboxes; with `--fail-once` the first stop of each. With `--hold-after`
+all stops but the first N wait until FILE exists.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class FaultyManager(SandboxManager):
     records = 0
     fail_every = 0
     fail_once = False
-    slow_seconds = 0.0
+    stops = 0
+    hold_after: int | None = None
+    released = Path()
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -52,7 +55,10 @@ class FaultyManager(SandboxManager):
         return record
 
     async def delete(self, record: Record, grace_seconds: float, *, reason: str = "stopped") -> None:
-        await asyncio.sleep(self.slow_seconds)
+        self.stops += 1
+        if self.hold_after is not None and self.stops > self.hold_after:
+            while not self.released.exists():  # noqa: ASYNC110 - another process makes it
+                await asyncio.sleep(0.05)
         if self.fail_every and record.sequence % self.fail_every == 0:
             raise faults.Fault(grpc.StatusCode.INTERNAL, "the node does not answer")
         if self.fail_once and record.sandbox_id not in self._failed:
@@ -69,12 +75,14 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=0)
     parser.add_argument("--fail-every", type=int, default=0)
     parser.add_argument("--fail-once", action="store_true")
-    parser.add_argument("--slow", type=float, default=0.0)
+    parser.add_argument("--hold-after", nargs=2)
     parser.add_argument("--tag", action="append", default=[])
     options = parser.parse_args()
     FaultyManager.records, FaultyManager.fail_every = options.records, options.fail_every
     FaultyManager.fail_once = options.fail_once
-    FaultyManager.slow_seconds, FaultyManager.tags = options.slow, options.tag
+    FaultyManager.tags = options.tag
+    if options.hold_after:
+        FaultyManager.hold_after, FaultyManager.released = int(options.hold_after[0]), Path(options.hold_after[1])
     app.SandboxManager = FaultyManager  # type: ignore[attr-defined,assignment]
 
     def announce(endpoint: Endpoint) -> None:
