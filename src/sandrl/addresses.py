@@ -18,7 +18,7 @@ def check_address(address: str, name: str, *, hint: str | None = None) -> None:
 
     Args:
         address: The text.
-        name: What the user calls it: an option or a variable.
+        name: What the user calls it: a field or a variable.
         hint: What to do if it is none.
 
     Raises:
@@ -30,7 +30,9 @@ def check_address(address: str, name: str, *, hint: str | None = None) -> None:
     except ValueError:
         is_address = False
     if not is_address:
-        raise UsageError(f"{name} is no address: it must begin with https:// or http://, and name a host", hint=hint)
+        raise UsageError(
+            f"{name} is no address: it must begin with https:// or http://, and name a host", hint=hint, fields=(name,)
+        )
 
 
 def refuse_password(address: str, name: str, *, hint: str | None = None) -> None:
@@ -38,14 +40,15 @@ def refuse_password(address: str, name: str, *, hint: str | None = None) -> None
 
     Args:
         address: The address.
-        name: What the user calls it: an option or a variable.
+        name: What the user calls it: a field or a variable.
         hint: Where the secret belongs.
 
     Raises:
         UsageError: If a user or password is in front of its host.
     """
     if "@" in urlsplit(address).netloc:
-        raise UsageError(f"{name} has a user or password in it, which would be kept with the run", hint=hint)
+        message = f"{name} has a user or password in it, which would be kept with the run"
+        raise UsageError(message, hint=hint, fields=(name,))
 
 
 def without_credentials(address: str) -> str:

@@ -50,14 +50,19 @@ def check_weight(name: str, weight: float, *, least: float = 0.0) -> None:
         )
 
 
-def check_finite(name: str, number: float) -> None:
+def check_finite(name: str, number: float, *, of: str = "") -> None:
     """Refuses infinity and what is not a number.
+
+    Args:
+        name: The field.
+        number: Its value.
+        of: The key in the field, if that is a table.
 
     Raises:
         UsageError: If it is one of them.
     """
     if not math.isfinite(number):
-        raise UsageError(f"{name} must be a finite number, not {number:g}")
+        raise UsageError(f"{name} {of}".rstrip() + f" must be a finite number, not {number:g}", fields=(name,))
 
 
 def check_text(name: str, *texts: str | None) -> None:
@@ -67,7 +72,8 @@ def check_text(name: str, *texts: str | None) -> None:
         UsageError: If one is empty.
     """
     if any(text is not None and not text.strip() for text in texts):
-        raise UsageError(f"{name} must not be empty", hint="leave it out, or check the variable that it comes from")
+        hint = "leave it out, or check the variable that it comes from"
+        raise UsageError(f"{name} must not be empty", hint=hint, fields=(name,))
 
 
 def finite(value: object) -> object:

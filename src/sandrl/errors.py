@@ -13,7 +13,7 @@ keeps (`sandrl.runs.session`) and to the message and the exit code of the comman
     │   ├── ForkedProcessError         2   a forked child uses what only its parent can use
     │   └── RequestRefusedError        2   an endpoint of models refuses the request itself
     ├── TrainingError                  1   training failed: a loss that is no number, no gradient step
-    ├── GateError                      1   a gate the user set failed (--fail-under, validate, redteam)
+    ├── GateError                      1   a gate the user set failed (fail_under, validate, redteam)
     ├── ServiceError                   3   something outside sandrl does not answer or refuses
     │   ├── RuntimeUnavailableError    3   the local runtime cannot start or isolate on this machine
     │   ├── AuthenticationError        3   credentials are missing, wrong or refused
@@ -42,32 +42,26 @@ class SandrlError(Exception):
     """Base of every error sandrl raises on purpose.
 
     Args:
-        message: What happened and to which input, in one line.
+        message: What happened and to which input, in one line; it calls fields by the names they have in Python and in
+            files.
         hint: The next thing to do about it, in one line.
+        fields: The fields that message and hint name, which the command line replaces by its flags. One whose name is
+            an ordinary word stands at the beginning or in backticks.
     """
 
     exit_code: int = 1
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | None = None, fields: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.fields = fields
 
 
 class UsageError(SandrlError):
-    """A value, or a combination of values, that cannot work.
-
-    Args:
-        message: What is wrong; it calls fields by the names they have in Python and in files.
-        hint: The next thing to do about it.
-        fields: Those of these names that are in it, which the command line replaces by its flags.
-    """
+    """A value, or a combination of values, that cannot work."""
 
     exit_code = 2
-
-    def __init__(self, message: str, *, hint: str | None = None, fields: tuple[str, ...] = ()) -> None:
-        super().__init__(message, hint=hint)
-        self.fields = fields
 
 
 class InputError(UsageError):
@@ -79,6 +73,7 @@ class InputError(UsageError):
         line: Line number, from 1.
         field: Name of the field in that line.
         hint: The next thing to do about it.
+        fields: Fields of a configuration that message and hint name.
     """
 
     def __init__(
@@ -89,12 +84,13 @@ class InputError(UsageError):
         line: int | None = None,
         field: str | None = None,
         hint: str | None = None,
+        fields: tuple[str, ...] = (),
     ) -> None:
         place = "" if path is None else str(path)
         if line is not None:
             place = f"{place}:{line}" if place else f"line {line}"
         parts = [part for part in (place, f"field {field!r}" if field else "", message) if part]
-        super().__init__(": ".join(parts), hint=hint)
+        super().__init__(": ".join(parts), hint=hint, fields=fields)
         self.reason = message
         self.path = None if path is None else str(path)
         self.line = line
@@ -102,7 +98,8 @@ class InputError(UsageError):
 
     def at(self, path: str | Path, line: int | None = None, *, field: str | None = None) -> InputError:
         """The same error with its place; the field stays unless another is given."""
-        return InputError(self.reason, path=path, line=line, field=field or self.field, hint=self.hint)
+        place = field or self.field
+        return InputError(self.reason, path=path, line=line, field=place, hint=self.hint, fields=self.fields)
 
 
 class MissingExtraError(UsageError):
@@ -162,7 +159,7 @@ class RequestRefusedError(UsageError):
     """
 
     def __init__(self, message: str, *, status: int, parameter: str = "", is_of_api: bool = True) -> None:
-        super().__init__(message, hint="see --model and --base-url")
+        super().__init__(message, hint="see `model` and base_url", fields=("model", "base_url"))
         self.status = status
         self.parameter = parameter
         self.is_of_api = is_of_api

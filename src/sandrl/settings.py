@@ -17,7 +17,7 @@ from typing import Self
 
 from sandrl.errors import AuthenticationError, SandrlError
 
-_CREDENTIALS_HINT = "set CWSANDBOX_API_KEY (or WANDB_API_KEY and WANDB_ENTITY_NAME), or use --runtime local"
+_CREDENTIALS_HINT = "set CWSANDBOX_API_KEY (or WANDB_API_KEY and WANDB_ENTITY_NAME), or use `runtime` local"
 
 
 class RuntimeKind(StrEnum):
@@ -150,15 +150,17 @@ class Settings:
             AuthenticationError: If the remote service was asked for, by option or by address, without credentials.
         """
         if requested not in (RuntimeKind.AUTO, RuntimeKind.REMOTE):
-            return RuntimeChoice(requested, f"--runtime {requested} was given")
+            return RuntimeChoice(requested, "asked for")
         if self.credentials is not None:
             if requested is RuntimeKind.REMOTE:
-                return RuntimeChoice(RuntimeKind.REMOTE, f"--runtime remote was given, with {self.credentials}")
+                return RuntimeChoice(RuntimeKind.REMOTE, f"asked for, with {self.credentials}")
             return RuntimeChoice(RuntimeKind.REMOTE, f"{self.credentials} is set")
         if requested is RuntimeKind.REMOTE:
-            raise AuthenticationError("--runtime remote needs credentials, and none are set", hint=_CREDENTIALS_HINT)
+            missing = "runtime remote needs credentials, and none are set"
+            raise AuthenticationError(missing, hint=_CREDENTIALS_HINT, fields=("runtime",))
         if self.base_url_source is not None:
-            raise AuthenticationError(f"{self.base_url_source} is set, but no credentials are", hint=_CREDENTIALS_HINT)
+            missing = f"{self.base_url_source} is set, but no credentials are"
+            raise AuthenticationError(missing, hint=_CREDENTIALS_HINT, fields=("runtime",))
         return RuntimeChoice(RuntimeKind.LOCAL, "no sandbox credentials are set")
 
 

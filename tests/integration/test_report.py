@@ -308,7 +308,7 @@ def test_what_could_not_be_read_is_said_in_the_report(training: Path) -> None:
 def test_a_report_that_cannot_be_written_names_the_way_out(training: Path, tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match="cannot be written") as caught:
         write_report(RunReader(training), tmp_path / "missing" / "report.html")
-    assert "--out" in str(caught.value.hint)
+    assert "`out`" in str(caught.value.hint)
 
 
 def test_a_completion_that_passes_in_one_process_says_so_and_is_found(tmp_path: Path, browser: Any) -> None:

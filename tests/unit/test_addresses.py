@@ -10,26 +10,26 @@ from sandrl.errors import UsageError
 
 @pytest.mark.parametrize("address", ["http://localhost:8000/v1", "HTTPS://example.test", "http://[::1]:80"])
 def test_an_address_is_one(address: str) -> None:
-    check_address(address, "--base-url")
-    refuse_password(address, "--base-url")
+    check_address(address, "base_url")
+    refuse_password(address, "base_url")
 
 
 @pytest.mark.parametrize("address", ["", "localhost:8000", "ftp://host/v1", "http://", "http://host:port/v1"])
 def test_what_is_no_address_is_refused_with_what_to_do(address: str) -> None:
-    with pytest.raises(UsageError, match="--base-url is no address") as caught:
-        check_address(address, "--base-url", hint="leave it out")
+    with pytest.raises(UsageError, match="base_url is no address") as caught:
+        check_address(address, "base_url", hint="leave it out")
     assert caught.value.hint == "leave it out"
 
 
 def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
-    with pytest.raises(UsageError, match="--base-url has a user or password in it") as caught:
-        refuse_password("http://me:hunter2@localhost:8000/v1", "--base-url")
+    with pytest.raises(UsageError, match="base_url has a user or password in it") as caught:
+        refuse_password("http://me:hunter2@localhost:8000/v1", "base_url")
     assert "hunter2" not in str(caught.value)
 
 
 def test_what_is_no_address_is_not_repeated_either() -> None:
     with pytest.raises(UsageError) as caught:
-        check_address("ftp://me:hunter2@host", "--base-url")
+        check_address("ftp://me:hunter2@host", "base_url")
     assert "hunter2" not in str(caught.value)
 
 

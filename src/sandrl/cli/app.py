@@ -20,8 +20,9 @@ from sandrl import __version__
 from sandrl.cli import art, doctor, grpo, metrics, policy, problems, redteam, regrade, reward, runs, runtime, sandboxes
 from sandrl.cli import eval as evaluation
 from sandrl.cli.checks import check_all
+from sandrl.cli.flags import spell
 from sandrl.cli.text import visible
-from sandrl.errors import BUG_EXIT_CODE, ending_of
+from sandrl.errors import BUG_EXIT_CODE, SandrlError, ending_of
 
 
 class _ReaderGone(Exception):
@@ -158,6 +159,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _complain_of(error: BaseException) -> int:
     """Says what ended the command; returns the exit code."""
+    if isinstance(error, SandrlError):
+        spell(error)
     ending = ending_of(error)
     if isinstance(error, KeyboardInterrupt):
         typer.echo("sandrl: interrupted", err=True)

@@ -9,7 +9,6 @@ The design decision: a command is a function of its configuration, and of the fe
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +20,13 @@ from annotated_types import Ge, Le
 from pydantic.fields import FieldInfo
 
 from sandrl.cli.completion import values
+from sandrl.cli.flags import spell
 from sandrl.cli.text import visible
 from sandrl.config.fields import KEY_VALUE, Option, flags, options
 from sandrl.config.layers import parse_assignments, resolve
 from sandrl.config.model import Config
 from sandrl.config.toml import read_toml, to_toml
-from sandrl.errors import UsageError
+from sandrl.errors import SandrlError
 
 ConfigT = TypeVar("ConfigT", bound=Config)
 
@@ -137,7 +137,7 @@ def _command(model: type[Config], body: Body, called: Body) -> Body:
 
 
 class Flags:
-    """While it lasts, usage errors that name fields of a model are raised with the flags of the command line.
+    """While it lasts, errors that name fields of a model are raised with the flags of the command line.
 
     Args:
         model: The configuration of the command.
@@ -150,16 +150,8 @@ class Flags:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, UsageError) and error.fields:
-            error.message = self._spelled(error.message, error.fields)
-            error.hint = error.hint and self._spelled(error.hint, error.fields)
-
-    def _spelled(self, text: str, fields: Sequence[str]) -> str:
-        for name in fields:
-            if name in self._flags:
-                # A name of one word may be a word of the message, too; the field comes first.
-                text = re.sub(rf"(?<![\w-]){name}(?!\w)", self._flags[name], text, count=int("_" not in name))
-        return text
+        if isinstance(error, SandrlError):
+            spell(error, self._flags)
 
 
 def words_of(config: Config) -> list[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sandrl.cli.flags import spelled
 from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def doctor(
 
     # There is nothing to finish, but the check's own directory to remove.
     with signals.passed_to(Interrupt()):
-        report = examine(load_settings(), os.environ, runtime=runtime, online=online)
+        report = _with_flags(examine(load_settings(), os.environ, runtime=runtime, online=online))
     if json_:
         print_json(_document(report))
     else:
@@ -47,6 +48,21 @@ def doctor(
         raise SandrlError(report.problem.message, hint=report.problem.hint)
     if not json_:
         typer.echo("Completions can be scored here.")
+
+
+def _with_flags(report: Report) -> Report:
+    """The same report with flags in place of the fields that its texts name."""
+    from dataclasses import replace
+
+    def with_flags(text: str | None) -> str | None:
+        return text and spelled(text, ("runtime", "problems"), {"runtime": "--runtime", "problems": "--problems"})
+
+    sections = {
+        title: [replace(check, detail=with_flags(check.detail) or "", hint=with_flags(check.hint)) for check in checks]
+        for title, checks in report.sections.items()
+    }
+    problem = report.problem and replace(report.problem, hint=with_flags(report.problem.hint))
+    return replace(report, sections=sections, problem=problem)
 
 
 def _document(report: Report) -> dict[str, Any]:

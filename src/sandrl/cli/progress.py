@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 import typer
 
 from sandrl import events
+from sandrl.cli.flags import spelled
 from sandrl.cli.text import visible
 
 if TYPE_CHECKING:
@@ -86,8 +87,9 @@ def remark(event: events.Event) -> str | None:
         case events.RolloutStarted(run_id, model, problems, steps, episodes, concurrency):
             what = f"{steps} steps of {episodes} episodes on {problems} problems, up to {concurrency} at once"
             return f"Rollouts: {model}, {what} (run {run_id})"
-        case events.Warned(message, hint):
-            return f"warning: {message}" + (f"\n  hint: {hint}" if hint else "")
+        case events.Warned(message, hint, fields):
+            told = f"warning: {spelled(message, fields)}"
+            return f"{told}\n  hint: {spelled(hint, fields)}" if hint else told
         case _:
             return None
 

@@ -43,7 +43,8 @@ def resolve(model: type[ConfigT], *layers: Mapping[str, Any]) -> ConfigT:
         return model.model_validate(merged)
     except ValidationError as error:
         message, fields = _first_problem(model, error)
-        raise UsageError(message, hint="--print-config shows every key", fields=fields) from error
+        hint = "`print_config` shows every key"
+        raise UsageError(message, hint=hint, fields=(*fields, "print_config")) from error
 
 
 def parse_assignments(field: str, assignments: Sequence[str]) -> dict[str, Any]:

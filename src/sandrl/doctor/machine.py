@@ -61,7 +61,7 @@ def port_check() -> Check:
             socket.create_connection(server.getsockname(), _TIMEOUT_SECONDS).close()
     except OSError as error:
         detail = f"no process reaches another one: {error.strerror or error}"
-        return Check("port on 127.0.0.1", State.FAILED, detail, "ip link set lo up, or use --runtime daemonless")
+        return Check("port on 127.0.0.1", State.FAILED, detail, "ip link set lo up, or use `runtime` daemonless")
     return Check("port on 127.0.0.1", State.OK, "can be opened and reached")
 
 

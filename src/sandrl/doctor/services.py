@@ -20,7 +20,7 @@ from sandrl.settings import RuntimeKind, Settings
 
 _TIMEOUT_SECONDS = 6.0
 _ONLINE_HINT = "sandrl doctor --online asks it"
-_NETWORK_HINT = "check the network and CWSANDBOX_BASE_URL, or use --runtime local"
+_NETWORK_HINT = "check the network and CWSANDBOX_BASE_URL, or use `runtime` local"
 _HUB = "https://huggingface.co"
 _KEYS = (
     "CWSANDBOX_API_KEY", "AVIATO_API_KEY", "WANDB_API_KEY", "WANDB_ENTITY_NAME", "HF_TOKEN", "OPENAI_API_KEY",
@@ -66,7 +66,7 @@ def hub_check(environment: Mapping[str, str], *, online: bool) -> Check:
     place = urlsplit(address).hostname or "the hub"
     if hub_answers(address, PROBE_SECONDS):
         return Check("dataset hub", State.OK, f"{place} answers; {kept}")
-    return Check("dataset hub", State.FAILED, f"{place} does not answer; {kept}", "use a local file: --problems FILE")
+    return Check("dataset hub", State.FAILED, f"{place} does not answer; {kept}", "use a local file: `problems` FILE")
 
 
 def wandb_check(environment: Mapping[str, str]) -> Check:

@@ -14,10 +14,12 @@ class Warned(Event):
     Attributes:
         message: What, in one line.
         hint: What to do about it, in one line.
+        fields: The fields that both name, as in `sandrl.errors.SandrlError`.
     """
 
     message: str
     hint: str | None = None
+    fields: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,8 +72,8 @@ class Endpoint:
     retries: int = 4
 
     def __post_init__(self) -> None:
-        check_address(self.base_url, "--base-url", hint=f"for example {VLLM_BASE_URL}")
-        refuse_password(self.base_url, "--base-url", hint=_KEY_HINT)
+        check_address(self.base_url, "base_url", hint=f"for example {VLLM_BASE_URL}")
+        refuse_password(self.base_url, "base_url", hint=_KEY_HINT)
 
     @property
     def is_local(self) -> bool:
@@ -206,7 +206,9 @@ class Client:
                 "start the server, for example `vllm serve MODEL`" if self.endpoint.is_local else "check the network"
             )
             raise EndpointError(
-                f"{self.endpoint.base_url} cannot be reached: {error}", hint=f"{start}, or name another with --base-url"
+                f"{self.endpoint.base_url} cannot be reached: {error}",
+                hint=f"{start}, or name another with base_url",
+                fields=("base_url",),
             ) from error
 
     def _watch_this_task(self) -> None:

@@ -196,14 +196,16 @@ class EndpointModel(Client):
         if len(names) != 1:
             some = f"{len(names)} models" if names else "no model"
             listed = f": {', '.join(names[:10])}" if names else ""
-            raise InputError(f"{self.base_url} offers {some}{listed}", hint="name one with --model")
+            message = f"{self.base_url} offers {some}{listed}"
+            raise InputError(message, hint="name one with `model`", fields=("model",))
         return names[0]
 
     def _unknown(self, names: Sequence[str]) -> UsageError:
         shown = nearest_names(self.name, names)
         return UsageError(
             f"{self.base_url} has no model {self.name!r}",
-            hint=f"use --model with one it has: {shown}" if shown else "use --model with one it has",
+            hint="use `model` with one it has" + (f": {shown}" if shown else ""),
+            fields=("model",),
         )
 
     def _chat_question(self, messages: Sequence[Message], tools: Sequence[Json], asked: Json) -> dict[str, Any]:

@@ -29,9 +29,9 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature <= 100:
-            raise UsageError(f"--temperature must be from 0 to 100, not {self.temperature:g}")
+            raise UsageError(f"temperature must be from 0 to 100, not {self.temperature:g}", fields=("temperature",))
         if self.max_tokens < 1:
-            raise UsageError(f"--max-tokens must be 1 or more, not {self.max_tokens}")
+            raise UsageError(f"max_tokens must be 1 or more, not {self.max_tokens}", fields=("max_tokens",))
 
     @property
     def is_greedy(self) -> bool:

@@ -144,7 +144,8 @@ def _unknown_task(task_id: str, known: Collection[str], source: str | Path) -> I
         f"no problem is called {task_id!r}{did_you_mean(task_id, known)}",
         path=source,
         field="task_id",
-        hint="name the set it belongs to with --problems",
+        hint="name the set it belongs to with `problems`",
+        fields=("problems",),
     )
 
 

@@ -145,8 +145,8 @@ def _fetch(dataset: HubDataset) -> str:
             what = f"HF_HUB_OFFLINE is set, and {dataset.repository} is not in {constants.HF_HUB_CACHE}"
         else:
             what = f"{constants.ENDPOINT} does not answer, and {dataset.repository} is not in {constants.HF_HUB_CACHE}"
-        hint = "give a local file instead (--problems FILE), or a cached copy: set HF_HOME to a cache that has it"
-        raise ServiceError(what, hint=hint) from error
+        hint = "give a local file instead (`problems` FILE), or a cached copy: set HF_HOME to a cache that has it"
+        raise ServiceError(what, hint=hint, fields=("problems",)) from error
 
 
 def _require(module: str, wanted: str) -> Any:

@@ -71,8 +71,8 @@ class Feed(Protocol):
 
 def no_code_warning(extraction: Extraction) -> Warned:
     """What is told where nothing in any completion is code."""
-    hint = "another --extract may find it: auto, answer, exact, fence, or raw for text that is all code"
-    return Warned(f"no code was found in any completion with --extract {extraction}", hint=hint)
+    hint = "another `extract` may find it: auto, answer, exact, fence, or raw for text that is all code"
+    return Warned(f"no code was found in any completion with `extract` {extraction}", hint, fields=("extract",))
 
 
 class Batch:

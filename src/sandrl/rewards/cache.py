@@ -61,9 +61,9 @@ class VerdictCache:
             try:
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
-                raise InputError(
-                    f"cannot be made: {error.strerror}", path=directory, hint="choose another --cache"
-                ) from error
+                message = f"cannot be made: {error.strerror}"
+                hint = "choose another `cache`"
+                raise InputError(message, path=directory, hint=hint, fields=("cache",)) from error
 
     def find(self, key: str) -> Verdict | None:
         """The verdict of that name; an entry that cannot be read counts as none."""

@@ -35,6 +35,7 @@ from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import Settings
 
 # What decides a verdict and its reward. Opinions do neither, and how many sandboxes there are is today's question.
+_NAME_THEM = "name them with `problems`"
 _KEPT = {*ScoringPart.model_fields, "image", "packages"} - {"second_opinion"}
 
 
@@ -173,7 +174,7 @@ def _problems(request: RegradeConfig, reader: RunReader) -> Mapping[str, Problem
     options = reader.config.options
     source = request.problems or options.get("problems")
     if not isinstance(source, str):
-        raise InputError("does not say where its problems are", path=reader.path, hint="name them with --problems")
+        raise InputError("does not say where its problems are", path=reader.path, hint=_NAME_THEM, fields=("problems",))
     if request.problems is None and reader.config.command == "reward" and options.get("completions") is None:
         return demo_problems()
     try:
@@ -182,7 +183,7 @@ def _problems(request: RegradeConfig, reader: RunReader) -> Mapping[str, Problem
         if request.problems is not None:
             raise
         message = f"its problems cannot be loaded: {error.message}"
-        raise InputError(message, path=reader.path, hint="name them with --problems") from error
+        raise InputError(message, path=reader.path, hint=_NAME_THEM, fields=("problems",)) from error
 
 
 def _completion(row: TrajectoryRow) -> Completion:

@@ -60,4 +60,4 @@ class RewardRun:
         if gate is None or (summary.pass_rate is not None and summary.pass_rate >= gate):
             return
         rate = "none was scored" if summary.pass_rate is None else f"the pass rate is {summary.pass_rate:g}"
-        raise GateError(f"{rate}, and --fail-under asks for {gate:g}")
+        raise GateError(f"{rate}, and fail_under asks for {gate:g}", fields=("fail_under",))

@@ -245,6 +245,6 @@ def _opened(path: Path) -> Iterator[RowAppender]:
     try:
         appender = RowAppender(path)
     except ServiceError as error:
-        raise InputError(error.message, hint="choose another --out") from error
+        raise InputError(error.message, hint="choose another `out`", fields=("out",)) from error
     with appender:
         yield appender

@@ -39,5 +39,6 @@ def raise_for_rewards(results: Sequence[ScoredCompletion]) -> None:
     if failed:
         raise UsageError(
             f"{len(failed)} of {len(results)} completions have no reward: {failed[0].detail}",
-            hint="correct the function that --reward names; `sandrl runs regrade` calls it for the saved completions",
+            hint="correct the function that `reward` names; `sandrl runs regrade` calls it for the saved completions",
+            fields=("reward",),
         )

@@ -33,8 +33,9 @@ def checked_run_name(name: str) -> str:
     """
     if name in _RESERVED or not _NAME.fullmatch(name):
         raise UsageError(
-            f"--run-name {name!r} cannot name a run",
+            f"run_name {name!r} cannot name a run",
             hint="use up to 100 letters, digits, '.', '_' and '-', a letter or digit first; `latest` is taken",
+            fields=("run_name",),
         )
     return name
 
@@ -53,7 +54,7 @@ def make_run_directory(runs_dir: Path, command: str, name: str | None, *, resume
     """
     if resume:
         if name is None:
-            raise UsageError("--resume needs --run-name: the run to go on with")
+            raise UsageError("resume needs run_name: the run to go on with", fields=("resume", "run_name"))
         path = runs_dir / name
         if not (path / CONFIG_FILE).is_file():
             raise UsageError(f"there is no run {name!r} in {runs_dir} to resume", hint="sandrl runs ls")
@@ -66,13 +67,15 @@ def make_run_directory(runs_dir: Path, command: str, name: str | None, *, resume
                 path.mkdir(mode=0o700)
             except FileExistsError as error:
                 if name:
-                    hint = "choose another --run-name"
-                    raise UsageError(f"the run {name!r} exists already in {runs_dir}", hint=hint) from error
+                    message = f"the run {name!r} exists already in {runs_dir}"
+                    hint = "choose another `run_name`"
+                    raise UsageError(message, hint=hint, fields=("run_name",)) from error
             else:
                 return path
     except OSError as error:
-        hint = "choose a directory that can be written with --runs-dir"
-        raise UsageError(f"{runs_dir}: runs cannot be saved there: {error.strerror}", hint=hint) from error
+        message = f"{runs_dir}: runs cannot be saved there: {error.strerror}"
+        hint = "choose a directory that can be written with `runs_dir`"
+        raise UsageError(message, hint=hint, fields=("runs_dir",)) from error
 
 
 def lock(directory: Path) -> int:

@@ -55,7 +55,8 @@ class Selection:
         try:
             return re.compile(self.grep, re.IGNORECASE)
         except re.error as error:
-            raise UsageError(f"--grep {self.grep!r} is no regular expression: {error}") from error
+            message = f"grep {self.grep!r} is no regular expression: {error}"
+            raise UsageError(message, fields=("grep",)) from error
 
     def _fits(self, row: TrajectoryRow) -> bool:
         return (

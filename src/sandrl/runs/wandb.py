@@ -149,7 +149,8 @@ def _open(
     try:
         run = _started(wandb, writer, settings, project or settings.wandb_project or _PROJECT, emit)
     except Exception as error:  # noqa: BLE001 - training does not depend on W&B, in whatever way it fails
-        emit(Warned(f"W&B cannot be used: {_first_line(error)}", hint="--report-to none leaves it out"))
+        message, hint = f"W&B cannot be used: {_first_line(error)}", "`report_to` none leaves it out"
+        emit(Warned(message, hint, fields=("report_to",)))
         return None
     emit(ReportingStarted(str(run.id), str(run.url or run.settings.sync_dir), is_online=not run.offline))
     return WandbSink(run, owns=True, emit=emit)

@@ -42,8 +42,9 @@ def build_overlay(names: Sequence[str], state_dir: Path, *, image: str) -> str:
     own = f"{sys.version_info[0]}.{sys.version_info[1]}"
     if parse_reference(image) != own:
         raise UsageError(
-            f"--packages takes packages of Python {own}, which runs sandrl, and the image is {image}",
-            hint=f"use --image python:{own}",
+            f"packages takes packages of Python {own}, which runs sandrl, and the image is {image}",
+            hint=f"use `image` python:{own}",
+            fields=("packages", "image"),
         )
     distributions = _closure(names)
     overlays = RuntimeDirectory(state_dir).overlays
@@ -79,7 +80,7 @@ def _closure(names: Sequence[str]) -> dict[str, Distribution]:
             asked = Requirement(name)
         except InvalidRequirement as error:
             raise UsageError(
-                f"--packages: {name!r} is not a package name", hint="as in --packages numpy,pandas"
+                f"packages: {name!r} is not a package name", hint="as in `packages` numpy,pandas", fields=("packages",)
             ) from error
         waiting.append((asked.name, frozenset(asked.extras), True))
     while waiting:
@@ -92,7 +93,8 @@ def _closure(names: Sequence[str]) -> dict[str, Distribution]:
         except PackageNotFoundError as error:
             if not asked_for:
                 continue  # a requirement of another platform or an incomplete environment; importing it tells
-            raise UsageError(f"--packages: {name!r} is not installed here", hint=f"pip install {name}") from error
+            message = f"packages: {name!r} is not installed here"
+            raise UsageError(message, hint=f"pip install {name}", fields=("packages",)) from error
         for line in found[key].requires or []:
             requirement = Requirement(line)
             marker = requirement.marker
@@ -116,8 +118,9 @@ def _add(found: Distribution, overlay: Path) -> None:
     modules = [file for file in files if not file.parts[0].endswith((".dist-info", ".egg-info"))]
     if not modules and not _is_metapackage(found):
         raise UsageError(
-            f"--packages: {found.name!r} is installed without files of its own (an editable install?)",
+            f"packages: {found.name!r} is installed without files of its own (an editable install?)",
             hint="install it normally",
+            fields=("packages",),
         )
     for file in files:
         source = Path(str(found.locate_file(file)))

@@ -26,6 +26,8 @@ from sandrl.sandboxes.tags import encode_tag
 MAX_IN_FLIGHT = 32
 """How many stops are under way at once: thousands would choke a runtime."""
 
+_CONDITIONS = ("tags", "orphans", "older_than_seconds", "everything")
+
 
 @dataclass(frozen=True, slots=True)
 class CleanupRequest:
@@ -50,12 +52,14 @@ class CleanupRequest:
         if not (self.ids or selects or self.everything):
             raise UsageError(
                 "nothing says which sandboxes to stop, and none was touched",
-                hint="give --tag, --orphans, --older-than, ids of sandboxes, or --all",
+                hint="give `tags`, `orphans`, `older_than_seconds`, ids of sandboxes, or `everything`",
+                fields=_CONDITIONS,
             )
         if self.ids and (selects or self.everything):
             raise UsageError(
-                "ids and --tag, --orphans, --older-than or --all exclude each other, and nothing was touched",
+                "ids and `tags`, `orphans`, `older_than_seconds` or `everything` exclude each other: none was touched",
                 hint="give either ids or conditions",
+                fields=_CONDITIONS,
             )
 
     def command(self, ids: Sequence[str] = ()) -> str:

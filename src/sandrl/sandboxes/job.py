@@ -249,7 +249,9 @@ class Job:
         try:
             found = self.connection.renew()
         except SandrlError as error:
-            self._journal.tell(Warned(f"the runtime cannot be reached again: {error.message}", hint=error.hint))
+            self._journal.tell(
+                Warned(f"the runtime cannot be reached again: {error.message}", error.hint, error.fields)
+            )
             return False
         if found.address == self.connection.address:
             return False

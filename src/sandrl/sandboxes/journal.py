@@ -102,7 +102,7 @@ class Journal:
         if not self._has_warned:
             self._has_warned = True
             message = f"{error.message}: not every sandbox that was stopped is noted there"
-            self.tell_who_listens(Warned(message, hint=error.hint))
+            self.tell_who_listens(Warned(message, error.hint, error.fields))
 
     def move(self, address: str) -> None:
         """Sandboxes are somewhere else from here on."""

@@ -53,8 +53,9 @@ def checked_job_id(text: str) -> str:
     """
     if not _VALID.fullmatch(text):
         raise UsageError(
-            f"--job-id {text!r} cannot be a tag",
+            f"job_id {text!r} cannot be a tag",
             hint="use up to 63 letters, digits, '.', '_' and '-', a letter or digit first and last",
+            fields=("job_id",),
         )
     return text
 

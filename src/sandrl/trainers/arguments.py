@@ -36,8 +36,8 @@ def trl_arguments(config: GrpoConfig, *, world_size: int) -> Any:
         raise UsageError(
             f"batch_size {config.batch_size} cannot be divided by {world_size} processes"
             f" times gradient_accumulation_steps={accumulation}",
-            hint="choose a multiple, or --set gradient_accumulation_steps=1",
-            fields=("batch_size",),
+            hint="choose a multiple, or `set` gradient_accumulation_steps=1",
+            fields=("batch_size", "set"),
         )
     arguments: dict[str, Any] = {
         "output_dir": "unused",

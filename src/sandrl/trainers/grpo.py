@@ -189,7 +189,8 @@ def _train(
     arguments.output_dir = str(checkpoints)
     begin = last_checkpoint(checkpoints)
     if begin is not None and session.attempt == 1:
-        raise InputError("holds the checkpoints of another run", path=checkpoints, hint="choose another --output-dir")
+        message, hint = "holds the checkpoints of another run", "choose another output_dir"
+        raise InputError(message, path=checkpoints, hint=hint, fields=("output_dir",))
     counter = MetricsRecorder(writer, attempt=session.attempt, processes=processes)
     told = replace(context, emit=all_of(counter, session.log, _without_parts(context)))
     tags = (context.engine.workflow_tag, f"model:{config.model}", *session.tags)
@@ -226,8 +227,9 @@ def _train(
             message, hint = _interruption(context.engine.command, writer.path, config.steps, recorder.checkpoint)
             raise InterruptedRunError(message, signal_number=error.signal_number, hint=hint) from error
         except libraries.load("torch").OutOfMemoryError as error:
-            hint = "a smaller --batch-size, or --set gradient_accumulation_steps=N with a larger N"
-            raise TrainingError("the GPU's memory is too small for this", hint=hint) from error
+            hint = "a smaller batch_size, or `set` gradient_accumulation_steps=N with a larger N"
+            message = "the GPU's memory is too small for this"
+            raise TrainingError(message, hint=hint, fields=("batch_size", "set")) from error
         except RuntimeError as error:
             # What torch says of weights that overflow, when it is to sample from them.
             if "probability tensor contains" not in str(error):

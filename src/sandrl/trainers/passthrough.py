@@ -1,4 +1,4 @@
-"""Fields of TRL's own configuration, given as `--set key=value`.
+"""Fields of TRL's own configuration, given in the table `set`.
 
 The design decision: TRL's dataclass is the list of what can be set and of what type it is; nothing of it is copied
 here, so that a new release brings its new fields. What sandrl decides itself has an option of its own, and says which.
@@ -21,40 +21,40 @@ from sandrl.errors import UsageError
 
 # What sandrl decides, and the option that has a say in it.
 RESERVED: Mapping[str, str] = {
-    "output_dir": "--output-dir",
-    "max_steps": "--steps",
-    "num_train_epochs": "--steps",
-    "num_generations": "--samples",
-    "per_device_train_batch_size": "--batch-size",
-    "generation_batch_size": "--batch-size",
-    "auto_find_batch_size": "--batch-size",
-    "learning_rate": "--learning-rate",
-    "lr_scheduler_type": "--lr-schedule",
-    "beta": "--beta",
-    "temperature": "--temperature",
-    "max_completion_length": "--max-tokens",
-    "max_tool_calling_iterations": "--max-tool-calls",
-    "loss_type": "--loss-type",
-    "use_vllm": "--use-vllm",
-    "vllm_mode": "--use-vllm",
-    "vllm_server_base_url": "--vllm-server-url",
-    "seed": "--seed",
-    "data_seed": "--seed",
-    "report_to": "--report-to",
-    "project": "--project",
-    "run_name": "--run-name",
-    "resume_from_checkpoint": "--resume",
-    "save_steps": "--save-steps",
-    "save_strategy": "--save-steps",
-    "save_total_limit": "--keep-checkpoints",
-    "save_only_model": "--save-steps",
+    "output_dir": "output_dir",
+    "max_steps": "steps",
+    "num_train_epochs": "steps",
+    "num_generations": "samples",
+    "per_device_train_batch_size": "batch_size",
+    "generation_batch_size": "batch_size",
+    "auto_find_batch_size": "batch_size",
+    "learning_rate": "learning_rate",
+    "lr_scheduler_type": "lr_schedule",
+    "beta": "beta",
+    "temperature": "temperature",
+    "max_completion_length": "max_tokens",
+    "max_tool_calling_iterations": "max_tool_calls",
+    "loss_type": "loss_type",
+    "use_vllm": "use_vllm",
+    "vllm_mode": "use_vllm",
+    "vllm_server_base_url": "vllm_server_url",
+    "seed": "seed",
+    "data_seed": "seed",
+    "report_to": "report_to",
+    "project": "project",
+    "run_name": "run_name",
+    "resume_from_checkpoint": "resume",
+    "save_steps": "save_steps",
+    "save_strategy": "save_steps",
+    "save_total_limit": "keep_checkpoints",
+    "save_only_model": "save_steps",
     # Every step is logged, whatever anyone says: metrics without gaps are a promise.
-    "logging_steps": "--report-to",
-    "logging_strategy": "--report-to",
-    "disable_tqdm": "--report-to",
-    "eval_strategy": "--eval-problems",
-    "eval_on_start": "--eval-problems",
-    "eval_steps": "--eval-problems",
+    "logging_steps": "report_to",
+    "logging_strategy": "report_to",
+    "disable_tqdm": "report_to",
+    "eval_strategy": "eval_problems",
+    "eval_on_start": "eval_problems",
+    "eval_steps": "eval_problems",
 }
 
 
@@ -73,9 +73,11 @@ def checked_fields(fields: Mapping[str, JsonValue], configuration: type) -> dict
     checked = {}
     for name, value in fields.items():
         if name in RESERVED:
-            raise UsageError(f"--set {name}: sandrl sets this field itself", hint=f"use {RESERVED[name]}")
+            own = RESERVED[name]
+            raise UsageError(f"set {name!r}: sandrl sets this field itself", hint=f"use `{own}`", fields=("set", own))
         if name not in known:
-            raise UsageError(f"--set {name}: TRL's GRPOConfig has no such field{near(name, known)}")
+            message = f"set {name!r}: TRL's GRPOConfig has no such field{near(name, known)}"
+            raise UsageError(message, fields=("set",))
         checked[name] = _typed(name, value, types[name])
     return checked
 
@@ -94,8 +96,8 @@ def _typed(name: str, value: JsonValue, annotation: Any) -> JsonValue:
         except ValidationError:
             continue
         if isinstance(typed, float):
-            check_finite(f"--set {name}", typed)
+            check_finite("set", typed, of=name)
         # An enumeration of transformers is a str too; what is saved is plain.
         return str(typed.value) if hasattr(typed, "value") else typed
     wanted = getattr(annotation, "__name__", None) or str(annotation)
-    raise UsageError(f"--set {name}={value}: is not of the type TRL declares for it, {wanted}")
+    raise UsageError(f"set {name}={value}: is not of the type TRL declares for it, {wanted}", fields=("set",))

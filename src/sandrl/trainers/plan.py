@@ -79,8 +79,8 @@ def make_plan(
         config = resolve(given, content, default_model=str(model), further=further)
         return GrpoRequest(_with_typed_fields(config, engine, settings), engine)
     if given.keys() & {"run_name", "runs_dir"}:
-        message = "--resume goes on with a run where it is: leave out run_name and runs_dir"
-        raise UsageError(message, fields=("run_name", "runs_dir"))
+        message = "resume goes on with a run where it is: leave out run_name and runs_dir"
+        raise UsageError(message, fields=("resume", "run_name", "runs_dir"))
     run = find_run(resume, settings.state_dir, settings.runs_dir)
     saved = saved_config(run, engine.command)
     wanted = resolve(given, {**saved.document(), **content}, default_model=saved.model)

@@ -114,7 +114,8 @@ class Recorder:
         if self._steps_here and not self._steps_with_gradient:
             raise TrainingError(
                 f"nothing was trained: in none of {self._steps_here} steps did the rewards of a problem differ",
-                hint="easier problems, more --samples or a higher --temperature make them differ",
+                hint="easier problems, more `samples` or a higher `temperature` make them differ",
+                fields=("samples", "temperature"),
             )
 
     def begin_evaluation(self, done: int) -> None:
@@ -161,7 +162,8 @@ class Recorder:
     def collapsed(self, message: str) -> TrainingError:
         """What a run ends with whose policy is lost: how that shows, and the last good checkpoint."""
         if self.checkpoint is None:
-            return TrainingError(f"{message}; no checkpoint was saved before", hint="try a smaller --learning-rate")
+            hint = "try a smaller learning_rate"
+            return TrainingError(f"{message}; no checkpoint was saved before", hint=hint, fields=("learning_rate",))
         path = self.checkpoint.path
         return TrainingError(
             f"{message}; the last good checkpoint is {path}",

@@ -152,7 +152,7 @@ def test_an_unknown_model_is_told_with_those_there_are() -> None:
     with ScriptedModel([Says("")], models=("Qwen/Qwen3-8B", "other")) as server:
         with pytest.raises(UsageError, match="has no model 'Qwen/Qwen3-9B'") as caught:
             EndpointModel(Endpoint(server.base_url), "Qwen/Qwen3-9B").check()
-        assert caught.value.hint == "use --model with one it has: Qwen/Qwen3-8B, other"
+        assert caught.value.hint == "use `model` with one it has: Qwen/Qwen3-8B, other"
     missing = {"error": {"message": "The model `m` does not exist", "type": "NotFoundError"}}
     with pytest.raises(UsageError, match="has no model"):
         ask([Fault(404, body=missing)])
@@ -173,7 +173,7 @@ def test_an_endpoint_that_is_not_there_is_found_out_at_once() -> None:
 
 @pytest.mark.parametrize("address", ["", "localhost:8000", "ftp://host/v1", "http://", "http://host:port/v1"])
 def test_an_address_that_is_none_is_a_usage_error(address: str) -> None:
-    with pytest.raises(UsageError, match="--base-url is no address"):
+    with pytest.raises(UsageError, match="base_url is no address"):
         Endpoint(address)
 
 

@@ -130,7 +130,7 @@ def test_no_code_uses_no_sandbox(connection: Connection) -> None:
     assert [(result.status, result.reward, result.sandbox_id) for result in report.results] == [
         (Status.NO_CODE, 0.0, None)
     ] * 2
-    assert any(isinstance(event, Warned) and "--extract auto" in event.message for event in told)
+    assert any(isinstance(event, Warned) and "`extract` auto" in event.message for event in told)
     assert sandboxes_with(connection, job.id, ended=True) == []
 
 

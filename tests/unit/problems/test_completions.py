@@ -82,7 +82,7 @@ def test_a_completion_of_an_unknown_problem_is_refused_with_a_suggestion(tmp_pat
     path = written(tmp_path / "c.jsonl", {"task_id": "slow-sun", "completion": ""})
     error = refusal(path, task_ids={"slow-sum", "string-ops"})
     assert str(error) == f"{path}:1: field 'task_id': no problem is called 'slow-sun'; is it 'slow-sum'?"
-    assert "--problems" in str(error.hint)
+    assert "`problems`" in str(error.hint)
 
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:

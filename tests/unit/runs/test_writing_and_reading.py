@@ -127,7 +127,7 @@ def test_an_existing_name_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
         writer.write_trajectory(trajectory())
     with pytest.raises(UsageError, match="'mine' exists already") as caught:
         create(tmp_path, name="mine")
-    assert "--run-name" in str(caught.value.hint)
+    assert "`run_name`" in str(caught.value.hint)
     assert len(RunReader(writer.path).trajectories().rows) == 1
 
 
@@ -147,7 +147,7 @@ def test_resuming_keeps_the_configuration_and_adds_the_job(tmp_path: Path) -> No
 def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no run 'mine'"):
         create(tmp_path, name="mine", resume=True)
-    with pytest.raises(UsageError, match="--resume needs --run-name"):
+    with pytest.raises(UsageError, match="resume needs run_name"):
         create(tmp_path, resume=True)
 
 
@@ -168,7 +168,7 @@ def test_a_directory_that_cannot_be_written_names_the_way_out(tmp_path: Path) ->
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="runs cannot be saved there") as caught:
         create(tmp_path / "file")
-    assert "--runs-dir" in str(caught.value.hint)
+    assert "`runs_dir`" in str(caught.value.hint)
 
 
 def test_a_run_that_is_being_written_is_running_and_cannot_be_resumed(tmp_path: Path) -> None:

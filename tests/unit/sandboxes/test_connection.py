@@ -37,11 +37,11 @@ def test_the_older_variables_are_understood(tmp_path: Path) -> None:
 def test_the_remote_service_without_credentials_is_an_error_with_a_way_out(tmp_path: Path) -> None:
     with pytest.raises(AuthenticationError) as caught:
         connect(settings(tmp_path), runtime=RuntimeKind.REMOTE)
-    assert "--runtime local" in (caught.value.hint or "")
+    assert "`runtime` local" in (caught.value.hint or "")
 
 
 def test_packages_are_for_the_local_runtime(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--packages"):
+    with pytest.raises(UsageError, match="packages is for sandboxes of this machine"):
         connect(settings(tmp_path, CWSANDBOX_API_KEY="key-1234"), packages=["rich"])
 
 

@@ -129,8 +129,8 @@ def test_fields_get_the_type_that_is_declared_for_them(word: str, value: object)
     ("word", "message", "hint"),
     [
         ("weight_deca=1", "has no such field; is it 'weight_decay'?", None),
-        ("top_k=many", "--set top_k=many: is not of the type TRL declares for it, int", None),
-        ("learning_rate=1", "--set learning_rate: sandrl sets this field itself", "use --learning-rate"),
+        ("top_k=many", "set top_k=many: is not of the type TRL declares for it, int", None),
+        ("learning_rate=1", "set 'learning_rate': sandrl sets this field itself", "use `learning_rate`"),
         ("nothing", "set: 'nothing' is not key=value", None),
         ("=1", "set: '=1' is not key=value", None),
     ],

@@ -42,7 +42,7 @@ def write_report(reader: RunReader, path: Path | None = None) -> Path:
         write_whole(path, report_page(report_document(reader)).encode("utf-8"))
     except OSError as error:
         raise ServiceError(
-            f"{path}: cannot be written: {error.strerror}", hint="choose another file with --out"
+            f"{path}: cannot be written: {error.strerror}", hint="choose another file with `out`", fields=("out",)
         ) from error
     return path
 

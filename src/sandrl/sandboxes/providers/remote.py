@@ -29,8 +29,9 @@ class RemoteProvider:
         """See `Provider.connect`."""
         if packages:
             raise UsageError(
-                "--packages is for the local runtime; remotely the image decides what is installed",
-                hint="use --image with an image that has them, or --runtime local",
+                "packages is for sandboxes of this machine; remotely the image decides what is installed",
+                hint="use `image` with an image that has them, or `runtime` local",
+                fields=("packages", "image", "runtime"),
             )
         if settings.base_url is not None:
             source = str(settings.base_url_source)
@@ -47,7 +48,7 @@ class RemoteProvider:
             suggested_concurrency=CONCURRENCY,
             has_site_packages=True,
             state_dir=settings.state_dir,
-            way_out=f"is {without_credentials(address)} the right address? --runtime local asks this machine instead",
+            way_out=f"is {without_credentials(address)} the right address? The local runtime needs none",
         )
 
     def find(self, settings: Settings, *, reason: str) -> SdkConnection | None:

@@ -121,7 +121,7 @@ def translate(error: BaseException, *, is_local: bool = False) -> SandrlError:
     sdk: Any = load_sdk()
     message = _one_line(error)
     if isinstance(error, sdk.CWSandboxAuthenticationError):
-        return AuthenticationError(message, hint="check the credentials, or use --runtime local")
+        return AuthenticationError(message, hint="check the credentials, or use `runtime` local", fields=("runtime",))
     if isinstance(error, sdk.CWSandboxValidationError):
         reasons = [violation.description for violation in error.field_violations if violation.description]
         return UsageError(f"the sandbox service refuses the request: {reasons[0] if reasons else message}")

@@ -1,0 +1,53 @@
+"""The fields that messages of the library name, as the flags of the command line.
+
+The design decision: a field has one flag in every command, so a message can be spelled where it is shown, by whoever
+shows it. A command with a configuration knows its own flags (`sandrl.cli.configured`); this is for all the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from sandrl.errors import SandrlError
+
+# A name may also be that of a variable, which stays.
+_FIELD = re.compile(r"[a-z][a-z_]*")
+# Of commands that declare their options themselves.
+_DECLARED = {"older_than_seconds": "--older-than", "everything": "--all"}
+
+
+def spelled(text: str, fields: Iterable[str], flags: Mapping[str, str] | None = None) -> str:
+    """A text with flags in place of fields.
+
+    Args:
+        text: What the library says.
+        fields: The fields it names.
+        flags: The flags of the command; those that most commands have unless given.
+    """
+    for name in fields:
+        flag = (_common() if flags is None else flags).get(name)
+        if flag is None:
+            continue
+        text = text.replace(f"`{name}`", flag)
+        # A name of one word may be a word of the text, too.
+        text = re.sub(rf"(?<![\w'-]){name}(?!\w)" if "_" in name else rf"^{name}\b", flag, text)
+    return text
+
+
+def spell(error: SandrlError, flags: Mapping[str, str] | None = None) -> None:
+    """Puts the flags of the command line into an error in place of its fields; those left are for someone else."""
+    if flags is None:
+        plain = {name: f"--{name.replace('_', '-')}" for name in error.fields if _FIELD.fullmatch(name)}
+        flags = {**plain, **_common()}
+    error.message = spelled(error.message, error.fields, flags)
+    error.hint = error.hint and spelled(error.hint, error.fields, flags)
+    error.fields = tuple(name for name in error.fields if name not in flags)
+
+
+def _common() -> Mapping[str, str]:
+    from sandrl.config.fields import flags
+    from sandrl.config.parts import CachePart, OutputPart, SandboxesPart, ScoringPart
+
+    parts = (ScoringPart, CachePart, SandboxesPart, OutputPart)
+    return {name: flag for part in parts for name, flag in flags(part).items()} | _DECLARED
