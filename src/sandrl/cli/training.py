@@ -20,6 +20,7 @@ from sandrl import events
 from sandrl.cli.progress import LiveView, Progress, Remarks, remark
 from sandrl.cli.sparkline import sparkline
 from sandrl.cli.text import visible
+from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -38,8 +39,13 @@ _WIDTH_OF_CURVE = 60
 _NONE = "–"
 
 
-def reward_call_line(event: events.RewardCallFinished) -> str:
-    """What a trainer's call for rewards amounted to."""
+def reward_call_line(event: events.RewardCallFinished, runtime: str) -> str:
+    """What a trainer's call for rewards amounted to; it begins with whose sandboxes these were, if not of this machine.
+
+    Args:
+        event: The call.
+        runtime: What ran the sandboxes.
+    """
     parts = [f"{event.sandboxes} sandboxes", f"{event.passed}/{event.judged} passed"]
     if event.no_code:
         parts.append(f"{event.no_code} skipped (no code)")
@@ -49,7 +55,8 @@ def reward_call_line(event: events.RewardCallFinished) -> str:
         parts.append(f"{event.unscorable} unscorable")
     if event.second_opinions:
         parts.append(f"{event.disagreements} of {event.second_opinions} failures pass in one process")
-    return f"[Aviato] Reward call {event.number}: {', '.join(parts)}"
+    place = "[Aviato] " if runtime == RuntimeKind.REMOTE else ""
+    return f"{place}Reward call {event.number}: {', '.join(parts)}"
 
 
 def step_cells(event: events.StepFinished) -> tuple[str, ...]:
@@ -103,6 +110,7 @@ class TrainingLines(Remarks):
     """One line for each step and each call for rewards."""
 
     def __init__(self) -> None:
+        self._runtime = ""
         # The libraries that train print, too; while they do, `sys.stdout` is another.
         self._output = sys.stdout
 
@@ -112,8 +120,10 @@ class TrainingLines(Remarks):
             case events.StepFinished():
                 self._say(step_line(event))
             case events.RewardCallFinished():
-                self._say(reward_call_line(event))
+                self._say(reward_call_line(event, self._runtime))
             case _:
+                if isinstance(event, events.RuntimeChosen):
+                    self._runtime = event.kind
                 text = training_remark(event)
                 if text is None:
                     super().__call__(event)
@@ -139,6 +149,7 @@ class TrainingTable(LiveView):
         # The mean reward of every step; of a step without one, no number.
         self._rewards: list[float] = []
         self._place = self._doing = self._last_call = ""
+        self._runtime = ""
         self._steps = 0
         self._is_evaluating = False
         self._began = clock()
@@ -155,6 +166,8 @@ class TrainingTable(LiveView):
         """Changes the table, or says what there is to say above it."""
         with self.lock:
             match event:
+                case events.RuntimeChosen(kind=kind):
+                    self._runtime = kind
                 case events.TrainingStarted(first_step=step, steps=steps):
                     self._begin_step(step, steps)
                 case events.StepFinished(step, steps, metrics):
@@ -163,7 +176,7 @@ class TrainingTable(LiveView):
                     self._rewards.append(math.nan if reward is None else reward)
                     self._begin_step(step + 1, steps)
                 case events.RewardCallFinished():
-                    self._last_call = reward_call_line(event)
+                    self._last_call = reward_call_line(event, self._runtime)
                     self._doing = "" if self._is_evaluating else "learning"
                 case events.CompletionFinished(finished=finished, of=of):
                     self._doing = f"judging {finished}/{of}"

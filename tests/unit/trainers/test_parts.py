@@ -13,13 +13,16 @@ import pytest
 from rich.console import Console
 
 from sandrl import events
-from sandrl.cli.training import TrainingTable, reward_call_line, step_line
+from sandrl.cli.training import TrainingLines, TrainingTable, reward_call_line, step_line
 from sandrl.errors import InputError, InterruptedRunError
 from sandrl.runs.recorder import MetricsRecorder, put_together
 from sandrl.sandboxes import Level
+from sandrl.settings import RuntimeKind
 from sandrl.trainers.checkpoints import Checkpoint, last_checkpoint, mark_whole
 from sandrl.trainers.interrupts import TrainingInterrupt
 from sandrl.trainers.sets import load_sets
+
+HERE = (RuntimeKind.LOCAL, RuntimeKind.DAEMONLESS)
 
 
 def call(number: int, **counts: int) -> events.RewardCallFinished:
@@ -29,11 +32,29 @@ def call(number: int, **counts: int) -> events.RewardCallFinished:
 
 def test_a_call_for_rewards_is_one_line() -> None:
     plain = call(4, completions=3, sandboxes=2, judged=2, no_code=1)
-    assert reward_call_line(plain) == "[Aviato] Reward call 4: 2 sandboxes, 0/2 passed, 1 skipped (no code)"
+    here = RuntimeKind.LOCAL
+    assert reward_call_line(plain, here) == "Reward call 4: 2 sandboxes, 0/2 passed, 1 skipped (no code)"
     full = call(5, completions=9, sandboxes=3, passed=4, judged=7, cached=4, unscorable=1)
-    assert reward_call_line(full) == "[Aviato] Reward call 5: 3 sandboxes, 4/7 passed, 4 judged before, 1 unscorable"
+    line = "Reward call 5: 3 sandboxes, 4/7 passed, 4 judged before, 1 unscorable"
+    assert reward_call_line(full, here) == line
     asked = call(6, sandboxes=3, judged=3, second_opinions=2, disagreements=1)
-    assert reward_call_line(asked).endswith("3 sandboxes, 0/3 passed, 1 of 2 failures pass in one process")
+    assert reward_call_line(asked, here).endswith("3 sandboxes, 0/3 passed, 1 of 2 failures pass in one process")
+
+
+@pytest.mark.parametrize(("runtime", "begin"), [*((each, "") for each in HERE), (RuntimeKind.REMOTE, "[Aviato] ")])
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_calls_for_rewards_name_aviato_only_where_its_sandboxes_were_used(
+    runtime: RuntimeKind, begin: str, is_terminal: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = StringIO()
+    chosen = events.RuntimeChosen(runtime, "asked for", "address", "python:3.11", "native")
+    view = TrainingTable(Console(file=shown, width=200), clock=lambda: 0.0) if is_terminal else TrainingLines()
+    for event in (chosen, call(1, sandboxes=2, passed=1, judged=2)):
+        view(event)
+    if isinstance(view, TrainingTable):
+        view.console.print(view.render())
+    lines = (shown.getvalue() + capsys.readouterr().out).splitlines()
+    assert f"{begin}Reward call 1: 2 sandboxes, 1/2 passed" in [line.strip() for line in lines]
 
 
 def test_a_step_without_a_reward_has_a_line_too() -> None:
