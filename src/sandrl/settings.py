@@ -1,7 +1,12 @@
 """The environment, read once into typed settings.
 
-Nothing else reads environment variables: what a command will do follows from this one record, which can be shown (its
-representation holds no secret) and made by hand in a test. Reading it only asks the file system, and makes nothing.
+Which directories and services a command uses, and with which credentials, follows from this one record. It can be
+shown (its representation holds no secret) and made by hand in a test. Reading it only asks the file system, and makes
+nothing.
+
+Elsewhere, the environment is read for what is no setting of a command: how this machine isolates and which interpreters
+it has (`sandrl.runtime`), what a job is part of (`sandrl.sandboxes.tags`), and the user's terminal, pager and shell
+(`sandrl.cli`). Variables that only a library knows are set or read where that library is loaded.
 """
 
 from __future__ import annotations

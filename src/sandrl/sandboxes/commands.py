@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One command for one fresh sandbox.
+    """One command for a sandbox, which is a fresh one unless `Job.launch` is told otherwise.
 
     Attributes:
-        argv: Program and arguments. Never code or checks: every process of the sandbox can read them. stdin: All of
-        its standard input. timeout_seconds: After this the command and all it started are killed; the time a
-        sandbox takes to start does not
-            count.
+        argv: Program and arguments. No checks, and nothing to hide: every process of the sandbox can read them.
+        stdin: All of its standard input.
+        timeout_seconds: After this the command is killed; the time that a sandbox takes to start does not count.
     """
 
     argv: tuple[str, ...]
