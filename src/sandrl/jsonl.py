@@ -20,9 +20,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NoReturn, Self, cast
+from typing import IO, Any, NoReturn, cast
 
 from sandrl import forks
+from sandrl.closing import Closing
 from sandrl.errors import InputError, ServiceError
 from sandrl.files import open_regular
 
@@ -144,7 +145,7 @@ def type_name(value: object) -> str:
     return names.get(type(value), type(value).__name__)
 
 
-class RowAppender:
+class RowAppender(Closing):
     """Appends rows to a file, each whole and handed to the kernel before the call returns.
 
     What was appended survives the death of the process, `kill -9` included. It is not forced to the disk: a
@@ -197,12 +198,6 @@ class RowAppender:
             if self._descriptor >= 0:
                 os.close(self._descriptor)
                 self._descriptor = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 @contextmanager

@@ -21,11 +21,11 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from sandrl import __version__, forks
 from sandrl.addresses import check_address, is_of_this_machine, refuse_password
+from sandrl.closing import Closing
 from sandrl.errors import AuthenticationError, EndpointError, RequestRefusedError, UsageError
 from sandrl.extras import require
 from sandrl.models.loop import LOOP, cancel_once
@@ -85,7 +85,7 @@ class Stopped(Exception):
     """The answer is not wanted any more."""
 
 
-class Client:
+class Client(Closing):
     """Asks an endpoint; threads may share one.
 
     Args:
@@ -120,14 +120,6 @@ class Client:
             self._closes.detach()
         self._sdk = self._closes = self._watcher = None
         self._tasks = set()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends the connections; a client that is asked again makes new ones."""

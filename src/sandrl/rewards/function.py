@@ -14,10 +14,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from sandrl import forks
 from sandrl.bounds import LARGEST_WEIGHT, check_text, check_weight
+from sandrl.closing import Closing
 from sandrl.errors import InfrastructureError, InputError, InterruptedRunError, UsageError
 from sandrl.events import Emit, ignore
 from sandrl.events.results import ScoredCompletion, Status
@@ -76,7 +77,7 @@ class FunctionOptions:
     sandboxes: SandboxRequest = field(default_factory=SandboxRequest)
 
 
-class RewardFunction:
+class RewardFunction(Closing):
     """Scores batches; makes its job with the first of them, and ends it when it is closed or the process ends.
 
     Calls from several threads wait for one another.
@@ -183,12 +184,6 @@ class RewardFunction:
             if self._owns_job and self._job is not None:
                 self._job.close()
                 self._job = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _score(self, rows: Sequence[Completion], tags: tuple[str, ...]) -> ScoreReport:
         job = self._job or self._open_job()

@@ -10,9 +10,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from sandrl.closing import Closing
 from sandrl.errors import ServiceError
 from sandrl.events import (
     CompletionFinished,
@@ -80,7 +80,7 @@ def put_together(calls: Sequence[RewardCallFinished]) -> tuple[RewardCallFinishe
     return tuple(together)
 
 
-class MetricsRecorder:
+class MetricsRecorder(Closing):
     """Counts events, and writes a row of metrics for each step.
 
     Threads may share one.
@@ -182,14 +182,6 @@ class MetricsRecorder:
             except ServiceError as error:
                 # The job may be ending because of this very error, which must not be covered by another.
                 self._emit(Warned(f"the last metrics are lost: {error.message}"))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _values(self) -> Values:
         counted = Counted.of(self._events)

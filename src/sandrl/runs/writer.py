@@ -18,6 +18,7 @@ from typing import Self, TypeAlias
 from pydantic import BaseModel, JsonValue
 
 from sandrl import __version__, forks
+from sandrl.closing import Closing
 from sandrl.errors import ForkedProcessError, Outcome, ServiceError
 from sandrl.files import write_whole
 from sandrl.jsonl import RowAppender
@@ -54,7 +55,7 @@ def own_versions() -> dict[str, str]:
     return {"sandrl": __version__, "cwsandbox": version("cwsandbox"), "python": platform.python_version()}
 
 
-class RunWriter:
+class RunWriter(Closing):
     """One process's hand on a run directory; threads may share it.
 
     Make one with `create`. Closing it without `finish` leaves the job without an outcome, as a killed one is.
@@ -224,12 +225,6 @@ class RunWriter:
             if self._lock >= 0:
                 os.close(self._lock)
                 self._lock = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _refuse_if_inherited(self) -> None:
         if self.is_inherited:

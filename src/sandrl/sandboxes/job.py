@@ -12,11 +12,10 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from sandrl import forks
 from sandrl.addresses import without_credentials
+from sandrl.closing import Closing
 from sandrl.errors import CleanupError, ForkedProcessError, SandrlError
 from sandrl.events import CleaningUp, Emit, Warned, ignore
 from sandrl.runs.rows import OwnerRow
@@ -40,7 +39,7 @@ class Withdrawn(Exception):
     """A launch was still waiting to be sent when the user asked to stop; it never ran."""
 
 
-class Job:
+class Job(Closing):
     """Owns sandboxes from here to the end of the `with` block.
 
     Args:
@@ -107,14 +106,6 @@ class Job:
     def after_fork(self) -> None:
         """Leaves the job to the parent: in this process it starts nothing, stops nothing and writes nothing."""
         self._is_inherited = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def in_flight(self) -> int:
