@@ -10,17 +10,19 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 PROBLEMS = "Problems"
+MODEL = "Model"
 SCORING = "Scoring"
 REWARD = "Reward"
 TRAINING = "Training"
 GENERATION = "Generation"
+EPISODES = "Episodes"
 SANDBOXES = "Sandboxes"
 OUTPUT = "Output"
 
 KEY_VALUE = "KEY=VALUE"
 """The metavar of tables."""
 
-PANELS = (PROBLEMS, TRAINING, GENERATION, SCORING, REWARD, SANDBOXES, OUTPUT)
+PANELS = (PROBLEMS, MODEL, TRAINING, GENERATION, EPISODES, SCORING, REWARD, SANDBOXES, OUTPUT)
 """In the order in which help and files show them."""
 
 

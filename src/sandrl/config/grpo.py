@@ -13,14 +13,14 @@ from pydantic import Field, JsonValue, model_validator
 
 from sandrl.addresses import refuse_password
 from sandrl.bounds import LARGEST_WEIGHT
-from sandrl.config.fields import GENERATION, KEY_VALUE, OUTPUT, PROBLEMS, SANDBOXES, SCORING, TRAINING, Option
+from sandrl.config.fields import EPISODES, GENERATION, KEY_VALUE, OUTPUT, PROBLEMS, SANDBOXES, SCORING, TRAINING, Option
 from sandrl.config.model import Count, Tries
-from sandrl.config.parts import PROBLEMS_HELP, CachePart, RunPart, SandboxesPart, ScoringPart, ShowTests
-from sandrl.config.words import TINY, Extraction
+from sandrl.config.parts import PROBLEMS_HELP, CachePart, MaxToolCalls, RunPart, SandboxesPart, ShowTests, Tools
+from sandrl.config.words import TINY, Extraction, ToolSet
 from sandrl.settings import ReportTo
 
 
-class GrpoConfig(RunPart, SandboxesPart, CachePart, ScoringPart):
+class GrpoConfig(RunPart, SandboxesPart, CachePart):
     """`sandrl grpo` and `sandrl unsloth`, resolved."""
 
     model: Annotated[
@@ -95,14 +95,11 @@ class GrpoConfig(RunPart, SandboxesPart, CachePart, ScoringPart):
         Count,
         Option("The longest completion.", GENERATION, metavar="N", default="48 (tiny; 160 with tools), 512"),
     ] = 512
-    rollout: Annotated[Literal["single", "tools"], Option("One answer, or several turns with tools.", GENERATION)] = (
+    rollout: Annotated[Literal["single", "tools"], Option("One answer, or several turns with tools.", EPISODES)] = (
         "single"
     )
-    tools: Annotated[
-        Literal["code", "all"],
-        Option("With --rollout tools: execute and submit code, or shell and files, too.", GENERATION),
-    ] = "code"
-    max_tool_calls: Annotated[Count, Option("Calls in an episode with tools.", GENERATION, metavar="N")] = 4
+    tools: Tools = ToolSet.CODE
+    max_tool_calls: MaxToolCalls = 4
     use_vllm: Annotated[
         Literal["colocate", "server"] | None, Option("Generate with vLLM, here or through its server.", GENERATION)
     ] = None

@@ -7,11 +7,24 @@ reader should see first is named last.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Self, TypeAlias
 
-from sandrl.config.fields import OUTPUT, PROBLEMS, REWARD, SANDBOXES, SCORING, Option
+from pydantic import Field, model_validator
+
+from sandrl.addresses import check_address, refuse_password
+from sandrl.config.fields import (
+    EPISODES,
+    GENERATION,
+    MODEL,
+    OUTPUT,
+    PROBLEMS,
+    REWARD,
+    SANDBOXES,
+    SCORING,
+    Option,
+)
 from sandrl.config.model import Config, Count, Seconds, Share, Tries, Weight
-from sandrl.config.words import Extraction
+from sandrl.config.words import EpisodeKind, Extraction, ToolSet
 from sandrl.events import LogLevel
 from sandrl.settings import ReportTo, RuntimeKind
 
@@ -33,6 +46,10 @@ RunsDir: TypeAlias = Annotated[Path | None, Option("Where the run directory is m
 ShowTests: TypeAlias = Annotated[
     Tries, Option("Checks a prompt shows.", PROBLEMS, metavar="N")
 ]  # fmt: skip
+Tools: TypeAlias = Annotated[
+    ToolSet, Option("With --rollout tools: execute and submit code, or shell and files, too.", EPISODES)
+]
+MaxToolCalls: TypeAlias = Annotated[Count, Option("Calls in an episode with tools.", EPISODES, metavar="N")]
 FailUnder: TypeAlias = Annotated[
     Share | None, Option("Exit 1 if the pass rate is lower.", OUTPUT, metavar="RATE")
 ]  # fmt: skip
@@ -102,12 +119,63 @@ class ScoringPart(Config):
     ] = 0.0  # fmt: skip
 
 
-class CachePart(Config):
+class CachePart(ScoringPart):
     """Where verdicts are kept from one run to the next."""
 
     cache: Annotated[
         Path | None, Option("Keep verdicts there, and use those of earlier runs.", SCORING, metavar="DIR")
     ] = None  # fmt: skip
+
+    @model_validator(mode="after")
+    def _caches_or_not(self) -> Self:
+        if self.cache is not None and not self.caching:
+            raise ValueError("cache: without caching there is nothing to keep there")
+        return self
+
+
+class SamplingPart(Config):
+    """How a model answers."""
+
+    temperature: Annotated[
+        float,
+        Field(ge=0, le=100, allow_inf_nan=False),
+        Option("Of sampling; 0 takes the likeliest token always.", GENERATION, metavar="T"),
+    ] = 1.0
+    max_tokens: Annotated[Count, Option("The longest answer.", GENERATION, metavar="N")] = 2048
+
+
+class EndpointPart(Config):
+    """Where a model is asked, and how patiently. Its key is in the environment only."""
+
+    base_url: Annotated[
+        str | None,
+        Option("An OpenAI-compatible endpoint; its key, if any, is in OPENAI_API_KEY.", MODEL, metavar="URL"),
+    ] = None
+    request_timeout_seconds: Annotated[
+        Seconds, Option("Time for one answer of an endpoint.", MODEL, metavar="SECONDS", flag="--request-timeout")
+    ] = 120.0
+    request_retries: Annotated[
+        Tries, Option("Further tries when the endpoint does not answer.", MODEL, metavar="N")
+    ] = 4  # fmt: skip
+
+    @model_validator(mode="after")
+    def _is_an_address_without_a_secret(self) -> Self:
+        if self.base_url is not None:
+            check_address(self.base_url, "base_url", hint="for example http://localhost:8000/v1")
+            refuse_password(self.base_url, "base_url", hint="set OPENAI_API_KEY to a key of that endpoint")
+        return self
+
+
+class EpisodePart(Config):
+    """How an episode goes."""
+
+    rollout: Annotated[
+        EpisodeKind, Option("Code in answers, with errors fed back; or calls of tools.", EPISODES)
+    ] = EpisodeKind.ATTEMPTS  # fmt: skip
+    max_attempts: Annotated[Count, Option("Answers in an episode of attempts.", EPISODES, metavar="N")] = 3
+    tools: Tools = ToolSet.CODE
+    max_tool_calls: MaxToolCalls = 20
+    show_tests: ShowTests = 1
 
 
 class SandboxesPart(Config):

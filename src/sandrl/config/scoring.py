@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
-
-from pydantic import model_validator
+from typing import Annotated
 
 from sandrl.config.fields import OUTPUT, PROBLEMS, SANDBOXES, Option
 from sandrl.config.model import Tries
@@ -21,16 +19,10 @@ from sandrl.config.parts import (
 from sandrl.config.words import BUNDLED
 
 
-class ScoredRunConfig(OutputPart, SandboxesPart, CachePart, ScoringPart):
+class ScoredRunConfig(OutputPart, SandboxesPart, CachePart):
     """A run whose work is to score completions."""
 
     problems: Problems = BUNDLED
-
-    @model_validator(mode="after")
-    def _caches_or_not(self) -> Self:
-        if self.cache is not None and not self.caching:
-            raise ValueError("cache: without caching there is nothing to keep there")
-        return self
 
 
 class RewardConfig(ScoredRunConfig):
@@ -50,7 +42,7 @@ class RewardConfig(ScoredRunConfig):
     job_id: Annotated[str | None, Option("Id of this job instead of a random one.", SANDBOXES)] = None
 
 
-class ValidateConfig(SandboxesPart, CachePart, ScoringPart):
+class ValidateConfig(SandboxesPart, CachePart):
     """`sandrl problems validate`."""
 
     problems: Problems = BUNDLED

@@ -27,3 +27,17 @@ class Extraction(StrEnum):
     EXACT = "exact"
     FENCE = "fence"
     RAW = "raw"
+
+
+class EpisodeKind(StrEnum):
+    """How an episode goes: with tools to call, or with code in answers and errors fed back."""
+
+    ATTEMPTS = "attempts"
+    TOOLS = "tools"
+
+
+class ToolSet(StrEnum):
+    """What a policy may use in an episode: execute and submit code, or shell and files, too."""
+
+    CODE = "code"
+    ALL = "all"

@@ -1,25 +1,12 @@
-"""The words for how an episode goes; a module of its own, because the command line needs them to show its help."""
+"""The words for how an episode goes, and for how it ends."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-DEFAULT_CONCURRENCY = 32
-"""How many episodes are played at once."""
+from sandrl.config.words import EpisodeKind, ToolSet
 
-
-class EpisodeKind(StrEnum):
-    """How an episode goes: with tools to call, or with code in answers and errors fed back."""
-
-    ATTEMPTS = "attempts"
-    TOOLS = "tools"
-
-
-class ToolSet(StrEnum):
-    """What a policy may use in an episode: execute and submit code, or shell and files, too."""
-
-    CODE = "code"
-    ALL = "all"
+__all__ = ["EpisodeEnd", "EpisodeKind", "ToolSet"]
 
 
 class EpisodeEnd(StrEnum):

@@ -11,6 +11,7 @@ from itertools import islice
 
 from pydantic import JsonValue
 
+from sandrl.config.episodes import CONCURRENCY
 from sandrl.errors import AuthenticationError
 from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, ignore
 from sandrl.models.client import OPENAI_BASE_URL, VLLM_BASE_URL, Endpoint
@@ -18,7 +19,7 @@ from sandrl.models.endpoint import EndpointModel
 from sandrl.problems import load_problems
 from sandrl.rewards.policies import load_policy
 from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.rollouts.kinds import DEFAULT_CONCURRENCY, EpisodeKind
+from sandrl.rollouts.kinds import EpisodeKind
 from sandrl.rollouts.request import RolloutRequest, RolloutRun
 from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
 from sandrl.rollouts.tools import tool_schemas
@@ -85,7 +86,7 @@ def run_rollouts(
             request.trajectories_per_problem,
             policy=load_policy(request.reward),
             components=request.components,
-            concurrency=min(request.concurrency or DEFAULT_CONCURRENCY, request.episodes),
+            concurrency=min(request.concurrency or CONCURRENCY, request.episodes),
         )
         player = StepPlayer(options, job=job, writer=writer, emit=tell, interrupt=interrupt, stop=stop)
         tell(

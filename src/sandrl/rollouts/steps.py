@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from sandrl.config.episodes import CONCURRENCY
 from sandrl.events import CompletionFinished, Emit, StopRequested
 from sandrl.problems import Problem
 from sandrl.rewards.cache import VerdictCache
@@ -21,7 +22,6 @@ from sandrl.rewards.records import Place
 from sandrl.rewards.summary import raise_for_rewards
 from sandrl.rollouts.company import play_all
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, Model, new_episode
-from sandrl.rollouts.kinds import DEFAULT_CONCURRENCY
 from sandrl.rollouts.records import episode_row, result_of
 from sandrl.rollouts.request import StepResult
 from sandrl.rollouts.shared import SharedWorkshop
@@ -48,7 +48,7 @@ class StepOptions:
     trajectories_per_problem: int
     policy: RewardPolicy = binary
     components: Components = field(default_factory=Components)
-    concurrency: int = DEFAULT_CONCURRENCY
+    concurrency: int = CONCURRENCY
     attempt: int = 1
 
 

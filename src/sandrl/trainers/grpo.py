@@ -22,7 +22,6 @@ from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem, cha
 from sandrl.rewards import ScoreOptions
 from sandrl.rewards.function import FunctionOptions, step_opinions
 from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.rollouts.kinds import ToolSet
 from sandrl.rollouts.workbench import Workshop
 from sandrl.runs import MetricsRecorder
 from sandrl.runs.processes import Processes
@@ -293,7 +292,7 @@ def _trainer(context: Context, arguments: Any, place: ModelPlace, reward: Traini
                 eval_dataset=_dataset(sets.evaluation, config, is_evaluation=True) if sets.evaluation else None,
                 peft_config=policy.peft_config,
                 environment_factory=(
-                    environment_factory(workshop, ToolSet(config.tools), config.max_tool_calls) if has_tools else None
+                    environment_factory(workshop, config.tools, config.max_tool_calls) if has_tools else None
                 ),
             )
     except OSError as error:

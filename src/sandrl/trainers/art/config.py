@@ -8,12 +8,13 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from sandrl.bounds import LARGEST_WEIGHT, LONGEST_SECONDS, SHORTEST_SECONDS
+from sandrl.config.episodes import CONCURRENCY
 from sandrl.config.layers import near
 from sandrl.config.model import empty_field
 from sandrl.errors import InputError, UsageError
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.policies import Components
-from sandrl.rollouts.kinds import DEFAULT_CONCURRENCY, EpisodeKind, ToolSet
+from sandrl.rollouts.kinds import EpisodeKind, ToolSet
 from sandrl.runs.resumption import check_command
 from sandrl.sandboxes import SandboxRequest
 from sandrl.settings import ReportTo, RuntimeKind
@@ -154,7 +155,7 @@ class ArtConfig(BaseModel):
     @property
     def episodes_at_once(self) -> int:
         """How many episodes are played at once: never so many that all wait for a sandbox to be judged in."""
-        most = self.concurrency or DEFAULT_CONCURRENCY
+        most = self.concurrency or CONCURRENCY
         if self.max_sandboxes is not None:
             most = min(most, self.max_sandboxes // _HELD_BY_AN_EPISODE)
         return min(most, self.episodes_per_step)

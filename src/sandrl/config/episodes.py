@@ -1,0 +1,56 @@
+"""What the commands have in common that play episodes: `art rollout` and `art train`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self, TypeAlias
+
+from pydantic import model_validator
+
+from sandrl.config.fields import SCORING, TRAINING, Option
+from sandrl.config.model import Count, Seconds
+from sandrl.config.parts import (
+    CachePart,
+    EndpointPart,
+    EpisodePart,
+    RunPart,
+    SamplingPart,
+    SandboxesPart,
+)
+
+CONCURRENCY = 32
+"""How many episodes are played at once, unless told otherwise."""
+
+_HELD_BY_AN_EPISODE = 2
+
+Steps: TypeAlias = Annotated[Count, Option("Steps in all.", TRAINING, metavar="N")]
+
+
+class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, EpisodePart, CachePart):
+    """A run whose work is to play episodes, step by step.
+
+    A command has, besides, fields `problems`, `steps`, `samples` (episodes of each problem in a step) and
+    `problems_per_step`, with its own defaults and bounds.
+    """
+
+    timeout_seconds: Annotated[
+        Seconds,
+        Option(
+            "Time for one command of an episode, and for a solution with its checks.",
+            SCORING,
+            metavar="SECONDS",
+            flag="--timeout",
+        ),
+    ] = 10.0
+
+    @model_validator(mode="after")
+    def _has_room_to_judge(self) -> Self:
+        if self.max_sandboxes is not None and self.max_sandboxes < _HELD_BY_AN_EPISODE:
+            raise ValueError("max_sandboxes: an episode holds two at once, one to work in and one to be judged in")
+        return self
+
+    def at_once(self, episodes: int) -> int:
+        """How many of these are played at once: never so many that all wait for a sandbox to be judged in."""
+        most = self.concurrency or CONCURRENCY
+        if self.max_sandboxes is not None:
+            most = min(most, self.max_sandboxes // _HELD_BY_AN_EPISODE)
+        return min(most, episodes)
