@@ -47,23 +47,25 @@ def _reference() -> str:
 
 
 def _options() -> str:
-    """The page of options: each field once, with its flag and the commands that have it."""
-    commands: dict[tuple[str, str], list[str]] = {}
-    words: dict[tuple[str, str], Option] = {}
+    """The page of options: each meaning of a field once, with its flag and the commands that have it."""
+    commands: dict[tuple[str, str, str], list[str]] = {}
+    words: dict[tuple[str, str, str], Option] = {}
     for command, model in CONFIGS.items():
         for name, option in options(model):
-            key = name, flag(name, option)
+            key = name, flag(name, option), option.help
             words.setdefault(key, option)
             commands.setdefault(key, []).append(command)
+    first = {name: place for place, (name, *_) in reversed([*enumerate(words)])}
+    ordered = sorted(words.items(), key=lambda item: first[item[0][0]])
     lines = [_OPTIONS_HEAD]
     for panel in PANELS:
         lines += [f"## {panel}", "", "| option | field | meaning | commands |", "|---|---|---|---|"]
-        for (name, spelled), option in words.items():
+        for (name, spelled, help_), option in ordered:
             if option.panel == panel:
-                among = commands[name, spelled]
+                among = commands[name, spelled, help_]
                 where = "all" if len(among) == len(CONFIGS) else ", ".join(among)
                 value = f" {option.metavar}" if option.metavar and not option.is_argument else ""
-                cells = [f"`{spelled}{value}`", f"`{name}`", option.help, where]
+                cells = [f"`{spelled}{value}`", f"`{name}`", help_, where]
                 lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from sandrl.config.rollout import RolloutConfig
 from sandrl.errors import InterruptedRunError, TrainingError, UsageError
 from sandrl.events import ArtStepFailed, ArtStepTrained, Event
 from sandrl.models import client
-from sandrl.rollouts.request import RolloutRequest
 from sandrl.rollouts.run import run_rollouts
 from sandrl.runs import MetricsRow, RunReader, disagreements
-from sandrl.sandboxes import Interrupt, SandboxRequest
+from sandrl.sandboxes import Interrupt
 from sandrl.settings import RuntimeKind, Settings, load_settings
 from sandrl.trainers.art.config import resolve
 from sandrl.trainers.art.history import GRADIENT_STEPS, STEP
@@ -279,15 +279,15 @@ def test_episodes_longer_than_the_model_can_read_are_left_out_and_said(training:
 def test_recorded_episodes_are_trained_on_without_playing_any(training: Training) -> None:
     with ScriptedModel(Uneven()) as model:
         recorded = run_rollouts(
-            RolloutRequest(
+            RolloutConfig(
                 model="scripted",
                 base_url=model.base_url,
                 problems="tiny",
-                num_steps=2,
-                batch_size=2,
-                trajectories_per_problem=4,
+                steps=2,
+                problems_per_step=2,
+                samples=4,
                 concurrency=1,
-                sandboxes=SandboxRequest(runtime=RuntimeKind.LOCAL),
+                runtime=RuntimeKind.LOCAL,
                 runs_dir=training.settings.runs_dir,
                 run_name="recorded",
             ),

@@ -31,7 +31,7 @@ def test_each_step_has_a_line_and_the_total_the_last(sandrl: Run, problems: Path
         return RIGHT if question.headers.get("Authorization") == f"Bearer {KEY}" and question.number % 2 else WRONG
 
     with ScriptedModel(half) as server:
-        more = ("--num-steps", "2", "--batch-size", "2", "--max-attempts", "1", "-c", "1", "--run-name", "r")
+        more = ("--steps", "2", "--problems-per-step", "2", "--max-attempts", "1", "-c", "1", "--run-name", "r")
         done = sandrl(*words(server, problems, *more), OPENAI_API_KEY=KEY)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -48,7 +48,7 @@ def test_each_step_has_a_line_and_the_total_the_last(sandrl: Run, problems: Path
 
 def test_a_document_has_every_step_and_lost_episodes_end_with_3(sandrl: Run, problems: Path) -> None:
     with ScriptedModel(lambda question: Fault(500) if question.number == 1 else RIGHT) as server:
-        more = ("--json", "--num-steps", "1", "--batch-size", "2", "-c", "1", "--request-retries", "0")
+        more = ("--json", "--steps", "1", "--problems-per-step", "2", "-c", "1", "--request-retries", "0")
         done = sandrl(*words(server, problems, *more))
     assert done.returncode == 3
     assert "1 of 2 episodes were lost and count for nothing" in done.stderr
@@ -66,7 +66,7 @@ def test_ctrl_c_finishes_the_batch(problems: Path) -> None:
         return Fault(pause_seconds=2.0, body={"choices": [{"message": {"content": RIGHT.text}}]})
 
     with ScriptedModel(slow) as server:
-        command = [*SANDRL, *words(server, problems, "--batch-size", "2", "--num-steps", "50")]
+        command = [*SANDRL, *words(server, problems, "--problems-per-step", "2", "--steps", "50")]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=problems.parent, env={**os.environ}
         ) as process:
@@ -97,9 +97,3 @@ def test_nothing_is_made_where_the_endpoint_is_of_no_use(sandrl: Run, problems: 
     address = sandrl(*rollout, "--base-url", "localhost:8000")
     assert address.returncode == 2
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_split_is_named_once(sandrl: Run) -> None:
-    twice = sandrl("art", "rollout", "--problems", "mbpp:test", "--dataset-split", "train")
-    assert twice.returncode == 2
-    assert "names a split already" in twice.stderr

@@ -22,6 +22,7 @@ from sandrl.bounds import LONGEST_SECONDS, SHORTEST_SECONDS
 from sandrl.cli.checks import check_all
 from sandrl.cli.configured import configured, words_of
 from sandrl.config import CONFIGS
+from sandrl.config.episodes import EpisodesConfig
 from sandrl.config.fields import flags, options
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.layers import resolve
@@ -100,6 +101,10 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
         if "vllm_server_url" in chosen:
             is_served = chosen["use_vllm"] == "server"
             chosen["vllm_server_url"] = "http://localhost:8000" if is_served else None
+        if chosen.get("base_url") is not None:
+            chosen["base_url"] = "http://localhost:8000/v1"
+        if chosen.get("max_sandboxes") is not None and issubclass(model, EpisodesConfig):
+            chosen["max_sandboxes"] = max(2, chosen["max_sandboxes"])
         return model.model_validate(chosen)
 
     return st.fixed_dictionaries(fields).map(possible)
@@ -236,6 +241,7 @@ def test_a_file_that_cannot_be_used_says_where(text: str, message: str, tmp_path
 
 def test_no_command_takes_more_than_a_handful_of_parameters() -> None:
     from sandrl.cli import grpo, problems, redteam, regrade, reward
+    from sandrl.cli.art import rollout
 
-    for body in (problems.validate, redteam.redteam, regrade.regrade, reward.reward, grpo.grpo):
+    for body in (rollout.rollout, problems.validate, redteam.redteam, regrade.regrade, reward.reward, grpo.grpo):
         assert len(inspect.signature(inspect.unwrap(body)).parameters) <= 5

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.model import Config
+from sandrl.config.rollout import RolloutConfig
 from sandrl.config.scoring import RedteamConfig, RegradeConfig, RewardConfig, ValidateConfig
 
 CONFIGS: Mapping[str, type[Config]] = {
@@ -20,6 +21,7 @@ CONFIGS: Mapping[str, type[Config]] = {
     "problems validate": ValidateConfig,
     "grpo": GrpoConfig,
     "unsloth": GrpoConfig,
+    "art rollout": RolloutConfig,
     "runs regrade": RegradeConfig,
 }
 """Every configuration, by its command."""

@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 from sandrl import __version__, forks
 from sandrl.addresses import check_address, is_of_this_machine, refuse_password
 from sandrl.closing import Closing
+from sandrl.config.parts import EndpointPart
 from sandrl.errors import AuthenticationError, EndpointError, RequestRefusedError, UsageError
 from sandrl.extras import require
 from sandrl.models.loop import LOOP, cancel_once
@@ -74,6 +75,11 @@ class Endpoint:
     def __post_init__(self) -> None:
         check_address(self.base_url, "base_url", hint=f"for example {VLLM_BASE_URL}")
         refuse_password(self.base_url, "base_url", hint=_KEY_HINT)
+
+    @classmethod
+    def of(cls, config: EndpointPart, address: str, key: str | None) -> Self:
+        """An endpoint that is asked as patiently as a command's configuration says."""
+        return cls(address, key, config.request_timeout_seconds, config.request_retries)
 
     @property
     def is_local(self) -> bool:

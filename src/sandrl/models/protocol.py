@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
+from sandrl.config.parts import SamplingPart
 from sandrl.errors import UsageError
 from sandrl.models.messages import Message, Reply
 
@@ -29,9 +30,15 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature <= 100:
-            raise UsageError(f"temperature must be from 0 to 100, not {self.temperature:g}", fields=("temperature",))
+            message = f"temperature must be from 0 to 100, not {self.temperature:g}"
+            raise UsageError(message, fields=("temperature",))
         if self.max_tokens < 1:
             raise UsageError(f"max_tokens must be 1 or more, not {self.max_tokens}", fields=("max_tokens",))
+
+    @classmethod
+    def of(cls, config: SamplingPart) -> Self:
+        """What a command's configuration asks for."""
+        return cls(config.temperature, config.max_tokens)
 
     @property
     def is_greedy(self) -> bool:

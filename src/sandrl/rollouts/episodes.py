@@ -10,8 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
+from sandrl.config.parts import EpisodePart
 from sandrl.errors import EndpointError, InfrastructureError, RequestRefusedError
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.models.messages import Message, Reply
@@ -59,6 +60,18 @@ class EpisodeOptions:
     max_attempts: int = 3
     show_tests: int = 1
     extraction: Extraction = Extraction.AUTO
+
+    @classmethod
+    def of(cls, config: EpisodePart, extraction: Extraction) -> Self:
+        """The episodes that a command's configuration asks for."""
+        return cls(
+            config.rollout,
+            config.tools,
+            config.max_tool_calls,
+            config.max_attempts,
+            config.show_tests,
+            extraction,
+        )
 
 
 @dataclass(slots=True)

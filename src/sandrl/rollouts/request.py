@@ -1,116 +1,19 @@
-"""What a run of episodes is asked for, and what comes of it."""
+"""What comes of a run of episodes."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from sandrl.bounds import check_seconds
-from sandrl.errors import CleanupError, InfrastructureError, UsageError, raise_for_end
-from sandrl.models.protocol import Sampling
-from sandrl.rewards.judge import Limits, check_limits
-from sandrl.rewards.policies import Components, load_policy
-from sandrl.rollouts.episodes import EpisodeOptions
-from sandrl.sandboxes import SandboxRequest
-from sandrl.settings import ReportTo
+from sandrl.errors import CleanupError, InfrastructureError, raise_for_end
 
-LOCAL_MODEL = "Qwen/Qwen2.5-3B-Instruct"
-OPENAI_MODEL = "gpt-4o-mini"
-
-DATASET_SPLIT = "train"
 _HAVE_SPLITS = ("mbpp", "tiny")
 
 
 def training_split(problems: str) -> str:
     """A set of problems as `load_problems` takes it: its split for training, where it is known to have one."""
-    return f"{problems}:{DATASET_SPLIT}" if problems in _HAVE_SPLITS else problems
-
-
-@dataclass(frozen=True, slots=True)
-class RolloutRequest:
-    """What to play, and how.
-
-    Attributes:
-        model: Who plays; what the endpoint calls it.
-        use_openai: Whether the endpoint is OpenAI's unless an address is given.
-        base_url: Its address.
-        problems: The set of problems.
-        dataset_split: Their split; `train` unless given, where the set is known to have one.
-        dataset_limit: Only so many of them, the first; 0 for all.
-        num_steps: How many steps.
-        batch_size: How many problems a step has.
-        trajectories_per_problem: How many episodes a step has of each: a group.
-        episode: How an episode goes.
-        sampling: How the model answers.
-        request_timeout_seconds: How long one answer may take.
-        request_retries: How often an endpoint that does not answer is asked again.
-        concurrency: How many episodes at once.
-        limits: What a solution may use; its time is also that of one command.
-        reward: The policy that turns a verdict into a reward, as `load_policy` takes it.
-        components: What is rewarded besides.
-        project: The project a later training belongs to, and W&B's.
-        learning_rate: That of a later training; kept with the run.
-        sandboxes: Where solutions and tools run.
-        runs_dir: Where the run directory is made; what the settings say unless given.
-        run_name: Its name.
-        report_to: Where metrics go besides the run directory.
-    """
-
-    model: str | None = None
-    use_openai: bool = False
-    base_url: str | None = None
-    problems: str = "mbpp"
-    dataset_split: str | None = None
-    dataset_limit: int = 100
-    num_steps: int = 10
-    batch_size: int = 4
-    trajectories_per_problem: int = 1
-    episode: EpisodeOptions = field(default_factory=EpisodeOptions)
-    sampling: Sampling = field(default_factory=lambda: Sampling(max_tokens=2048))
-    request_timeout_seconds: float = 120.0
-    request_retries: int = 4
-    concurrency: int | None = None
-    limits: Limits = field(default_factory=Limits)
-    reward: str = "binary"
-    components: Components = field(default_factory=Components)
-    project: str = "aviato-rl-demo"
-    learning_rate: float = 2e-5
-    sandboxes: SandboxRequest = field(default_factory=SandboxRequest)
-    runs_dir: Path | None = None
-    run_name: str | None = None
-    report_to: ReportTo = ReportTo.AUTO
-
-    @property
-    def model_name(self) -> str:
-        """Who plays, where the user did not say."""
-        return self.model or (OPENAI_MODEL if self.use_openai else LOCAL_MODEL)
-
-    @property
-    def source(self) -> str:
-        """The set of problems with its split, as `load_problems` takes it."""
-        if self.dataset_split is not None:
-            return f"{self.problems}:{self.dataset_split}"
-        return training_split(self.problems)
-
-    @property
-    def episodes(self) -> int:
-        """How many episodes a step has."""
-        return self.batch_size * self.trajectories_per_problem
-
-    def check(self) -> None:
-        """Finds options that cannot work.
-
-        Raises:
-            UsageError: If there is one.
-        """
-        check_limits(self.limits)
-        load_policy(self.reward)
-        if self.dataset_split is not None and ":" in self.problems:
-            raise UsageError("--problems names a split already: leave out --dataset-split")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise UsageError(f"--learning-rate must be a number above 0, not {self.learning_rate:g}")
-        check_seconds("--request-timeout", self.request_timeout_seconds)
+    return f"{problems}:train" if problems in _HAVE_SPLITS else problems
 
 
 @dataclass(frozen=True, slots=True)

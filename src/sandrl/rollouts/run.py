@@ -9,23 +9,19 @@ from __future__ import annotations
 import threading
 from itertools import islice
 
-from pydantic import JsonValue
-
-from sandrl.config.episodes import CONCURRENCY
+from sandrl.config.rollout import RolloutConfig
+from sandrl.config.words import EpisodeKind
 from sandrl.errors import AuthenticationError
 from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, ignore
-from sandrl.models.client import OPENAI_BASE_URL, VLLM_BASE_URL, Endpoint
-from sandrl.models.endpoint import EndpointModel
+from sandrl.models import OPENAI_BASE_URL, VLLM_BASE_URL, Endpoint, EndpointModel, Sampling
 from sandrl.problems import load_problems
-from sandrl.rewards.policies import load_policy
 from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.rollouts.kinds import EpisodeKind
-from sandrl.rollouts.request import RolloutRequest, RolloutRun
+from sandrl.rollouts.request import RolloutRun, training_split
 from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
-from sandrl.rollouts.tools import tool_schemas
+from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
 from sandrl.runs import MetricsRecorder
 from sandrl.runs.session import RunPlan, open_run
-from sandrl.sandboxes import Connection, Interrupt, new_job_id
+from sandrl.sandboxes import Interrupt, SandboxRequest, new_job_id
 from sandrl.settings import Settings
 
 COMMAND = "art-rollout"
@@ -35,7 +31,7 @@ _EPISODE_SECONDS = 3600.0
 
 
 def run_rollouts(
-    request: RolloutRequest, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
+    request: RolloutConfig, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
 ) -> RolloutRun:
     """Plays episodes and leaves a run directory with their trajectories.
 
@@ -50,58 +46,62 @@ def run_rollouts(
         ServiceError: If the endpoint, the runtime or the disk does not do its part.
     """
     interrupt = interrupt or Interrupt()
-    request.check()
-    problems = dict(islice(load_problems(request.source).problems.items(), request.dataset_limit or None))
+    options = StepOptions.of(request, samples=request.samples, problems=request.problems_per_step)
+    source = training_split(request.problems)
+    loaded = load_problems(source, prelude=request.prelude).problems
+    problems = dict(islice(loaded.items(), request.num_problems or None))
     stop = threading.Event()
-    model = EndpointModel(find_endpoint(request, settings), request.model_name, request.sampling, stop=stop)
+    model = EndpointModel(find_endpoint(request, settings), request.model_name, Sampling.of(request), stop=stop)
     model.check()
-    connection = request.sandboxes.connect(settings, emit=emit)
+    sandboxes = SandboxRequest.of(request)
+    connection = sandboxes.connect(settings, emit=emit)
+    has_tools = request.rollout is EpisodeKind.TOOLS
+    found = {"model": model.name, "base_url": model.base_url, "problems": source}
     plan = RunPlan(
         command=COMMAND,
         job_id=new_job_id(),
-        options=_options(request, connection, model),
+        options={
+            **request.model_copy(update=found).document(),
+            **connection.facts(),
+            TOOL_SCHEMAS: list(tool_schemas(request.tools)) if has_tools else [],
+        },
         versions={},
         runs_dir=request.runs_dir,
         name=request.run_name,
         report_to=request.report_to,
         project=request.project,
+        log_level=request.log_level,
     )
     with open_run(plan, settings, interrupt=interrupt, emit=emit) as session:
         writer, recorder = session.writer, session.recorder()
         tell = session.told(recorder)
         job = session.own(
-            request.sandboxes.tagged(COMMAND, f"model:{request.model_name}", *session.tags).job(
+            sandboxes.tagged(COMMAND, f"model:{request.model_name}", *session.tags).job(
                 connection,
                 command=COMMAND,
-                max_lifetime_seconds=_EPISODE_SECONDS + lifetime_seconds(problems, request.limits),
+                max_lifetime_seconds=_EPISODE_SECONDS + lifetime_seconds(problems, options.scoring.limits),
                 writer=writer,
                 emit=tell,
             )
         )
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         session.stack.callback(stop.set)
-        options = StepOptions(
-            request.episode,
-            request.limits,
-            request.trajectories_per_problem,
-            policy=load_policy(request.reward),
-            components=request.components,
-            concurrency=min(request.concurrency or CONCURRENCY, request.episodes),
-        )
         player = StepPlayer(options, job=job, writer=writer, emit=tell, interrupt=interrupt, stop=stop)
         tell(
             RolloutStarted(
                 writer.run_id,
                 model=request.model_name,
                 problems=len(problems),
-                steps=request.num_steps,
+                steps=request.steps,
                 episodes=request.episodes,
                 concurrency=options.concurrency,
             )
         )
         played: list[PlayedStep] = []
-        for step in range(request.num_steps):
-            played.append(player.play(step, problems_of(step, request.batch_size, list(problems.values())), model))
+        for step in range(request.steps):
+            played.append(
+                player.play(step, problems_of(step, request.problems_per_step, list(problems.values())), model)
+            )
             _close(played[-1], recorder, tell)
             if interrupt.level:
                 break
@@ -110,7 +110,7 @@ def run_rollouts(
         writer.path,
         request.model_name,
         steps=tuple(each.result for each in played),
-        of=request.num_steps,
+        of=request.steps,
         first_loss=next((each.first_loss for each in played if each.first_loss), ""),
         unfinished=played[-1].unfinished,
         signal_number=interrupt.signal_number,
@@ -118,7 +118,7 @@ def run_rollouts(
     )
 
 
-def find_endpoint(request: RolloutRequest, settings: Settings) -> Endpoint:
+def find_endpoint(request: RolloutConfig, settings: Settings) -> Endpoint:
     """Where the model is asked: what the user says, else the environment, else OpenAI or a server of one's own.
 
     Raises:
@@ -129,12 +129,7 @@ def find_endpoint(request: RolloutRequest, settings: Settings) -> Endpoint:
     address = request.base_url or settings.openai_base_url or usual
     if address == OPENAI_BASE_URL and settings.openai_api_key is None:
         raise AuthenticationError("OPENAI_API_KEY is not set", hint="set it, or name another endpoint with --base-url")
-    return Endpoint(
-        address,
-        settings.openai_api_key,
-        timeout_seconds=request.request_timeout_seconds,
-        retries=request.request_retries,
-    )
+    return Endpoint.of(request, address, settings.openai_api_key)
 
 
 def _close(played: PlayedStep, recorder: MetricsRecorder, emit: Emit) -> None:
@@ -142,37 +137,3 @@ def _close(played: PlayedStep, recorder: MetricsRecorder, emit: Emit) -> None:
     step = played.result
     recorder.log(step.step, {**played.metrics, "step_seconds": step.seconds})
     emit(RolloutStepFinished(step.step, step.mean_reward, step.passed, len(step.rewards), step.dropped, step.seconds))
-
-
-def _options(request: RolloutRequest, connection: Connection, model: EndpointModel) -> dict[str, JsonValue]:
-    episode = request.episode
-    has_tools = episode.kind is EpisodeKind.TOOLS
-    return {
-        "model": request.model_name,
-        "base_url": model.base_url,
-        "problems": request.source,
-        "dataset_limit": request.dataset_limit,
-        "num_steps": request.num_steps,
-        "batch_size": request.batch_size,
-        "trajectories_per_problem": request.trajectories_per_problem,
-        "rollout": episode.kind.value,
-        "max_attempts": None if has_tools else episode.max_attempts,
-        "max_tool_calls": episode.max_tool_calls if has_tools else None,
-        "tools": list(tool_schemas(episode.tool_set)) if has_tools else [],
-        "show_tests": episode.show_tests,
-        "extract": episode.extraction.value,
-        "temperature": request.sampling.temperature,
-        "max_tokens": request.sampling.max_tokens,
-        "request_timeout_seconds": request.request_timeout_seconds,
-        "request_retries": request.request_retries,
-        "reward": request.reward,
-        "format_reward": request.components.format_reward,
-        "length_penalty": request.components.length_penalty,
-        "timeout_penalty": request.components.timeout_penalty,
-        "concurrency": request.concurrency,
-        "timeout_seconds": request.limits.timeout_seconds,
-        "project": request.project,
-        "learning_rate": request.learning_rate,
-        **request.sandboxes.document(connection),
-        "report_to": request.report_to.value,
-    }

@@ -26,6 +26,8 @@ from sandrl.events import (
     Emit,
     Event,
     ExecutionFinished,
+    OpinionFinished,
+    OpinionsAwaited,
     RetryScheduled,
     StopRequested,
     ignore,
@@ -53,6 +55,9 @@ class SharedWorkshop:
         cache: Verdicts to begin with, and where to keep those that are found.
         timeout_seconds: Wall time of one command.
         emit: Told of every command and what befalls judging; not of results, which are the episodes' to tell.
+
+    Attributes:
+        opinions: The second opinions on what was judged, numbered by episodes, all of them at the end of the block.
     """
 
     def __init__(
@@ -75,6 +80,7 @@ class SharedWorkshop:
         self._running: dict[Launch, Future[tuple[Launch, Outcome]]] = {}
         self._judging: dict[int, Future[ScoredCompletion]] = {}
         self._numbers: dict[int, int] = {}
+        self.opinions: list[OpinionFinished] = []
         self._lock = threading.Lock()
         self._end: BaseException | None = None
         self.is_open = True
@@ -212,7 +218,10 @@ class SharedWorkshop:
     def _tell(self, event: Event) -> None:
         """Passes on what befalls judging, numbered by episodes; results are the episodes' to tell."""
         match event:
-            case CompletionStarted() | CompletionFinished() | StopRequested():
+            case CompletionStarted() | CompletionFinished() | StopRequested() | OpinionsAwaited():
+                return
+            case OpinionFinished(result):
+                self.opinions.append(replace(event, result=replace(result, index=self._numbers[result.index])))
                 return
             case RetryScheduled(index=index) | CanaryFinished(index=index):
                 event = replace(event, index=self._numbers[index])

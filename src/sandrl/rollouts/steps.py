@@ -9,16 +9,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
 
-from sandrl.config.episodes import CONCURRENCY
-from sandrl.events import CompletionFinished, Emit, StopRequested
+from sandrl.config.episodes import CONCURRENCY, EpisodesConfig
+from sandrl.events import CompletionFinished, Emit, OpinionFinished, StopRequested
 from sandrl.problems import Problem
 from sandrl.rewards.cache import VerdictCache
-from sandrl.rewards.judge import IsolatedJudge, Limits
+from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.policies import Components, RewardPolicy, binary
-from sandrl.rewards.records import Place
+from sandrl.rewards.records import Place, opinion_row
 from sandrl.rewards.summary import raise_for_rewards
 from sandrl.rollouts.company import play_all
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, Model, new_episode
@@ -35,21 +36,44 @@ class StepOptions:
 
     Attributes:
         episode: How an episode goes.
-        limits: What a solution may use; its time is also that of one command.
-        trajectories_per_problem: How many episodes there are of each problem: a group.
-        policy: From the verdict on a solution to the reward of its episode.
-        components: What is rewarded besides.
+        scoring: How a solution is judged and rewarded; its time is also that of one command.
+        samples: How many episodes there are of each problem: a group.
+        require_isolated: No reward where the checks cannot be kept out of the solution's process.
+        cache: Where verdicts are kept from one run to the next; None keeps them for this one.
         concurrency: How many episodes are played at once.
         attempt: Which attempt at the run's steps this is; more than 1 in a run that was resumed.
     """
 
     episode: EpisodeOptions
-    limits: Limits
-    trajectories_per_problem: int
-    policy: RewardPolicy = binary
-    components: Components = field(default_factory=Components)
+    scoring: ScoreOptions
+    samples: int
+    require_isolated: bool = False
+    cache: Path | None = None
     concurrency: int = CONCURRENCY
     attempt: int = 1
+
+    @classmethod
+    def of(cls, config: EpisodesConfig, *, samples: int, problems: int, attempt: int = 1) -> Self:
+        """How the steps of a run are played.
+
+        Args:
+            config: What was asked for.
+            samples: How many episodes there are of each problem.
+            problems: How many problems a step has.
+            attempt: Which attempt at the run's steps this is.
+
+        Raises:
+            UsageError: If there is no such reward.
+        """
+        return cls(
+            EpisodeOptions.of(config, config.extract),
+            ScoreOptions.of(config),
+            samples,
+            config.require_isolated,
+            config.cache,
+            config.at_once(samples * problems),
+            attempt,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +135,10 @@ class StepPlayer:
         self._emit = emit
         self._interrupt = interrupt
         self._stop = stop
-        self._judge = IsolatedJudge(with_site_packages=job.connection.has_site_packages)
-        self._cache = VerdictCache()
+        self._judge = IsolatedJudge(
+            with_site_packages=job.connection.has_site_packages, require_isolated=options.require_isolated
+        )
+        self._cache = VerdictCache(options.cache)
 
     def play(
         self, step: int, problems: Sequence[Problem], model: Model, *, on_end: Callable[[Episode], None] | None = None
@@ -133,10 +159,11 @@ class StepPlayer:
         ended: list[Episode] = []
         began = time.monotonic()
 
+        place = Place(self._job.id, step=step, attempt=options.attempt)
+
         def keep(episode: Episode, seconds: float) -> None:
             ended.append(episode)
             result = result_of(episode)
-            place = Place(self._job.id, step=step, attempt=options.attempt)
             self._writer.write_trajectory(episode_row(episode, result, place, seconds=seconds))
             self._emit(CompletionFinished(result, finished=len(ended), of=len(episodes)))
             if on_end is not None:
@@ -145,15 +172,9 @@ class StepPlayer:
         workshop = SharedWorkshop(
             self._job,
             self._judge,
-            ScoreOptions(
-                extraction=options.episode.extraction,
-                limits=options.limits,
-                policy=options.policy,
-                components=options.components,
-                tags=(step_tag(step),),
-            ),
+            replace(options.scoring, tags=(step_tag(step),)),
             self._cache,
-            timeout_seconds=options.limits.timeout_seconds,
+            timeout_seconds=options.scoring.limits.timeout_seconds,
             emit=self._emit,
         )
         with workshop:
@@ -172,11 +193,23 @@ class StepPlayer:
                 if len(ended) < len(episodes):
                     self._stop.set()
                     workshop.cancel()
+        self._write_opinions(workshop.opinions, ended, place)
         raise_for_rewards([result_of(episode) for episode in ended])
         return _played(step, ended, unfinished, time.monotonic() - began)
 
+    def _write_opinions(self, opinions: Sequence[OpinionFinished], episodes: Sequence[Episode], place: Place) -> None:
+        """Writes down and tells the opinions on what the episodes ended with; those on earlier attempts are dropped."""
+        last = {each.number: result_of(each).code for each in episodes if not each.loss}
+        told: set[int] = set()
+        for event in opinions:
+            index, code = event.result.index, event.result.code
+            if index not in told and index in last and last[index] == code:
+                told.add(index)
+                self._writer.write_opinion(opinion_row(event, place))
+                self._emit(event)
+
     def _episodes(self, step: int, problems: Sequence[Problem]) -> list[Episode]:
-        samples = range(1, self._options.trajectories_per_problem + 1)
+        samples = range(1, self._options.samples + 1)
         pairs = [(problem, sample) for problem in problems for sample in samples]
         return [
             new_episode(number, f"step-{step}/{number}/{problem.task_id}#{sample}", problem, self._options.episode)

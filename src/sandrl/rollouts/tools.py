@@ -35,6 +35,9 @@ except OSError as error:
 """
 _MOST_NAME = 100
 
+TOOL_SCHEMAS = "tool_schemas"
+"""Where a run's options keep the tools that were offered."""
+
 
 def _encodable(value: object) -> object:
     """Halves of characters, which JSON can say, as Python writes them: pydantic takes whole ones only."""

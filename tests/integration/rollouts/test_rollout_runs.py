@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sandrl.config.layers import resolve
+from sandrl.config.rollout import RolloutConfig
 from sandrl.errors import UsageError
 from sandrl.models import client
 from sandrl.problems import Completion, load_problems
-from sandrl.rewards import Components, Verdict
-from sandrl.rollouts.episodes import EpisodeOptions
-from sandrl.rollouts.kinds import EpisodeKind
-from sandrl.rollouts.request import RolloutRequest, RolloutRun
+from sandrl.rewards import Verdict
+from sandrl.rollouts.request import RolloutRun
 from sandrl.rollouts.run import run_rollouts
 from sandrl.runs import Outcome, RunReader, SandboxEvent, disagreements
-from sandrl.sandboxes import Interrupt, SandboxRequest
-from sandrl.settings import RuntimeKind, load_settings
+from sandrl.sandboxes import Interrupt
+from sandrl.settings import load_settings
 from sandrl.trainers.art.groups import groups_of_rows
 from tests.support.scripted_model import MODEL, Answer, Fault, Question, Says, ScriptedModel
 
 PROBLEMS = load_problems("bundled").problems
-ATTEMPTS = EpisodeOptions(EpisodeKind.ATTEMPTS)
-TOOLS = EpisodeOptions(EpisodeKind.TOOLS)
 
 
 @pytest.fixture(autouse=True)
@@ -66,14 +65,8 @@ def unreliable(question: Question) -> Answer:
 
 
 def run(server: ScriptedModel, runs_dir: Path, interrupt: Interrupt | None = None, **options: object) -> RolloutRun:
-    request = RolloutRequest(
-        model=MODEL,
-        base_url=server.base_url,
-        problems="bundled",
-        sandboxes=SandboxRequest(runtime=RuntimeKind.LOCAL),
-        runs_dir=runs_dir,
-        **options,  # type: ignore[arg-type]
-    )
+    where = {"model": MODEL, "base_url": server.base_url, "problems": "bundled", "runtime": "local"}
+    request = resolve(RolloutConfig, where, {"runs_dir": runs_dir}, options)
     return run_rollouts(request, load_settings(), interrupt=interrupt)
 
 
@@ -92,17 +85,15 @@ def check_that_all_is_accounted_for(finished: RolloutRun, episodes: int) -> Coun
     return Counter("dropped" if row.dropped else row.status for row in rows)
 
 
-@pytest.mark.parametrize("options", [TOOLS, ATTEMPTS], ids=["tools", "attempts"])
-def test_a_server_with_faults_costs_episodes_only_where_it_never_answers(
-    options: EpisodeOptions, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("rollout", ["tools", "attempts"])
+def test_a_server_with_faults_costs_episodes_only_where_it_never_answers(rollout: str, tmp_path: Path) -> None:
     with ScriptedModel(unreliable) as server:
         finished = run(
             server,
             tmp_path,
-            episode=options,
-            num_steps=2,
-            batch_size=10,
+            rollout=rollout,
+            steps=2,
+            problems_per_step=10,
             request_retries=0,
             request_timeout_seconds=2.0,
         )
@@ -118,9 +109,9 @@ def test_two_hundred_episodes_at_once_with_a_tenth_of_faults_are_all_accounted_f
         finished = run(
             server,
             tmp_path,
-            episode=TOOLS,
-            num_steps=1,
-            batch_size=200,
+            rollout="tools",
+            steps=1,
+            problems_per_step=200,
             concurrency=200,
             request_retries=1,
             request_timeout_seconds=5.0,
@@ -133,7 +124,7 @@ def test_two_hundred_episodes_at_once_with_a_tenth_of_faults_are_all_accounted_f
 
 def test_what_training_will_need_is_in_the_run(tmp_path: Path) -> None:
     with ScriptedModel(solve) as server:
-        finished = run(server, tmp_path, episode=TOOLS, num_steps=1, batch_size=1, trajectories_per_problem=2)
+        finished = run(server, tmp_path, rollout="tools", steps=1, problems_per_step=1, samples=2)
     reader = RunReader(finished.run_dir)
     first, second = reader.trajectories().rows
     assert (first.task_id, first.step) == (second.task_id, second.step)
@@ -147,7 +138,7 @@ def test_what_training_will_need_is_in_the_run(tmp_path: Path) -> None:
     # What was judged is the code, not what was said along with it.
     assert (first.completion, first.code is None) == (None, False)
     options: dict[str, Any] = dict(reader.config.options)
-    assert [tool["name"] for tool in options["tools"]] == ["execute_code", "submit_solution"]
+    assert [tool["name"] for tool in options["tool_schemas"]] == ["execute_code", "submit_solution"]
     assert (options["learning_rate"], options["project"]) == (2e-5, "aviato-rl-demo")
 
 
@@ -161,7 +152,7 @@ def test_the_first_wish_to_stop_finishes_the_batch_and_the_second_ends_it(tmp_pa
             return solve(question) if wishes == 1 else Fault(pause_seconds=5.0)
 
         with ScriptedModel(stop) as server:
-            finished = run(server, tmp_path, interrupt, num_steps=3, batch_size=4)
+            finished = run(server, tmp_path, interrupt, steps=3, problems_per_step=4)
         assert finished.signal_number == 2
         assert (len(finished.steps), finished.finished) == (1, 2 - wishes)
         assert len(finished.steps[0].rewards) == (4 if wishes == 1 else 0)
@@ -184,19 +175,17 @@ def unwilling(verdict: Verdict, completion: Completion) -> float:
     return 0.0
 
 
-@pytest.mark.parametrize("options", [TOOLS, ATTEMPTS], ids=["tools", "attempts"])
-def test_a_reward_function_and_components_value_episodes_and_stand_in_their_rows(
-    options: EpisodeOptions, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("rollout", ["tools", "attempts"])
+def test_a_reward_function_and_components_value_episodes_and_stand_in_their_rows(rollout: str, tmp_path: Path) -> None:
     with ScriptedModel(solve) as server:
         finished = run(
             server,
             tmp_path,
-            num_steps=1,
-            batch_size=6,
-            episode=options,
+            steps=1,
+            problems_per_step=6,
+            rollout=rollout,
             reward=f"{__name__}:worded",
-            components=Components(length_penalty=0.5),
+            length_penalty=0.5,
         )
     reader = RunReader(finished.run_dir)
     rows = reader.trajectories().rows
@@ -209,12 +198,45 @@ def test_a_reward_function_and_components_value_episodes_and_stand_in_their_rows
     assert trained == {row.id: pytest.approx((row.reward or 0.0) + row.components["length"]) for row in rows}
 
 
+def test_an_episode_is_judged_with_every_scoring_option(tmp_path: Path) -> None:
+    liar = "class L:\n    def __eq__(self, other):\n        return True\ndef f(x):\n    return L()\n"
+    rows: list[dict[str, object]] = [
+        {"task_id": "lie", "prompt": "Add one.", "tests": ["assert f(1) == 2"]},
+        {"task_id": "shared", "prompt": "Add two.", "tests": ["assert f.__globals__ is globals() and f(1) == 3"]},
+    ]
+    rows[1]["reference"] = "def f(x):\n    return x + 2\n"
+    problems = tmp_path / "problems.jsonl"
+    problems.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options: dict[str, Any] = {
+        "problems": str(problems),
+        "steps": 1,
+        "problems_per_step": 2,
+        "show_tests": 0,
+        "max_attempts": 2,
+        "second_opinion": 1.0,
+        "require_isolated": True,
+        "cache": tmp_path / "cache",
+    }
+    with ScriptedModel(lambda _: Says(f"```python\n{liar}```")) as server:
+        first = run(server, tmp_path / "runs", **options)
+        second = run(server, tmp_path / "runs", **options)
+    for finished, is_cached in ((first, False), (second, True)):
+        reader = RunReader(finished.run_dir)
+        found = {row.task_id: row for row in reader.trajectories().rows}
+        # The second attempt is the code of the first: one verdict, one opinion, that of the episode.
+        assert (found["lie"].status, found["lie"].reward, found["lie"].cached) == ("failed", 0.0, is_cached)
+        [opinion] = reader.opinions().rows
+        assert (opinion.task_id, opinion.step, opinion.opinion.status) == ("lie", 0, "passed")
+        assert (found["shared"].status, found["shared"].reward) == ("not_isolated", None)
+        assert disagreements(reader, is_complete=True) == ()
+
+
 def test_a_reward_function_that_fails_ends_the_run_when_the_step_is_written_down(tmp_path: Path) -> None:
     with (
         ScriptedModel(solve) as server,
         pytest.raises(UsageError, match=r"have no reward: .*raised ValueError: no "),
     ):
-        run(server, tmp_path, num_steps=2, batch_size=6, episode=ATTEMPTS, reward=f"{__name__}:unwilling")
+        run(server, tmp_path, steps=2, problems_per_step=6, rollout="attempts", reward=f"{__name__}:unwilling")
     [path] = tmp_path.iterdir()
     reader = RunReader(path)
     assert Counter(row.reward for row in reader.trajectories().rows).keys() == {None, 0.0}

@@ -7,13 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sandrl.rewards import Limits
-from sandrl.rollouts.episodes import EpisodeOptions
-from sandrl.rollouts.kinds import EpisodeKind
-from sandrl.rollouts.request import RolloutRequest
+from sandrl.config.rollout import RolloutConfig
+from sandrl.config.words import EpisodeKind
 from sandrl.rollouts.run import run_rollouts
 from sandrl.runs import RunReader, TrajectoryRow, disagreements
-from sandrl.sandboxes import SandboxRequest
 from sandrl.settings import RuntimeKind, load_settings
 from tests.support.scripted_episode import (
     MOST_CALLS,
@@ -32,15 +29,17 @@ from tests.support.scripted_model import MODEL, ScriptedModel
 
 def played(messages: Sequence[Sequence[Call]], max_calls: int, directory: Path) -> TrajectoryRow:
     with ScriptedModel(script(messages)) as server:
-        request = RolloutRequest(
+        request = RolloutConfig(
             model=MODEL,
             base_url=server.base_url,
             problems=str(problems_file(directory)),
-            num_steps=1,
-            batch_size=1,
-            episode=EpisodeOptions(EpisodeKind.TOOLS, TOOL_SET, max_tool_calls=max_calls),
-            limits=Limits(timeout_seconds=TIMEOUT_SECONDS),
-            sandboxes=SandboxRequest(runtime=RuntimeKind.LOCAL),
+            steps=1,
+            problems_per_step=1,
+            rollout=EpisodeKind.TOOLS,
+            tools=TOOL_SET,
+            max_tool_calls=max_calls,
+            timeout_seconds=TIMEOUT_SECONDS,
+            runtime=RuntimeKind.LOCAL,
             runs_dir=directory / "runs",
         )
         run = run_rollouts(request, load_settings())

@@ -22,7 +22,7 @@ from sandrl.problems import Problem, load_problems
 from sandrl.rewards.policies import load_policy
 from sandrl.rollouts.kinds import EpisodeKind
 from sandrl.rollouts.request import training_split
-from sandrl.rollouts.tools import tool_schemas
+from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
 from sandrl.runs import RunReader
 from sandrl.runs.resumption import content_digest
 from sandrl.settings import Settings
@@ -36,9 +36,6 @@ from sandrl.trainers.art.results import ArtRequest
 from sandrl.trainers.art.service import EXTRA as TINKER_EXTRA
 from sandrl.trainers.art.service import check_base_model, check_tinker, tinker_address
 from sandrl.trainers.sets import ProblemSets
-
-TOOL_SCHEMAS = "tool_schemas"
-"""Where a run's options keep the tools that were offered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +163,7 @@ def _recorded(request: ArtRequest) -> tuple[tuple[tuple[Group, ...], ...], tuple
 
 def _offered(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     """The tools that were offered in a run, as its options keep them."""
-    kept = options.get(TOOL_SCHEMAS, options.get("tools"))
+    kept = options.get(TOOL_SCHEMAS)
     schemas: Sequence[Any] = kept if isinstance(kept, list) else ()
     return tuple(each for each in schemas if isinstance(each, dict) and "name" in each)
 

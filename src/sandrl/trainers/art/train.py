@@ -30,11 +30,13 @@ from sandrl.models import Sampling
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.libraries import versions
 from sandrl.rewards.judge import Limits
+from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import load_policy
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rollouts.episodes import Episode, EpisodeOptions
 from sandrl.rollouts.records import result_of
 from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
+from sandrl.rollouts.tools import TOOL_SCHEMAS
 from sandrl.runs import RunWriter
 from sandrl.runs.resumption import PROBLEMS_DIGEST, check_unchanged
 from sandrl.runs.session import RunPlan, RunSession, open_run
@@ -42,7 +44,7 @@ from sandrl.sandboxes import Connection, Interrupt, new_job_id
 from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
 from sandrl.trainers.art.backend import Trained, TrainedModel, left_out
-from sandrl.trainers.art.checks import TOOL_SCHEMAS, Checked, check
+from sandrl.trainers.art.checks import Checked, check
 from sandrl.trainers.art.config import COMMAND, ArtConfig
 from sandrl.trainers.art.groups import Group, groups_of, why_no_gradient, with_gradient
 from sandrl.trainers.art.history import GRADIENT_STEPS, STEP, art_directory, check_sound, next_round
@@ -210,10 +212,13 @@ class _Training:
                 show_tests=config.show_tests,
                 extraction=config.extract,
             ),
-            limits,
+            ScoreOptions(
+                extraction=config.extract,
+                limits=limits,
+                policy=load_policy(config.reward),
+                components=config.components,
+            ),
             config.trajectories_per_problem,
-            policy=load_policy(config.reward),
-            components=config.components,
             concurrency=config.episodes_at_once,
             attempt=session.attempt,
         )
