@@ -36,7 +36,7 @@ def command(tiny_server: TinkerServer, tmp_path: Path) -> Command:
     def start(*words: str | Path, **environment: str) -> subprocess.Popen[str]:
         usual = (
             "--backend", "tinker", "--base-model", tiny_server.model, "--renderer", RENDERER, "--problems", "tiny",
-            "--num-problems", "5", "--trajectories-per-problem", "4", "--rollout", "attempts", "--max-attempts", "2",
+            "--num-problems", "5", "--samples", "4", "--rollout", "attempts", "--max-attempts", "2",
             "--extract", "answer", "--max-tokens", "48", "--learning-rate", "4e-4", "--runtime", "local",
         )  # fmt: skip
         given = words if "--resume" in words else (*usual, *words)
@@ -69,7 +69,7 @@ def test_a_training_killed_at_any_moment_goes_on_without_a_lost_or_repeated_step
 ) -> None:
     steps = 3
     for pause in (0.0, 0.7):
-        process = command("--policy", "trained", "--num-steps", str(steps), "--run-name", f"killed-{pause}")
+        process = command("--policy", "trained", "--steps", str(steps), "--run-name", f"killed-{pause}")
         assert process.stdout is not None
         for line in process.stdout:
             if line.startswith("=== Step 2"):
@@ -77,7 +77,7 @@ def test_a_training_killed_at_any_moment_goes_on_without_a_lost_or_repeated_step
         time.sleep(pause)
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        code, stdout, stderr = ended(command("--resume", "--run-name", f"killed-{pause}"))
+        code, stdout, stderr = ended(command("--resume", f"killed-{pause}"))
         assert code == 0, stderr
         assert f"step {steps} of {steps}" in stdout
         run = tmp_path / "runs" / f"killed-{pause}"
@@ -156,7 +156,7 @@ def test_what_art_says_of_a_model_is_no_part_of_the_results(
 
 def test_the_document_of_a_training_has_every_round(command: Command) -> None:
     with ScriptedModel(Uneven()) as teacher:
-        words = ("--model", "scripted", "--base-url", teacher.base_url, "--num-steps", "2", "--json")
+        words = ("--model", "scripted", "--base-url", teacher.base_url, "--steps", "2", "--json")
         code, stdout, stderr = ended(command(*words))
     assert code == 0, stderr
     document = json.loads(stdout)

@@ -14,15 +14,20 @@ from typing import Any
 
 import pytest
 
+from sandrl.config.art import ArtTrainConfig
+from sandrl.config.layers import resolve
+from sandrl.config.parts import ScoringPart
 from sandrl.config.rollout import RolloutConfig
+from sandrl.config.scoring import RegradeConfig
+from sandrl.config.words import Extraction
 from sandrl.errors import InterruptedRunError, TrainingError, UsageError
 from sandrl.events import ArtStepFailed, ArtStepTrained, Event
 from sandrl.models import client
+from sandrl.rewards.regrade import regrade, saved_options
 from sandrl.rollouts.run import run_rollouts
 from sandrl.runs import MetricsRow, RunReader, disagreements
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import RuntimeKind, Settings, load_settings
-from sandrl.trainers.art.config import resolve
 from sandrl.trainers.art.history import GRADIENT_STEPS, STEP
 from sandrl.trainers.art.plan import make_request
 from sandrl.trainers.art.results import ArtRun
@@ -67,7 +72,7 @@ class Training:
             "renderer": RENDERER,
             "problems": "tiny",
             "num_problems": 5,
-            "trajectories_per_problem": 4,
+            "samples": 4,
             "rollout": "attempts",
             "max_attempts": 2,
             "extract": "answer",
@@ -76,8 +81,8 @@ class Training:
             "runtime": "local",
             "report_to": "none",
         }
-        options = given if resume else {**usual, **given}
-        request = make_request(options, self.settings, run_name=name, resume=resume)
+        options = given if resume else {**usual, "run_name": name, **given}
+        request = make_request(options, self.settings, resume=name if resume else None)
         self.events.clear()
         return run_art(request, self.settings, emit=self.events.append, interrupt=interrupt)
 
@@ -113,7 +118,7 @@ def check_steps(training: Training, run: ArtRun, steps: int) -> None:
 
 
 def test_the_model_learns_from_its_own_episodes_step_by_step(training: Training) -> None:
-    run = training.run(policy="trained", num_steps=3)
+    run = training.run(policy="trained", steps=3)
     assert (run.first_step, run.step, run.of) == (0, 3, 3)
     run.raise_for_outcome()
     check_steps(training, run, 3)
@@ -126,7 +131,7 @@ def test_the_model_learns_from_its_own_episodes_step_by_step(training: Training)
 
 def test_the_model_learns_from_a_teacher_whose_words_are_scored_under_it(training: Training) -> None:
     with ScriptedModel(Uneven()) as teacher:
-        run = training.run(policy="teacher", model="scripted", base_url=teacher.base_url, num_steps=3, concurrency=1)
+        run = training.run(policy="teacher", model="scripted", base_url=teacher.base_url, steps=3, concurrency=1)
     run.raise_for_outcome()
     check_steps(training, run, 3)
     assert not disagreements(RunReader(run.run_dir), is_complete=True)
@@ -155,7 +160,7 @@ def test_every_turn_is_trained_once_and_is_once_in_the_context_of_later_ones(tra
             policy="teacher",
             model="scripted",
             base_url=teacher.base_url,
-            num_steps=1,
+            steps=1,
             rollout=rollout,
             max_attempts=3,
             concurrency=1,
@@ -193,7 +198,7 @@ def test_every_turn_is_trained_once_and_is_once_in_the_context_of_later_ones(tra
 
 
 def test_what_is_trained_on_policy_is_token_for_token_what_was_sampled(training: Training) -> None:
-    run = training.run(policy="trained", num_steps=1, max_attempts=3)
+    run = training.run(policy="trained", steps=1, max_attempts=3)
     rows = RunReader(run.run_dir).trajectories().rows
     groups: dict[str, list[float | None]] = {}
     for row in rows:
@@ -220,7 +225,7 @@ def test_what_is_trained_on_policy_is_token_for_token_what_was_sampled(training:
 
 def test_equal_rewards_train_nothing_and_that_is_a_failure(training: Training) -> None:
     with ScriptedModel(lambda question: Says(f"<answer>{reference(question)}</answer>")) as teacher:
-        run = training.run(policy="teacher", model="scripted", base_url=teacher.base_url, num_steps=2)
+        run = training.run(policy="teacher", model="scripted", base_url=teacher.base_url, steps=2)
     assert (run.step, len(run.rounds)) == (0, 3)
     failed = [event for event in training.events if isinstance(event, ArtStepFailed)]
     assert [(event.step, event.attempt) for event in failed] == [(1, 1), (1, 2), (1, 3)]
@@ -243,12 +248,12 @@ def test_every_observation_is_the_one_that_is_expected_everywhere(training: Trai
             base_url=teacher.base_url,
             problems=str(problems_file(tmp_path)),
             num_problems=1,
-            trajectories_per_problem=2,
+            samples=2,
             rollout="tools",
             tools=TOOL_SET.value,
             max_tool_calls=100,
             timeout_seconds=TIMEOUT_SECONDS,
-            num_steps=1,
+            steps=1,
         )
     # Two episodes that are right have nothing to teach: the step is tried three times.
     rows = RunReader(run.run_dir).trajectories().rows
@@ -265,15 +270,53 @@ def test_episodes_longer_than_the_model_can_read_are_left_out_and_said(training:
 
     uneven = Uneven()
     with ScriptedModel(talkative) as teacher:
-        run = training.run(policy="teacher", model="scripted", base_url=teacher.base_url, num_steps=1, concurrency=1)
+        run = training.run(policy="teacher", model="scripted", base_url=teacher.base_url, steps=1, concurrency=1)
     assert run.step == 0
     assert "20 episodes could not be scored" in run.failures[0]
     with ScriptedModel(lambda question: talkative(question) if question.number == 1 else uneven(question)) as teacher:
         run = training.run(
-            name="some", policy="teacher", model="scripted", base_url=teacher.base_url, num_steps=1, concurrency=1
+            name="some", policy="teacher", model="scripted", base_url=teacher.base_url, steps=1, concurrency=1
         )
     assert run.step == 1
     assert steps_of(run)[0].metrics["train/left_out"] == 1
+
+
+def test_what_was_judged_with_every_scoring_option_is_judged_again_with_all_of_them(training: Training) -> None:
+    scoring = ScoringPart(
+        extract=Extraction.ANSWER,
+        timeout_seconds=5.0,
+        check_timeout_seconds=2.0,
+        max_output_bytes=50_000,
+        max_file_bytes=1 << 20,
+        prelude="from math import prod",
+        require_isolated=True,
+        caching=False,
+        retries=1,
+        second_opinion=1.0,
+        reward="fraction",
+        format_reward=0.25,
+        length_penalty=0.125,
+        timeout_penalty=0.125,
+    )
+    given: dict[str, Any] = {**scoring.document()}
+    usual = ScoringPart().document()
+    assert [name for name, value in given.items() if value == usual[name]] == []
+    with ScriptedModel(Uneven()) as teacher:
+        run = training.run(
+            policy="teacher", model="scripted", base_url=teacher.base_url, steps=1, concurrency=1, **given
+        )
+    run.raise_for_outcome()
+    reader = RunReader(run.run_dir)
+    kept = reader.config.options
+    assert {name: kept[name] for name in given} == given
+    assert isinstance(kept["runtime_kind"], str)
+    # The weight of the format is in the reward that is trained on, and every failed verdict has its opinion.
+    failed = [row for row in reader.trajectories().rows if row.status == "failed"]
+    assert 0 < len(failed) == len(reader.opinions().rows)
+    request = RegradeConfig.model_validate({**saved_options(reader), "run": str(run.run_dir)})
+    again = regrade(request, training.settings)
+    assert (again.compared, again.flips, again.left_out) == (20, (), 0)
+    assert regrade(request.model_copy(update={"extract": Extraction.FENCE}), training.settings).flips
 
 
 def test_recorded_episodes_are_trained_on_without_playing_any(training: Training) -> None:
@@ -293,37 +336,37 @@ def test_recorded_episodes_are_trained_on_without_playing_any(training: Training
             ),
             load_settings(),
         )
-    run = training.run(trajectories=str(recorded.run_dir), num_steps=5)
+    run = training.run(trajectories=str(recorded.run_dir), steps=5)
     assert (run.step, run.is_short) == (2, True)
     run.raise_for_outcome()
     check_steps(training, run, 2)
     assert not (run.run_dir / "sandboxes.jsonl").exists()
     # What has no logprobs cannot be trained on as if the model had sampled it.
-    with pytest.raises(UsageError, match="needs logprobs with the tokens' ids") as refused:
+    with pytest.raises(UsageError, match="policy trained needs logprobs with the tokens' ids") as refused:
         training.run(name="other", trajectories=str(recorded.run_dir), policy="trained")
     assert refused.value.hint is not None
-    assert "--policy teacher" in refused.value.hint
+    assert "policy teacher" in refused.value.hint
     assert not (training.settings.runs_dir / "other").exists()
 
 
 def test_a_run_goes_on_at_its_backends_step(training: Training) -> None:
-    first = training.run(policy="trained", num_steps=1)
-    again = training.run(resume=True, num_steps=2)
+    first = training.run(policy="trained", steps=1)
+    again = training.run(resume=True, steps=2)
     assert (again.first_step, again.step) == (1, 2)
     check_steps(training, again, 2)
     assert first.run_dir == again.run_dir
     assert trained_steps(again) == [1, 2]
-    with pytest.raises(UsageError, match="the run cannot go on: --learning-rate has changed"):
+    with pytest.raises(UsageError, match="learning_rate has changed, and the run 'run' cannot go on"):
         training.run(resume=True, learning_rate=1e-3)
 
 
 def test_a_step_that_was_trained_but_not_written_down_is_neither_lost_nor_repeated(training: Training) -> None:
-    run = training.run(policy="trained", num_steps=2)
+    run = training.run(policy="trained", steps=2)
     metrics = run.run_dir / "metrics.jsonl"
     lines = metrics.read_text().splitlines(keepends=True)
     # As `kill -9` leaves it, between the backend's checkpoint and the line.
     metrics.write_text("".join(lines[:-1]))
-    again = training.run(resume=True, num_steps=3)
+    again = training.run(resume=True, steps=3)
     assert (again.first_step, again.step) == (2, 3)
     assert trained_steps(again) == [1, 2, 3]
     lost = json.loads(lines[-1])
@@ -334,11 +377,11 @@ def test_a_step_that_was_trained_but_not_written_down_is_neither_lost_nor_repeat
 
 
 def test_a_run_whose_backend_lost_its_steps_does_not_go_on(training: Training) -> None:
-    run = training.run(policy="trained", num_steps=1)
+    run = training.run(policy="trained", steps=1)
     (state,) = (run.run_dir / "art").rglob("state.json")
     state.unlink()
     with pytest.raises(UsageError, match="it has made 1 steps, and its backend knows of 0"):
-        training.run(resume=True, num_steps=2)
+        training.run(resume=True, steps=2)
 
 
 def test_ctrl_c_finishes_the_step_and_the_second_gives_it_up(training: Training) -> None:
@@ -349,7 +392,7 @@ def test_ctrl_c_finishes_the_step_and_the_second_gives_it_up(training: Training)
             interrupt.request(2)
 
     training.events = _Hearing(stop_at_first_problem)
-    run = training.run(policy="trained", num_steps=3, interrupt=interrupt)
+    run = training.run(policy="trained", steps=3, interrupt=interrupt)
     assert run.signal_number == 2
     assert run.step == 1
     check_steps(training, run, 1)
@@ -396,7 +439,7 @@ def test_no_key_is_anywhere_in_the_run(training: Training, monkeypatch: pytest.M
     monkeypatch.setattr(secrets, "token_urlsafe", remember)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-teacher")
     with ScriptedModel(Uneven(), key="sk-of-the-teacher") as teacher:
-        run = training.run(policy="teacher", model="scripted", base_url=teacher.base_url, num_steps=1)
+        run = training.run(policy="teacher", model="scripted", base_url=teacher.base_url, steps=1)
     kept = b"".join(path.read_bytes() for path in run.run_dir.rglob("*") if path.is_file())
     assert made
     assert not [key for key in (training.server.key, "sk-of-the-teacher", *made) if key.encode() in kept]
@@ -411,7 +454,8 @@ def test_the_models_server_answers_nobody_without_its_token(training: Training, 
     from sandrl.trainers.art.tinker import TinkerModel
 
     config = resolve(
-        {"backend": "tinker", "policy": "trained", "base_model": str(training.server.model), "renderer": RENDERER}
+        ArtTrainConfig,
+        {"backend": "tinker", "policy": "trained", "base_model": str(training.server.model), "renderer": RENDERER},
     )
     with EventLoop(Interrupt()) as loop:
         model = TinkerModel(config, training.settings, name="guarded", path=tmp_path / "art", loop=loop)
@@ -443,7 +487,7 @@ def test_a_loss_that_is_no_number_ends_the_run_for_good(untrained_policy: Path, 
             given: dict[str, Any] = {"policy": "teacher", "model": "scripted", "base_url": teacher.base_url}
             given["concurrency"] = 1
             with pytest.raises(TrainingError, match="the loss of step 2 is not a number"):
-                training.run(num_steps=3, **given)
+                training.run(steps=3, **given)
             with pytest.raises(UsageError, match="its model is lost"):
                 training.run(resume=True)
 
@@ -454,15 +498,13 @@ def test_a_proxy_is_not_asked_for_the_server_on_this_machine(
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "")
-    assert training.run(policy="trained", num_steps=1).step == 1
+    assert training.run(policy="trained", steps=1).step == 1
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_policy_that_learns_from_its_own_episodes_earns_more(training: Training) -> None:
-    run = training.run(
-        policy="trained", num_problems=16, trajectories_per_problem=8, num_steps=20, max_attempts=1, extract="exact"
-    )
+    run = training.run(policy="trained", num_problems=16, samples=8, steps=20, max_attempts=1, extract="exact")
     run.raise_for_outcome()
     rewards = [each.reward or 0.0 for each in run.rounds]
     assert sum(rewards[-5:]) / 5 > sum(rewards[:3]) / 3 + 0.2, rewards

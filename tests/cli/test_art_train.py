@@ -59,10 +59,26 @@ def test_a_run_that_exists_is_neither_overwritten_nor_joined(sandrl: Run, tmp_pa
     done = sandrl("art", "train", "--runs-dir", tmp_path / "runs")
     assert done.returncode == 2
     assert "the run 'train-001' exists already" in done.stderr
-    assert "--resume" in done.stderr
+    assert "(sandrl art train --resume train-001), or choose another --run-name" in done.stderr
 
 
 def test_options_that_contradict_each_other_are_named(sandrl: Run) -> None:
     done = sandrl("art", "train", "--backend", "tinker", "--policy", "trained", "--model", "gpt-5.1-codex-mini")
     assert done.returncode == 2
-    assert "--model: names a teacher, and with --policy trained the trained model acts itself" in done.stderr
+    assert "--model: names a teacher, but the trained model acts itself" in done.stderr
+    problems = sandrl("art", "train", "--samples", "4", "--batch-size", "48")
+    assert problems.returncode == 2
+    assert "--batch-size: needs 12 problems, and --num-problems is 10" in problems.stderr
+    old = sandrl("art", "train", "--num-steps", "3")
+    assert old.returncode == 2
+    assert "No such option" in old.stderr
+
+
+def test_what_is_printed_is_read_back(sandrl: Run, tmp_path: Path) -> None:
+    words = ("--policy", "trained", "--steps", "7", "--reward", "fraction", "--no-cache", "--run-name", "mine")
+    printed = sandrl("art", "train", *words, "--print-config")
+    assert printed.returncode == 0, printed.stderr
+    (tmp_path / "mine.toml").write_text(printed.stdout, encoding="utf-8")
+    again = sandrl("art", "train", "--config", "mine.toml", "--print-config", "--steps", "8")
+    assert again.stdout == printed.stdout.replace("steps = 7", "steps = 8")
+    assert not (tmp_path / "runs").exists()

@@ -84,7 +84,7 @@ def test_killed_at_any_step_it_goes_on_without_gap_or_repetition(train: Train) -
     assert state(killed.run) == "killed"
     refused = train("--resume", "run", "--learning-rate", "1e-3")
     assert refused.code == 2
-    assert "the run 'run' cannot go on: learning_rate has changed" in refused.stderr
+    assert "--learning-rate has changed, and the run 'run' cannot go on with it" in refused.stderr
     resumed = train("--resume", "run", "--learning-rate", "4e-4")
     assert resumed.code == 0, resumed.stderr
     assert state(resumed.run) == "finished"

@@ -22,6 +22,7 @@ from sandrl.bounds import LONGEST_SECONDS, SHORTEST_SECONDS
 from sandrl.cli.checks import check_all
 from sandrl.cli.configured import configured, words_of
 from sandrl.config import CONFIGS
+from sandrl.config.art import ArtPolicy, ArtTrainConfig
 from sandrl.config.episodes import EpisodesConfig
 from sandrl.config.fields import flags, options
 from sandrl.config.grpo import GrpoConfig
@@ -85,7 +86,8 @@ def values(name: str, field: FieldInfo) -> st.SearchStrategy[Any]:
         found = st.floats(*bounds, allow_nan=False, allow_infinity=False)
         found = found if above is None else found.filter(lambda number: number > above)
     else:
-        found = WORDS.map(kind)
+        pattern = next((rule.pattern for rule in attached if getattr(rule, "pattern", None)), None)
+        found = WORDS.map(kind) if pattern is None else st.from_regex(pattern).filter(str.isprintable)
     return st.none() | found if field.default is None else found
 
 
@@ -96,7 +98,7 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
     def possible(chosen: dict[str, Any]) -> Config:
         if "cache" in chosen and not chosen["caching"]:
             chosen["cache"] = None
-        if "batch_size" in chosen and "samples" in chosen:
+        if chosen.get("batch_size") is not None:
             chosen["batch_size"] = chosen["samples"] * max(1, chosen["batch_size"] // chosen["samples"])
         if "vllm_server_url" in chosen:
             is_served = chosen["use_vllm"] == "server"
@@ -105,6 +107,12 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
             chosen["base_url"] = "http://localhost:8000/v1"
         if chosen.get("max_sandboxes") is not None and issubclass(model, EpisodesConfig):
             chosen["max_sandboxes"] = max(2, chosen["max_sandboxes"])
+        if model is ArtTrainConfig:
+            chosen["num_problems"] = max(chosen["num_problems"], (chosen["batch_size"] or 0) // chosen["samples"])
+            if chosen["policy"] is ArtPolicy.TRAINED:
+                chosen["temperature"] = chosen["temperature"] or 1.0
+            if chosen["policy"] is ArtPolicy.TRAINED or chosen["trajectories"] is not None:
+                chosen["model"] = chosen["base_url"] = None
         return model.model_validate(chosen)
 
     return st.fixed_dictionaries(fields).map(possible)
@@ -241,7 +249,8 @@ def test_a_file_that_cannot_be_used_says_where(text: str, message: str, tmp_path
 
 def test_no_command_takes_more_than_a_handful_of_parameters() -> None:
     from sandrl.cli import grpo, problems, redteam, regrade, reward
-    from sandrl.cli.art import rollout
+    from sandrl.cli.art import rollout, train
 
-    for body in (rollout.rollout, problems.validate, redteam.redteam, regrade.regrade, reward.reward, grpo.grpo):
+    episodes = (rollout.rollout, train.train)
+    for body in (*episodes, problems.validate, redteam.redteam, regrade.regrade, reward.reward, grpo.grpo):
         assert len(inspect.signature(inspect.unwrap(body)).parameters) <= 5

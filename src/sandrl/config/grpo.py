@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue, model_validator
 from sandrl.addresses import refuse_password
 from sandrl.bounds import LARGEST_WEIGHT
 from sandrl.config.fields import EPISODES, GENERATION, KEY_VALUE, OUTPUT, PROBLEMS, SANDBOXES, SCORING, TRAINING, Option
+from sandrl.config.groups import Samples, check_groups
 from sandrl.config.model import Count, Tries
 from sandrl.config.parts import PROBLEMS_HELP, CachePart, MaxToolCalls, RunPart, SandboxesPart, ShowTests, Tools
 from sandrl.config.words import TINY, Extraction, ToolSet
@@ -54,9 +55,7 @@ class GrpoConfig(RunPart, SandboxesPart, CachePart):
         Option("Where in a completion its code is.", SCORING, default="exact (tiny), auto"),
     ] = Extraction.AUTO
     steps: Annotated[Count, Option("Optimizer steps.", TRAINING, metavar="N", default="80 (tiny), 200")] = 200
-    samples: Annotated[
-        int, Field(ge=2, lt=2**63), Option("Completions per problem: a group.", TRAINING, metavar="N")
-    ] = 8  # fmt: skip
+    samples: Samples = 8
     batch_size: Annotated[
         int,
         Field(ge=2, lt=2**63),
@@ -127,11 +126,7 @@ class GrpoConfig(RunPart, SandboxesPart, CachePart):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if self.batch_size % self.samples:
-            raise ValueError(
-                f"batch_size: {self.batch_size} is no multiple of {self.samples}, the samples of a problem:"
-                " every group must be whole"
-            )
+        check_groups(self.batch_size, self.samples)
         if self.vllm_server_url is not None and self.use_vllm != "server":
             raise ValueError("vllm_server_url: is only used with use_vllm = server")
         refuse_password(self.vllm_server_url or "", "vllm_server_url")

@@ -1,4 +1,4 @@
-"""What a GRPO run is trained with: defaults by the kind of model, and what a run that goes on may not change.
+"""What a GRPO run is trained with: defaults by the kind of model.
 
 The design decision: the configuration is made of layers (defaults for the kind of model, then the file, then the
 command line), and what comes out has no holes: it is what `--print-config` shows, what the run directory keeps, and
@@ -70,12 +70,3 @@ def resolve(
     if model == TINY and given.get("rollout") == "tools":
         defaults["max_tokens"] = TINY_EPISODE_TOKENS
     return layers.resolve(GrpoConfig, {"model": model}, defaults, file or {}, command_line)
-
-
-def changed_key(before: GrpoConfig, after: GrpoConfig) -> str | None:
-    """The first key whose values differ; None if both are the same."""
-    for key in GrpoConfig.model_fields:
-        if key != "set" and getattr(before, key) != getattr(after, key):
-            return key
-    fields = [name for name in {**before.set, **after.set} if before.set.get(name) != after.set.get(name)]
-    return fields[0] if fields else None

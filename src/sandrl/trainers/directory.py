@@ -1,13 +1,17 @@
-"""What a training run keeps in its run directory for the one that goes on with it."""
+"""What a training run keeps in its run directory for the one that goes on with it, and what that one may change."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from sandrl.config.grpo import GrpoConfig
-from sandrl.errors import InputError
-from sandrl.runs import RunReader
+from sandrl.config.layers import ConfigT
+from sandrl.config.model import Config
+from sandrl.errors import InputError, UsageError
+from sandrl.runs import RunReader, find_run
 from sandrl.runs.resumption import check_command
+from sandrl.settings import Settings
 
 CHECKPOINTS = "checkpoints"
 
@@ -17,20 +21,70 @@ def checkpoint_directory(config: GrpoConfig, run: Path) -> Path:
     return run / CHECKPOINTS if config.output_dir is None else Path(config.output_dir).absolute()
 
 
-def saved_config(run: Path, command: str) -> GrpoConfig:
+def run_to_resume(resume: str, given: Collection[str], settings: Settings) -> Path:
+    """The directory of the run to go on with.
+
+    Args:
+        resume: Its name or path.
+        given: The fields that stand on the command line.
+        settings: What the environment says.
+
+    Raises:
+        UsageError: If there is none, or it is to be somewhere else.
+    """
+    if {"run_name", "runs_dir"} & set(given):
+        message = "resume goes on with a run where it is: leave out run_name and runs_dir"
+        raise UsageError(message, fields=("resume", "run_name", "runs_dir"))
+    return find_run(resume, settings.state_dir, settings.runs_dir)
+
+
+def saved_config(model: type[ConfigT], run: Path, command: str) -> ConfigT:
     """The configuration that a run was begun with.
 
     Args:
-        run: Its directory.
+        model: What it is.
+        run: The run's directory.
         command: The command that is to go on with it.
 
     Raises:
-        InputError: If it is a run of another command.
+        InputError: If it is a run of another command, or of another version of sandrl.
     """
     config = RunReader(run).config
     check_command(run, config.command, command)
-    fields = {name: value for name, value in config.options.items() if name in GrpoConfig.model_fields}
+    fields = {name: value for name, value in config.options.items() if name in model.model_fields}
     try:
-        return GrpoConfig.model_validate(fields)
+        return model.model_validate(fields)
     except ValueError as error:
         raise InputError("is a run of another version of sandrl", path=run) from error
+
+
+def check_same(run: Path, before: Config, after: Config, *, may_change: Collection[str] = ()) -> None:
+    """Makes sure that a run goes on as it was begun.
+
+    Args:
+        run: Its directory.
+        before: The configuration it was begun with.
+        after: The one it would go on with.
+        may_change: The fields that may differ.
+
+    Raises:
+        UsageError: If another one differs.
+    """
+    key = changed_key(before, after, may_change=may_change)
+    if key is not None:
+        raise UsageError(
+            f"{key} has changed, and the run {run.name!r} cannot go on with it",
+            hint="leave it out, or begin a new run",
+            fields=(key,),
+        )
+
+
+def changed_key(before: Config, after: Config, *, may_change: Collection[str] = ()) -> str | None:
+    """The first field, or the first key of a table, whose values differ; None if both are the same."""
+    for name in type(before).model_fields:
+        one, other = getattr(before, name), getattr(after, name)
+        if one != other and name not in may_change:
+            if not isinstance(one, dict):
+                return name
+            return next(str(key) for key in {**one, **other} if one.get(key) != other.get(key))
+    return None

@@ -13,14 +13,12 @@ from pydantic import JsonValue
 
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.words import TINY
-from sandrl.errors import UsageError
 from sandrl.models import libraries
-from sandrl.runs import find_run
 from sandrl.settings import Settings
 from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.checkpoints import last_checkpoint
-from sandrl.trainers.config import changed_key, resolve
-from sandrl.trainers.directory import checkpoint_directory, saved_config
+from sandrl.trainers.config import resolve
+from sandrl.trainers.directory import check_same, checkpoint_directory, run_to_resume, saved_config
 from sandrl.trainers.engines import TRL, Engine
 from sandrl.trainers.grpo import GrpoRequest
 from sandrl.trainers.passthrough import checked_fields
@@ -78,18 +76,11 @@ def make_plan(
         further = engine.defaults(is_tiny=model == TINY)
         config = resolve(given, content, default_model=str(model), further=further)
         return GrpoRequest(_with_typed_fields(config, engine, settings), engine)
-    if given.keys() & {"run_name", "runs_dir"}:
-        message = "resume goes on with a run where it is: leave out run_name and runs_dir"
-        raise UsageError(message, fields=("resume", "run_name", "runs_dir"))
-    run = find_run(resume, settings.state_dir, settings.runs_dir)
-    saved = saved_config(run, engine.command)
+    run = run_to_resume(resume, given, settings)
+    saved = saved_config(GrpoConfig, run, engine.command)
     wanted = resolve(given, {**saved.document(), **content}, default_model=saved.model)
     wanted = _with_typed_fields(wanted, engine, settings)
-    key = changed_key(saved, wanted)
-    if key is not None:
-        raise UsageError(
-            f"the run {run.name!r} cannot go on: {key} has changed", hint=f"leave it out, or begin a new run: {key}"
-        )
+    check_same(run, saved, wanted)
     return GrpoRequest(saved, engine, resume=run)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from sandrl.cli.art.view import line_of, remark_of
+from sandrl.config.art import ArtPolicy, ArtTrainConfig
+from sandrl.config.layers import resolve
 from sandrl.errors import InfrastructureError, InputError, InterruptedRunError, TrainingError, UsageError
 from sandrl.events import (
     ArtStepFailed,
@@ -24,12 +26,11 @@ from sandrl.models.messages import Message
 from sandrl.runs import MessageRow, MetricsRow, RunReader, RunWriter, TrajectoryRow
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import Settings
-from sandrl.trainers.art.config import COMMAND, ArtConfig, resolve, saved_fields
 from sandrl.trainers.art.groups import Group, Sample, groups_of_rows, why_no_gradient, with_gradient
 from sandrl.trainers.art.history import STEP, check_sound, next_round
-from sandrl.trainers.art.kinds import ArtPolicy
 from sandrl.trainers.art.loop import EventLoop
-from sandrl.trainers.art.results import ArtRun, Round
+from sandrl.trainers.art.plan import make_request
+from sandrl.trainers.art.results import COMMAND, ArtRun, Round
 
 JOB = "job-0123abcd"
 
@@ -46,51 +47,80 @@ def group(*rewards: float, name: str = "a") -> Group:
 
 
 def test_the_defaults_are_the_documented_ones() -> None:
-    config = resolve({})
+    config = resolve(ArtTrainConfig, {})
     shown = (config.backend, config.policy, config.teacher, config.base_model, config.problems, config.rollout)
     assert shown == ("local", "teacher", "gpt-5.1-codex-mini", "Qwen/Qwen3-8B", "mbpp", "tools")
-    assert (config.num_problems, config.num_steps, config.trajectories_per_problem) == (10, 5, 2)
+    assert (config.num_problems, config.steps, config.samples) == (10, 5, 2)
     assert (config.learning_rate, config.project) == (1e-5, "aviato-mbpp")
     assert config.episodes_per_step == 20
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("given", "message", "fields"),
     [
-        ({"trajectories_per_problem": 1}, "--trajectories-per-problem: Input should be greater than or equal to 2"),
-        ({"policy": "trained", "model": "gpt"}, "--model: names a teacher, and with --policy trained"),
-        ({"policy": "trained", "base_url": "http://x"}, "--base-url: names a teacher"),
-        ({"policy": "trained", "temperature": 0}, "--temperature: at 0 every episode of a problem is the same"),
-        ({"problems_per_step": 11}, "--problems-per-step: 11 is more than num_problems"),
-        ({"learning_rat": 1}, "there is no option 'learning_rat'; is it 'learning_rate'?"),
-        ({"timeout_seconds": 0}, "--timeout: Input should be greater than or equal to 0.01, not 0"),
-        ({"project": "a b"}, "--project"),
-        ({"max_sandboxes": 1}, "--max-sandboxes: an episode holds two at once"),
+        ({"samples": 1}, "samples: Input should be greater than or equal to 2, not 1", ("samples",)),
+        ({"policy": "trained", "model": "gpt"}, "model: names a teacher, but the trained model acts", ("model",)),
+        ({"policy": "trained", "base_url": "http://x"}, "base_url: names a teacher", ("base_url",)),
+        ({"trajectories": "run", "model": "gpt"}, "model: names a teacher, but recorded episodes", ("model",)),
+        ({"policy": "trained", "temperature": 0}, "temperature: at 0 every episode of a problem", ("temperature",)),
+        ({"batch_size": 5}, "batch_size: 5 is no multiple of 2, the samples of a problem", ("batch_size",)),
+        ({"batch_size": 22}, "batch_size: needs 11 problems, and num_problems is 10", ("batch_size", "num_problems")),
+        ({"learning_rate": 0}, "learning_rate: Input should be greater than 0", ("learning_rate",)),
+        ({"learning_rat": 1}, "there is no option 'learning_rat'; is it 'learning_rate'?", ()),
+        ({"num_steps": 1}, "there is no option 'num_steps'", ()),
+        ({"timeout_seconds": 0}, "timeout_seconds must be at least 0.01 seconds", ("timeout_seconds",)),
+        ({"project": "a b"}, "project: String should match pattern", ("project",)),
+        ({"max_sandboxes": 1}, "max_sandboxes: an episode holds two at once", ("max_sandboxes",)),
     ],
 )
-def test_what_cannot_work_is_said_by_the_name_of_its_option(given: dict[str, object], message: str) -> None:
+def test_what_cannot_work_is_said_by_the_name_of_its_field(
+    given: dict[str, object], message: str, fields: tuple[str, ...]
+) -> None:
     with pytest.raises(UsageError) as refused:
-        resolve(given)  # type: ignore[arg-type]
+        resolve(ArtTrainConfig, given)
     assert refused.value.message.startswith(message)
+    assert refused.value.fields == fields
 
 
-def test_episodes_never_wait_for_each_others_sandboxes() -> None:
-    assert resolve({}).episodes_at_once == 20
-    assert resolve({"num_problems": 100, "max_sandboxes": 10}).episodes_at_once == 5
-    assert resolve({"concurrency": 3, "max_sandboxes": 10}).episodes_at_once == 3
+def test_a_step_has_a_group_of_each_problem_or_as_many_as_its_episodes_make() -> None:
+    assert resolve(ArtTrainConfig, {"num_problems": 7, "samples": 4}).groups == 7
+    some = resolve(ArtTrainConfig, {"num_problems": 7, "samples": 4, "batch_size": 12})
+    assert (some.groups, some.episodes_per_step) == (3, 12)
 
 
-def test_a_run_that_goes_on_keeps_its_configuration_but_may_have_more_steps() -> None:
-    saved = resolve({"policy": "trained", "num_steps": 2}).document()
-    longer = resolve({"num_steps": 7}, saved)
-    assert (longer.policy, longer.num_steps) == (ArtPolicy.TRAINED, 7)
-    with pytest.raises(UsageError, match="the run cannot go on: --base-model has changed"):
-        resolve({"base_model": "other"}, saved)
-    with pytest.raises(InputError, match="is a run of `sandrl grpo`"):
-        saved_fields(saved, "grpo", "runs/x")
-    with pytest.raises(InputError, match="another version"):
-        saved_fields({"backend": "abacus"}, COMMAND, "runs/x")
-    assert ArtConfig.model_validate(saved_fields({**saved, "runtime_kind": "local"}, COMMAND, "x")).num_steps == 2
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(tmp_path / "state", tmp_path / "cache", tmp_path / "runs")
+
+
+def saved_run(settings: Settings, config: ArtTrainConfig, *, command: str = COMMAND, **more: str) -> None:
+    options: dict[str, JsonValue] = {**config.document(), "runtime_kind": "local", **more}
+    RunWriter.create(settings.runs_dir, command=command, job_id=JOB, name="begun", options=options).close()
+
+
+def test_a_run_that_goes_on_keeps_its_configuration_but_may_have_more_steps(settings: Settings) -> None:
+    saved_run(settings, resolve(ArtTrainConfig, {"policy": "trained", "steps": 2, "reward": "fraction"}))
+    request = make_request({"steps": 7}, settings, resume="begun", file={"max_sandboxes": 6, "reward": "fraction"})
+    config = request.config
+    assert (config.policy, config.steps, config.max_sandboxes) == (ArtPolicy.TRAINED, 7, 6)
+    assert (config.reward, request.resume) == ("fraction", settings.runs_dir / "begun")
+    with pytest.raises(UsageError, match="base_model has changed, and the run 'begun' cannot go on with it") as refused:
+        make_request({"base_model": "other"}, settings, resume="begun")
+    assert refused.value.fields == ("base_model",)
+    with pytest.raises(UsageError, match="leave out run_name and runs_dir"):
+        make_request({"run_name": "begun"}, settings, resume="begun")
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "message"),
+    [("grpo", {}, "is a run of `sandrl grpo`"), (COMMAND, {"backend": "abacus"}, "another version")],
+)
+def test_a_run_that_another_command_or_version_has_begun_does_not_go_on(
+    settings: Settings, command: str, more: dict[str, str], message: str
+) -> None:
+    saved_run(settings, resolve(ArtTrainConfig, {}), command=command, **more)
+    with pytest.raises(InputError, match=message):
+        make_request({}, settings, resume="begun")
 
 
 def test_only_groups_whose_rewards_differ_teach() -> None:
@@ -220,7 +250,7 @@ def test_how_a_training_ends() -> None:
         run(round_(0, "none", trajectories=0, dropped=4)).raise_for_outcome()
     with pytest.raises(InterruptedRunError, match="interrupted after step 1 of 3") as interrupted:
         run(round_(1), signal_number=2).raise_for_outcome()
-    assert interrupted.value.hint == "sandrl art train --resume --run-name r"
+    assert interrupted.value.hint == "sandrl art train --resume r"
 
 
 def test_each_step_has_the_documented_lines() -> None:
@@ -278,9 +308,3 @@ def test_who_waits_for_the_loop_is_woken_by_a_wish_to_stop() -> None:
         interrupt.request(2)
         with pytest.raises(InterruptedRunError):
             loop.run(asyncio.sleep(600), is_step=True)
-
-
-def test_the_document_of_a_run_is_plain_json() -> None:
-    config = resolve({"packages": ["numpy"], "tags": ["mine"]})
-    document = json.loads(json.dumps(config.document()))
-    assert resolve(document) == config

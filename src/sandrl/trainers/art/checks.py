@@ -14,23 +14,23 @@ from itertools import islice
 from typing import Any
 
 from sandrl.bounds import LARGEST_WEIGHT
+from sandrl.config.art import ArtBackendKind, ArtPolicy, ArtTrainConfig
 from sandrl.errors import AuthenticationError, InputError, UsageError
 from sandrl.models import Sampling
 from sandrl.models.client import OPENAI_BASE_URL, Endpoint
 from sandrl.models.endpoint import EndpointModel
 from sandrl.problems import Problem, load_problems
-from sandrl.rewards.policies import load_policy
+from sandrl.rewards.options import ScoreOptions
 from sandrl.rollouts.kinds import EpisodeKind
 from sandrl.rollouts.request import training_split
 from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
 from sandrl.runs import RunReader
+from sandrl.runs.directory import checked_run_name
 from sandrl.runs.resumption import content_digest
 from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
-from sandrl.trainers.art.config import ArtConfig
 from sandrl.trainers.art.cuda import check_gpu
 from sandrl.trainers.art.groups import Group, groups_of_rows
-from sandrl.trainers.art.kinds import ArtBackendKind, ArtPolicy
 from sandrl.trainers.art.renderers import check_renderer
 from sandrl.trainers.art.results import ArtRequest
 from sandrl.trainers.art.service import EXTRA as TINKER_EXTRA
@@ -51,7 +51,7 @@ class Checked:
         notes: What was found, in lines for the user.
     """
 
-    config: ArtConfig
+    config: ArtTrainConfig
     problems: tuple[Problem, ...]
     recorded: tuple[tuple[Group, ...], ...]
     tools: tuple[Mapping[str, Any], ...]
@@ -86,7 +86,9 @@ def check(request: ArtRequest, settings: Settings, *, spends: bool) -> Checked:
 
 def _check(request: ArtRequest, settings: Settings, *, spends: bool) -> Checked:
     config = request.config
-    load_policy(config.reward)
+    ScoreOptions.of(config)
+    if request.resume is None:
+        _check_name(config, settings)
     backend = _check_backend(config, settings)
     recorded, tools = _recorded(request)
     problems = () if recorded else _problems(config)
@@ -96,7 +98,7 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool) -> Checked:
         actor = f"{config.base_model} itself, as it is after each step"
         if config.policy is ArtPolicy.TEACHER:
             teacher = _teacher(config, settings)
-            EndpointModel(teacher, config.teacher, Sampling(config.temperature, config.max_tokens)).check()
+            EndpointModel(teacher, config.teacher, Sampling.of(config)).check()
             actor = f"{config.teacher} at {teacher.base_url}"
             config = config.model_copy(update={"model": config.teacher, "base_url": teacher.base_url})
     if config.backend is ArtBackendKind.TINKER:
@@ -112,7 +114,17 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool) -> Checked:
     return Checked(config, problems, recorded, tools, teacher, notes)
 
 
-def _check_backend(config: ArtConfig, settings: Settings) -> str:
+def _check_name(config: ArtTrainConfig, settings: Settings) -> None:
+    directory = config.runs_dir or settings.runs_dir
+    if (directory / checked_run_name(config.run_name)).exists():
+        raise UsageError(
+            f"the run {config.run_name!r} exists already in {directory}",
+            hint=f"go on with it (sandrl art train --resume {config.run_name}), or choose another run_name",
+            fields=("run_name",),
+        )
+
+
+def _check_backend(config: ArtTrainConfig, settings: Settings) -> str:
     if config.backend is ArtBackendKind.LOCAL:
         check_gpu()
         libraries.check_installed("art-local")
@@ -122,11 +134,11 @@ def _check_backend(config: ArtConfig, settings: Settings) -> str:
     return f"tinker at {tinker_address(settings)}, with {settings.tinker_api_key_source}"
 
 
-def _problems(config: ArtConfig) -> tuple[Problem, ...]:
+def _problems(config: ArtTrainConfig) -> tuple[Problem, ...]:
     source = training_split(config.problems)
-    problems = tuple(islice(load_problems(source).problems.values(), config.num_problems))
-    if len(problems) < config.step_problems:
-        raise InputError(f"has {len(problems)} problems, fewer than the {config.step_problems} of a step", path=source)
+    problems = tuple(islice(load_problems(source, prelude=config.prelude).problems.values(), config.num_problems))
+    if len(problems) < config.groups:
+        raise InputError(f"has {len(problems)} problems, fewer than the {config.groups} of a step", path=source)
     return problems
 
 
@@ -155,8 +167,9 @@ def _recorded(request: ArtRequest) -> tuple[tuple[tuple[Group, ...], ...], tuple
         sample.has_logprobs for groups in steps for group in groups for sample in group.samples
     ):
         raise UsageError(
-            f"--policy trained needs logprobs with the tokens' ids, which the run {request.recorded.name!r} has not",
-            hint="use --policy teacher, which scores them anew, or play new episodes without --trajectories",
+            f"policy trained needs logprobs with the tokens' ids, which the run {request.recorded.name!r} has not",
+            hint="use policy teacher, which scores them anew, or play new episodes without trajectories",
+            fields=("policy", "trajectories"),
         )
     return steps, _offered(reader.config.options)
 
@@ -168,13 +181,12 @@ def _offered(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     return tuple(each for each in schemas if isinstance(each, dict) and "name" in each)
 
 
-def _teacher(config: ArtConfig, settings: Settings) -> Endpoint:
+def _teacher(config: ArtTrainConfig, settings: Settings) -> Endpoint:
     address = config.base_url or settings.openai_base_url or OPENAI_BASE_URL
     if address == OPENAI_BASE_URL and settings.openai_api_key is None:
         raise AuthenticationError(
-            f"OPENAI_API_KEY is not set, and --policy teacher asks {config.teacher}",
-            hint="set it, name another endpoint with --base-url, or use --policy trained",
+            f"OPENAI_API_KEY is not set, and the teacher {config.teacher} is asked at OpenAI",
+            hint="set it, name another endpoint with base_url, or use policy trained",
+            fields=("base_url", "policy"),
         )
-    return Endpoint(
-        address, settings.openai_api_key, timeout_seconds=config.request_timeout_seconds, retries=config.request_retries
-    )
+    return Endpoint.of(config, address, settings.openai_api_key)

@@ -33,7 +33,7 @@ def next_round(writer: RunWriter, step: int) -> int:
     if step < known:
         raise UsageError(
             f"the run {writer.run_id!r} cannot go on: it has made {known} steps, and its backend knows of {step}",
-            hint="begin a new run with another --run-name",
+            hint="begin a new run under another name",
         )
     if step == known:
         return following
@@ -69,7 +69,7 @@ def check_sound(run: Path) -> None:
     if any(not math.isfinite(row.metrics.get(name) or 0.0) for row in rows for name in ("loss", "grad_norm")):
         raise UsageError(
             f"the run {run.name!r} cannot go on: a loss or gradient in it is not a number, so its model is lost",
-            hint="begin a new run with a smaller --learning-rate",
+            hint="begin a new run with a smaller learning rate",
         )
 
 

@@ -18,14 +18,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sandrl.config.art import ArtPolicy, ArtTrainConfig
 from sandrl.errors import RequestRefusedError, ServiceError, TrainingError
 from sandrl.models.client import Client, Endpoint
 from sandrl.models.libraries import first_line
 from sandrl.trainers.art.backend import UNTRAINABLE, Trained, served_here
-from sandrl.trainers.art.config import ArtConfig
 from sandrl.trainers.art.groups import TOKEN_ID, Group, Sample
 from sandrl.trainers.art.histories import art_group, context, openai_tools
-from sandrl.trainers.art.kinds import ArtPolicy
 from sandrl.trainers.art.libraries import environment, load
 from sandrl.trainers.art.loop import EventLoop
 
@@ -50,7 +49,7 @@ class LocalModel:
 
     needs_logprobs: bool
 
-    def __init__(self, config: ArtConfig, *, name: str, path: Path, loop: EventLoop) -> None:
+    def __init__(self, config: ArtTrainConfig, *, name: str, path: Path, loop: EventLoop) -> None:
         self.needs_logprobs = config.policy is ArtPolicy.TRAINED
         self._loop = loop
         self._config = config
@@ -76,7 +75,7 @@ class LocalModel:
                 self.close()
                 raise ServiceError(
                     f"{config.base_model!r} cannot be loaded for training: {first_line(error)}",
-                    hint=f"its logs are in {path}; a smaller --base-model needs less memory",
+                    hint=f"its logs are in {path}; a smaller base model needs less memory",
                 ) from error
             except BaseException:
                 self.close()
@@ -90,12 +89,7 @@ class LocalModel:
     @property
     def endpoint(self) -> Endpoint:
         """Where it can be asked."""
-        return Endpoint(
-            self._model.inference_base_url,
-            self._model.inference_api_key,
-            timeout_seconds=self._config.request_timeout_seconds,
-            retries=self._config.request_retries,
-        )
+        return Endpoint.of(self._config, self._model.inference_base_url, self._model.inference_api_key)
 
     @property
     def name(self) -> str:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from pydantic import JsonValue
 
-from sandrl.errors import UsageError
-from sandrl.rollouts.kinds import EpisodeKind
-from sandrl.runs import RunReader, find_run
-from sandrl.runs.directory import checked_run_name
+from sandrl.config.art import MAY_CHANGE, ArtTrainConfig
+from sandrl.config.layers import resolve
+from sandrl.config.words import EpisodeKind
+from sandrl.runs import find_run
 from sandrl.settings import Settings
 from sandrl.trainers.art.checks import check
-from sandrl.trainers.art.config import RUN_NAME, ArtConfig, resolve, saved_fields
 from sandrl.trainers.art.history import steps_made
-from sandrl.trainers.art.results import ArtRequest
+from sandrl.trainers.art.results import COMMAND, ArtRequest
+from sandrl.trainers.directory import check_same, run_to_resume, saved_config
 
 # What an episode holds its sandbox for: turns of a model that answers in a few seconds, and commands that take less.
 _TURN_SECONDS = 5.0
@@ -40,7 +39,7 @@ class ArtPlan:
         recorded_steps: How many steps of recorded episodes there are; 0 where episodes are played.
     """
 
-    config: ArtConfig
+    config: ArtTrainConfig
     notes: tuple[str, ...]
     problems: int
     source: str
@@ -53,7 +52,7 @@ class ArtPlan:
     @property
     def steps(self) -> int:
         """How many steps the model would have had."""
-        return self.config.num_steps
+        return self.config.steps
 
     @property
     def episodes(self) -> int:
@@ -70,41 +69,35 @@ def make_request(
     given: Mapping[str, JsonValue],
     settings: Settings,
     *,
-    runs_dir: Path | None = None,
-    run_name: str | None = None,
-    resume: bool = False,
+    file: Mapping[str, JsonValue] | None = None,
+    resume: str | None = None,
 ) -> ArtRequest:
     """Makes a request of what was given.
 
     Args:
-        given: Options of the command line, by the names of `ArtConfig`.
+        given: Options of the command line, by the names of `ArtTrainConfig`.
         settings: What the environment says.
-        runs_dir: Where the run directory is, or is made.
-        run_name: Its name.
-        resume: Whether to go on with it.
+        file: What the file of `--config` says.
+        resume: The run to go on with, by name or path.
 
     Raises:
         UsageError: If something does not fit, or a run that goes on would change.
     """
-    source = given.get("trajectories")
-    if source is not None:
-        # As the run keeps it: whoever goes on with it may stand in another directory.
-        given = {**given, "trajectories": str(find_run(str(source), settings.state_dir, settings.runs_dir).absolute())}
-    directory, name = runs_dir or settings.runs_dir, checked_run_name(run_name or RUN_NAME)
-    run: Path | None = None
-    if resume:
-        run = find_run(str(directory / name) if runs_dir else name, settings.state_dir, settings.runs_dir)
-        saved = RunReader(run).config
-        config = resolve(given, saved_fields(saved.options, saved.command, run))
-    else:
-        config = resolve(given)
-        if (directory / name).exists():
-            raise UsageError(
-                f"the run {name!r} exists already in {directory}",
-                hint="go on with it by --resume, or choose another --run-name",
-            )
-    recorded = None if config.trajectories is None else Path(config.trajectories)
-    return ArtRequest(config, directory, name, run, recorded)
+    if resume is None:
+        return ArtRequest(_found(resolve(ArtTrainConfig, file or {}, given), settings))
+    run = run_to_resume(resume, given, settings)
+    saved = saved_config(ArtTrainConfig, run, COMMAND)
+    wanted = _found(resolve(ArtTrainConfig, saved.document(), file or {}, given), settings)
+    check_same(run, saved, wanted, may_change=MAY_CHANGE)
+    return ArtRequest(wanted, resume=run)
+
+
+def _found(config: ArtTrainConfig, settings: Settings) -> ArtTrainConfig:
+    """The configuration as the run keeps it: whoever goes on with it may stand in another directory."""
+    if config.trajectories is None:
+        return config
+    recorded = find_run(config.trajectories, settings.state_dir, settings.runs_dir)
+    return config.model_copy(update={"trajectories": str(recorded.absolute())})
 
 
 def plan_of(request: ArtRequest, settings: Settings) -> ArtPlan:
@@ -119,13 +112,13 @@ def plan_of(request: ArtRequest, settings: Settings) -> ArtPlan:
     steps_done = 0 if request.resume is None else steps_made(request.resume)
     episodes_per_step = 0 if checked.recorded else config.episodes_per_step
     turns = _TURNS_WITH_TOOLS if config.rollout is EpisodeKind.TOOLS else config.max_attempts
-    episodes = max(config.num_steps - steps_done, 0) * episodes_per_step
+    episodes = max(config.steps - steps_done, 0) * episodes_per_step
     return ArtPlan(
         config,
         checked.notes,
         problems=len(checked.problems),
         source=config.problems if config.trajectories is None else f"the run {config.trajectories}",
-        problems_per_step=0 if checked.recorded else config.step_problems,
+        problems_per_step=0 if checked.recorded else config.groups,
         first_step=steps_done,
         episodes_per_step=episodes_per_step,
         sandbox_seconds=round(episodes * (turns * _TURN_SECONDS + _JUDGE_SECONDS)),

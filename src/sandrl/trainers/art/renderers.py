@@ -7,14 +7,14 @@ from contextlib import redirect_stdout
 from io import StringIO
 from typing import Any
 
+from sandrl.config.art import ArtTrainConfig
 from sandrl.errors import InputError, UsageError
 from sandrl.models.libraries import first_line
-from sandrl.trainers.art.config import ArtConfig
 from sandrl.trainers.art.histories import openai_tools
 from sandrl.trainers.art.libraries import load
 from sandrl.trainers.art.service import EXTRA
 
-_HINT = "name one of tinker_cookbook's with --renderer, for example qwen3_instruct"
+_HINT = "name one of tinker_cookbook's as renderer, for example qwen3_instruct"
 _CONVERSATION = [
     {"role": "system", "content": "Solve the task."},
     {"role": "user", "content": "Hello."},
@@ -22,7 +22,7 @@ _CONVERSATION = [
 ]
 
 
-def renderer_name(config: ArtConfig) -> str:
+def renderer_name(config: ArtTrainConfig) -> str:
     """The renderer that was asked for, or the one ART takes for the base model.
 
     Raises:
@@ -36,10 +36,11 @@ def renderer_name(config: ArtConfig) -> str:
         with redirect_stdout(StringIO()):
             return str(renderers.get_renderer_name(config.base_model))
     except ValueError as error:
-        raise UsageError(f"ART knows no renderer for {config.base_model!r}", hint=_HINT) from error
+        message = f"ART does not know how conversations with {config.base_model!r} are written"
+        raise UsageError(message, hint=_HINT, fields=("renderer",)) from error
 
 
-def check_renderer(config: ArtConfig, tools: Sequence[Mapping[str, Any]]) -> str:
+def check_renderer(config: ArtTrainConfig, tools: Sequence[Mapping[str, Any]]) -> str:
     """Makes sure that a renderer writes what will be said, and that the model's tokenizer can be loaded.
 
     Args:
@@ -73,9 +74,11 @@ def check_renderer(config: ArtConfig, tools: Sequence[Mapping[str, Any]]) -> str
     except NotImplementedError as error:
         raise UsageError(
             f"the renderer {name} of {config.base_model!r} cannot write calls of tools",
-            hint="use --rollout attempts, or another --renderer",
+            hint="use rollout attempts, or another renderer",
+            fields=("rollout",),
         ) from error
     except (ValueError, AssertionError, KeyError, TypeError) as error:
         why = first_line(error).partition(". If this")[0]
-        raise UsageError(f"--renderer {name} does not suit {config.base_model!r}: {why}", hint=_HINT) from error
+        message = f"renderer {name} does not suit {config.base_model!r}: {why}"
+        raise UsageError(message, hint=_HINT, fields=("renderer",)) from error
     return name

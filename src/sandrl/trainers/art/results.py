@@ -7,30 +7,32 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
+from sandrl.config.art import ArtTrainConfig
 from sandrl.errors import CleanupError, InfrastructureError, SandrlError, TrainingError, raise_for_end
-from sandrl.trainers.art.config import RUN_NAME, ArtConfig
 from sandrl.trainers.art.groups import EQUAL_REWARDS
 
-_HINT = "easier or harder problems, more --trajectories-per-problem or a higher --temperature make rewards differ"
+_HINT = "easier or harder problems, more samples of each or a higher temperature make rewards differ"
+
+
+COMMAND = "art-train"
 
 
 @dataclass(frozen=True, slots=True)
 class ArtRequest:
-    """What to train, and where to keep it.
+    """What to train.
 
     Attributes:
         config: How to train.
-        runs_dir: Where the run directory is made.
-        run_name: Its name.
         resume: The directory of the run to go on with.
-        recorded: The directory of the run whose episodes are trained on.
     """
 
-    config: ArtConfig
-    runs_dir: Path
-    run_name: str = RUN_NAME
+    config: ArtTrainConfig
     resume: Path | None = None
-    recorded: Path | None = None
+
+    @property
+    def recorded(self) -> Path | None:
+        """The directory of the run whose episodes are trained on."""
+        return None if self.config.trajectories is None else Path(self.config.trajectories)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class ArtRun:
             f"interrupted after step {self.step} of {self.of}; what is done is saved in {self.run_dir}",
             signal_number=self.signal_number,
             cleanup_error=self.cleanup_error,
-            hint=f"sandrl art train --resume --run-name {self.run_dir.name}",
+            hint=f"sandrl art train --resume {self.run_dir.name}",
         )
         if self.failure is not None:
             raise self.failure

@@ -42,7 +42,7 @@ def check_tinker(settings: Settings) -> None:
         EndpointError: If the service does not answer.
     """
     if settings.tinker_api_key is None:
-        raise AuthenticationError("--backend tinker needs a key, and none is set", hint=_KEY_HINT)
+        raise AuthenticationError("backend tinker needs a key, and none is set", hint=_KEY_HINT, fields=("backend",))
     if not settings.tinker_api_key.startswith(("tml-", "eyJ")):
         raise AuthenticationError(
             f"{settings.tinker_api_key_source} holds no key of Tinker: these begin with tml-", hint=_KEY_HINT
@@ -107,12 +107,14 @@ def check_base_model(base_model: str, settings: Settings, *, scores: bool) -> No
         shown = nearest_names(base_model, offered)
         raise UsageError(
             f"Tinker at {tinker_address(settings)} has no model {base_model!r}",
-            hint=f"use --base-model with one it has: {shown}" if shown else None,
+            hint=f"use base_model with one it has: {shown}" if shown else None,
+            fields=("base_model",),
         )
     if not can_score:
         raise UsageError(
-            f"Tinker at {tinker_address(settings)} does not score tokens of other models, which --policy teacher needs",
-            hint="use --policy trained, or --backend local",
+            f"Tinker at {tinker_address(settings)} does not score tokens of other models, which a teacher needs",
+            hint="use policy trained, or backend local",
+            fields=("policy", "backend"),
         )
 
 

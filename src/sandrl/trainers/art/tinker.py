@@ -19,6 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from sandrl.config.art import ArtPolicy, ArtTrainConfig
 from sandrl.errors import EndpointError, InputError, TrainingError
 from sandrl.files import write_whole
 from sandrl.models.client import Endpoint
@@ -26,10 +27,8 @@ from sandrl.models.libraries import first_line
 from sandrl.models.messages import Message
 from sandrl.settings import Settings
 from sandrl.trainers.art.backend import UNTRAINABLE, Trained, count_tokens, served_here
-from sandrl.trainers.art.config import ArtConfig
 from sandrl.trainers.art.groups import TOKEN_ID, Group, Sample
 from sandrl.trainers.art.histories import art_group, context, openai_tools
-from sandrl.trainers.art.kinds import ArtPolicy
 from sandrl.trainers.art.libraries import hear_signals, load
 from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.renderers import renderer_name
@@ -53,12 +52,12 @@ class TinkerModel:
         ServiceError: If the service fails, or refuses.
     """
 
-    def __init__(self, config: ArtConfig, settings: Settings, *, name: str, path: Path, loop: EventLoop) -> None:
+    def __init__(self, config: ArtTrainConfig, settings: Settings, *, name: str, path: Path, loop: EventLoop) -> None:
         # What is without logprobs gets them from the service.
         self.needs_logprobs = config.policy is ArtPolicy.TRAINED
         self._settings = settings
         self._loop = loop
-        self._timeouts = (config.request_timeout_seconds, config.request_retries)
+        self._config = config
         art, self._tinker = load("art", extra=EXTRA), load("tinker", extra=EXTRA)
         self._data = load("art.tinker_native.data", extra=EXTRA)
         self._renderers = load("tinker_cookbook.renderers", extra=EXTRA)
@@ -91,7 +90,7 @@ class TinkerModel:
             raise InputError(
                 "is damaged: what it says of the run's checkpoints is lost",
                 path=Path(self._model._get_output_dir()) / "state.json",
-                hint="begin a new run with another --run-name",
+                hint="begin a new run under another name",
             ) from error
         try:
             self._loop.run(self._model.register(self._backend, _openai_client_config=server))
@@ -112,14 +111,9 @@ class TinkerModel:
     @property
     def endpoint(self) -> Endpoint:
         """Where it can be asked."""
-        seconds, retries = self._timeouts
+        found = Endpoint.of(self._config, self._model.inference_base_url, self._model.inference_api_key)
         # It is on this machine, and what is behind it is asked again by its SDK.
-        return Endpoint(
-            self._model.inference_base_url,
-            self._model.inference_api_key,
-            timeout_seconds=seconds,
-            retries=min(retries, 1),
-        )
+        return replace(found, retries=min(found.retries, 1))
 
     def check_alive(self) -> None:
         """Makes sure that the service answers."""

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import replace
 
+from sandrl.config.art import ArtBackendKind, ArtTrainConfig
 from sandrl.errors import InterruptedRunError, TrainingError
 from sandrl.events import (
     ArtStepFailed,
@@ -29,28 +30,24 @@ from sandrl.events import (
 from sandrl.models import Sampling
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.libraries import versions
-from sandrl.rewards.judge import Limits
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.policies import load_policy
 from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.rollouts.episodes import Episode, EpisodeOptions
+from sandrl.rollouts.episodes import Episode
 from sandrl.rollouts.records import result_of
 from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
 from sandrl.rollouts.tools import TOOL_SCHEMAS
 from sandrl.runs import RunWriter
 from sandrl.runs.resumption import PROBLEMS_DIGEST, check_unchanged
 from sandrl.runs.session import RunPlan, RunSession, open_run
-from sandrl.sandboxes import Connection, Interrupt, new_job_id
+from sandrl.sandboxes import Connection, Interrupt, SandboxRequest, new_job_id
 from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
 from sandrl.trainers.art.backend import Trained, TrainedModel, left_out
 from sandrl.trainers.art.checks import Checked, check
-from sandrl.trainers.art.config import COMMAND, ArtConfig
 from sandrl.trainers.art.groups import Group, groups_of, why_no_gradient, with_gradient
 from sandrl.trainers.art.history import GRADIENT_STEPS, STEP, art_directory, check_sound, next_round
-from sandrl.trainers.art.kinds import ArtBackendKind
 from sandrl.trainers.art.loop import EventLoop
-from sandrl.trainers.art.results import ArtRequest, ArtRun, Round
+from sandrl.trainers.art.results import COMMAND, ArtRequest, ArtRun, Round
 from sandrl.trainers.art.watch import watched
 from sandrl.trainers.printed import FILE, PrintedFile
 
@@ -98,7 +95,7 @@ def run_art(
             check_unchanged(request.resume, checked.digest, repr(source))
         connection = None
         if not checked.recorded:
-            connection = config.sandboxes.connect(settings, emit=emit)
+            connection = SandboxRequest.of(config).connect(settings, emit=emit)
         plan = RunPlan(
             command=COMMAND,
             job_id=new_job_id(),
@@ -106,10 +103,12 @@ def run_art(
                 **config.document(),
                 PROBLEMS_DIGEST: checked.digest,
                 TOOL_SCHEMAS: [dict(tool) for tool in checked.tools],
+                **(connection.facts() if connection is not None else {}),
             },
             versions=versions(_PACKAGES[config.backend]),
-            runs_dir=request.runs_dir,
-            name=request.run_name,
+            runs_dir=config.runs_dir,
+            name=config.run_name,
+            log_level=config.log_level,
             resume=request.resume,
             report_to=config.report_to,
             project=config.project,
@@ -131,14 +130,14 @@ def run_art(
             raise InterruptedRunError(
                 f"interrupted before the step in hand was trained; those before it are saved in {writer.path}",
                 signal_number=error.signal_number,
-                hint=f"sandrl art train --resume --run-name {writer.run_id}",
+                hint=f"sandrl art train --resume {writer.run_id}",
             ) from error
         run = ArtRun(
             writer.job_id,
             writer.path,
             first_step=training.first_step,
             step=training.step,
-            of=config.num_steps,
+            of=config.steps,
             rounds=tuple(training.rounds),
             is_short=training.is_short,
         )
@@ -146,7 +145,7 @@ def run_art(
     return replace(run, signal_number=interrupt.signal_number, cleanup_error=session.cleanup_error())
 
 
-def _model(config: ArtConfig, settings: Settings, writer: RunWriter, loop: EventLoop) -> TrainedModel:
+def _model(config: ArtTrainConfig, settings: Settings, writer: RunWriter, loop: EventLoop) -> TrainedModel:
     path = art_directory(writer.path)
     if config.backend is ArtBackendKind.TINKER:
         from sandrl.trainers.art.tinker import TinkerModel
@@ -162,7 +161,7 @@ class _Training:
 
     def __init__(
         self,
-        config: ArtConfig,
+        config: ArtTrainConfig,
         checked: Checked,
         model: TrainedModel,
         session: RunSession,
@@ -188,12 +187,11 @@ class _Training:
         """Makes the job whose sandboxes the episodes are played in."""
         config, checked, session = self._config, self._checked, self._session
         tell = session.told(self._recorder)
-        limits = Limits(timeout_seconds=config.timeout_seconds)
         actor = config.base_model if checked.teacher is None else config.teacher
-        lifetime = lifetime_seconds({each.task_id: each for each in checked.problems}, limits)
+        lifetime = lifetime_seconds({each.task_id: each for each in checked.problems}, ScoreOptions.of(config).limits)
         tags = (WORKFLOW_TAG, f"project:{config.project}", f"run-name:{session.writer.run_id}", *session.tags)
         job = session.own(
-            config.sandboxes.tagged(*tags, f"model:{actor}").job(
+            SandboxRequest.of(config, *tags, f"model:{actor}").job(
                 connection,
                 command=COMMAND,
                 max_lifetime_seconds=_EPISODE_SECONDS + lifetime,
@@ -203,25 +201,7 @@ class _Training:
         )
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         session.stack.callback(self._stop.set)
-        options = StepOptions(
-            EpisodeOptions(
-                kind=config.rollout,
-                tool_set=config.tools,
-                max_tool_calls=config.max_tool_calls,
-                max_attempts=config.max_attempts,
-                show_tests=config.show_tests,
-                extraction=config.extract,
-            ),
-            ScoreOptions(
-                extraction=config.extract,
-                limits=limits,
-                policy=load_policy(config.reward),
-                components=config.components,
-            ),
-            config.trajectories_per_problem,
-            concurrency=config.episodes_at_once,
-            attempt=session.attempt,
-        )
+        options = StepOptions.of(config, samples=config.samples, problems=config.groups, attempt=session.attempt)
         self._player = StepPlayer(
             options, job=job, writer=session.writer, emit=tell, interrupt=self._interrupt, stop=self._stop
         )
@@ -237,12 +217,12 @@ class _Training:
                 actor="" if checked.recorded else (config.base_model if checked.teacher is None else config.teacher),
                 problems=len(checked.problems),
                 first_step=self.step,
-                steps=config.num_steps,
+                steps=config.steps,
                 episodes=config.episodes_per_step,
             )
         )
         attempt = 1
-        while self.step < config.num_steps and not self._interrupt.level:
+        while self.step < config.steps and not self._interrupt.level:
             if checked.recorded and self._round >= len(checked.recorded):
                 self.is_short = True
                 return
@@ -289,16 +269,16 @@ class _Training:
         if wrong is not None:
             raise TrainingError(
                 f"the {wrong} of step {self.step} is not a number, so the model is lost from there on",
-                hint="begin a new run with a smaller --learning-rate",
+                hint="begin a new run with a smaller learning rate",
             )
         return done
 
     def _play(self, attempt: int) -> PlayedStep:
         config = self._config
         assert self._player is not None, "it is there where episodes are played"
-        problems = problems_of(self._round, config.step_problems, self._checked.problems)
+        problems = problems_of(self._round, config.groups, self._checked.problems)
         self._emit(ArtStepStarted(self.step + 1, attempt, len(problems)))
-        left = dict.fromkeys((problem.task_id for problem in problems), config.trajectories_per_problem)
+        left = dict.fromkeys((problem.task_id for problem in problems), config.samples)
         rewards: defaultdict[str, list[float | None]] = defaultdict(list)
 
         def note(episode: Episode) -> None:
@@ -317,7 +297,7 @@ class _Training:
     def _actor(self) -> EndpointModel:
         """Who plays: the teacher, or the trained model as it is now, which has another name after each step."""
         config = self._config
-        sampling = Sampling(config.temperature, config.max_tokens)
+        sampling = Sampling.of(config)
         if self._checked.teacher is None:
             return EndpointModel(self._model.endpoint, self._model.name, sampling, stop=self._stop)
         if self._teacher is None:
