@@ -21,7 +21,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from sandrl import __version__, forks
 from sandrl.addresses import check_address, is_of_this_machine, refuse_password

@@ -168,7 +168,7 @@ def _recorded(request: ArtRequest) -> tuple[tuple[tuple[Group, ...], ...], tuple
     ):
         raise UsageError(
             f"policy trained needs logprobs with the tokens' ids, which the run {request.recorded.name!r} has not",
-            hint="use policy teacher, which scores them anew, or play new episodes without trajectories",
+            hint="use `policy` teacher, which scores them anew, or play new episodes without `trajectories`",
             fields=("policy", "trajectories"),
         )
     return steps, _offered(reader.config.options)
@@ -186,7 +186,7 @@ def _teacher(config: ArtTrainConfig, settings: Settings) -> Endpoint:
     if address == OPENAI_BASE_URL and settings.openai_api_key is None:
         raise AuthenticationError(
             f"OPENAI_API_KEY is not set, and the teacher {config.teacher} is asked at OpenAI",
-            hint="set it, name another endpoint with base_url, or use policy trained",
+            hint="set it, name another endpoint with base_url, or use `policy` trained",
             fields=("base_url", "policy"),
         )
     return Endpoint.of(config, address, settings.openai_api_key)

@@ -14,7 +14,7 @@ from sandrl.trainers.art.histories import openai_tools
 from sandrl.trainers.art.libraries import load
 from sandrl.trainers.art.service import EXTRA
 
-_HINT = "name one of tinker_cookbook's as renderer, for example qwen3_instruct"
+_HINT = "name one of tinker_cookbook's as `renderer`, for example qwen3_instruct"
 _CONVERSATION = [
     {"role": "system", "content": "Solve the task."},
     {"role": "user", "content": "Hello."},
@@ -74,7 +74,7 @@ def check_renderer(config: ArtTrainConfig, tools: Sequence[Mapping[str, Any]]) -
     except NotImplementedError as error:
         raise UsageError(
             f"the renderer {name} of {config.base_model!r} cannot write calls of tools",
-            hint="use rollout attempts, or another renderer",
+            hint="use `rollout` attempts, or another renderer",
             fields=("rollout",),
         ) from error
     except (ValueError, AssertionError, KeyError, TypeError) as error:

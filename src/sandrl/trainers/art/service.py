@@ -113,7 +113,7 @@ def check_base_model(base_model: str, settings: Settings, *, scores: bool) -> No
     if not can_score:
         raise UsageError(
             f"Tinker at {tinker_address(settings)} does not score tokens of other models, which a teacher needs",
-            hint="use policy trained, or backend local",
+            hint="use `policy` trained, or `backend` local",
             fields=("policy", "backend"),
         )
 
