@@ -79,7 +79,7 @@ def test_what_cannot_work_is_said_by_the_name_of_its_field(
     with pytest.raises(UsageError) as refused:
         resolve(ArtTrainConfig, given)
     assert refused.value.message.startswith(message)
-    assert refused.value.fields == fields
+    assert [name for name in refused.value.fields if name != "print_config"] == [*fields]
 
 
 def test_a_step_has_a_group_of_each_problem_or_as_many_as_its_episodes_make() -> None:
