@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import re
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sandrl.config.eval import EvalConfig
+from sandrl.config.layers import resolve
+from sandrl.config.toml import read_toml
 from sandrl.problems import load_problems
 from sandrl.runs import RunReader
 from sandrl.settings import load_settings
@@ -63,6 +67,29 @@ def test_a_gate_a_key_and_an_error_end_as_elsewhere(sandrl: Run) -> None:
     run_dir = re.search(r"^Run: (.*)$", gated.stderr, re.MULTILINE)
     assert run_dir is not None
     assert "sk-secret" not in gated.stdout + gated.stderr
+
+
+def test_a_file_configures_an_evaluation_and_resuming_reads_all_of_it_back(sandrl: Run, tmp_path: Path) -> None:
+    file, run = tmp_path / "eval.toml", tmp_path / "runs" / "filed"
+    rewarded = ("--reward", "fraction", "--length-penalty", "0.5", "--check-timeout", "5", "--no-cache")
+    with ChatServer(half_right) as server:
+        words = ("--base-url", server.base_url, "--problems", "toy", "--num-problems", "2", "--samples", "2")
+        printed = sandrl("eval", *words, *rewarded, "--print-config")
+        assert printed.returncode == 0, printed.stderr
+        file.write_text(printed.stdout)
+        first = sandrl("eval", "--config", file, "--runs-dir", run.parent, "--run-name", run.name, "--json")
+        assert first.returncode == 0, first.stderr
+        (run / "trajectories.jsonl").write_bytes(b"")
+        again = sandrl("eval", "--resume", run, "--json")
+    assert again.returncode == 0, again.stderr
+    options = RunReader(run).config.options
+    asked = resolve(EvalConfig, read_toml(EvalConfig, file), {"runs_dir": run.parent, "run_name": run.name})
+    found = {"model": "scripted", "batch_size": 32}
+    assert {name: options[name] for name in EvalConfig.model_fields} == {**asked.document(), **found}
+    assert (asked.reward, asked.check_timeout_seconds, asked.caching) == ("fraction", 5.0, False)
+    before, after = (json.loads(done.stdout)["results"] for done in (first, again))
+    assert [result["reward"] for result in after] == [1.0, 0.0, 1.0, 0.0] == [result["reward"] for result in before]
+    assert all(result["components"]["length"] < 0 for result in after)
 
 
 @pytest.mark.skipif(find_spec("torch") is not None, reason="`torch` is installed here")

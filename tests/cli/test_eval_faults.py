@@ -211,17 +211,18 @@ def scored_lines(tmp_path: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("--samples", "2"), "has samples 4, not 2"),
-        (("--model", "other"), "has model scripted, not other"),
-        (("--temperature", "0.5"), "has temperature 1.0, not 0.5"),
-        (("--run-name", "again"), "--resume and --run-name contradict each other"),
+        (("--samples", "2"), "--samples: the run {run!r} has 4, not 2"),
+        (("--model", "other"), "--model: the run {run!r} has scripted, not other"),
+        (("--temperature", "0.5"), "--temperature: the run {run!r} has 1.0, not 0.5"),
+        (("--reward", "fraction"), "--reward: the run {run!r} has binary, not fraction"),
+        (("--run-name", "again"), "--run-name: a run that is resumed has a name already"),
     ],
 )
 def test_an_evaluation_is_resumed_as_it_was_begun(
     sandrl: Run, tmp_path: Path, words: tuple[str, ...], complaint: str, evaluated: Path
 ) -> None:
     done = sandrl("eval", "--resume", str(evaluated), *words)
-    assert (done.returncode, complaint in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, complaint.format(run=evaluated.name) in done.stderr) == (2, True), done.stderr
 
 
 def test_only_an_evaluation_of_the_same_problems_is_resumed(sandrl: Run, tmp_path: Path, evaluated: Path) -> None:

@@ -134,8 +134,8 @@ def test_a_model_in_this_process_says_what_it_can_do_and_does_it(tiny_directory:
         (("--model", "."), "holds no model: it has neither config.json nor adapter_config.json"),
         (("--greedy", "--samples", 2), "greedy answers to a problem are all the same"),
         (("--greedy", "--temperature", 0.5), "--greedy and --temperature contradict each other"),
-        (("--max-tokens", 0), "--max-tokens must be 1 or more, not 0"),
-        (("--temperature", -1), "--temperature must be from 0 to 100, not -1"),
+        (("--max-tokens", 0), "'--max-tokens': Input should be greater than or equal to 1"),
+        (("--temperature", -1), "'--temperature': Input should be greater than or equal to 0"),
         (("--problems", "tiny:dev"), "tiny has no split 'dev'"),
     ],
 )

@@ -24,6 +24,7 @@ from sandrl.cli.configured import configured, words_of
 from sandrl.config import CONFIGS
 from sandrl.config.art import ArtPolicy, ArtTrainConfig
 from sandrl.config.episodes import EpisodesConfig
+from sandrl.config.eval import EvalConfig
 from sandrl.config.fields import flags, options
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.layers import resolve
@@ -98,11 +99,13 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
     def possible(chosen: dict[str, Any]) -> Config:
         if "cache" in chosen and not chosen["caching"]:
             chosen["cache"] = None
-        if chosen.get("batch_size") is not None:
+        if issubclass(model, GrpoConfig):
             chosen["batch_size"] = chosen["samples"] * max(1, chosen["batch_size"] // chosen["samples"])
         if "vllm_server_url" in chosen:
             is_served = chosen["use_vllm"] == "server"
             chosen["vllm_server_url"] = "http://localhost:8000" if is_served else None
+        if issubclass(model, EvalConfig) and not chosen["temperature"]:
+            chosen["samples"] = None
         if chosen.get("base_url") is not None:
             chosen["base_url"] = "http://localhost:8000/v1"
         if chosen.get("max_sandboxes") is not None and issubclass(model, EpisodesConfig):
@@ -248,9 +251,10 @@ def test_a_file_that_cannot_be_used_says_where(text: str, message: str, tmp_path
 
 
 def test_no_command_takes_more_than_a_handful_of_parameters() -> None:
+    from sandrl.cli import eval as evaluation
     from sandrl.cli import grpo, problems, redteam, regrade, reward
     from sandrl.cli.art import rollout, train
 
-    episodes = (rollout.rollout, train.train)
-    for body in (*episodes, problems.validate, redteam.redteam, regrade.regrade, reward.reward, grpo.grpo):
+    others = (problems.validate, redteam.redteam, regrade.regrade, reward.reward, rollout.rollout, train.train)
+    for body in (evaluation.evaluate, grpo.grpo, *others):
         assert len(inspect.signature(inspect.unwrap(body)).parameters) <= 5

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sandrl.config.art import ArtTrainConfig
+from sandrl.config.eval import EvalConfig
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.model import Config
 from sandrl.config.rollout import RolloutConfig
@@ -22,6 +23,7 @@ CONFIGS: Mapping[str, type[Config]] = {
     "problems validate": ValidateConfig,
     "grpo": GrpoConfig,
     "unsloth": GrpoConfig,
+    "eval": EvalConfig,
     "art rollout": RolloutConfig,
     "art train": ArtTrainConfig,
     "runs regrade": RegradeConfig,

@@ -49,6 +49,7 @@ ShowTests: TypeAlias = Annotated[
 Tools: TypeAlias = Annotated[
     ToolSet, Option("With --rollout tools: execute and submit code, or shell and files, too.", EPISODES)
 ]
+MaxTokens: TypeAlias = Annotated[Count, Option("The longest answer.", GENERATION, metavar="N")]
 MaxToolCalls: TypeAlias = Annotated[Count, Option("Calls in an episode with tools.", EPISODES, metavar="N")]
 FailUnder: TypeAlias = Annotated[
     Share | None, Option("Exit 1 if the pass rate is lower.", OUTPUT, metavar="RATE")
@@ -141,7 +142,7 @@ class SamplingPart(Config):
         Field(ge=0, le=100, allow_inf_nan=False),
         Option("Of sampling; 0 takes the likeliest token always.", GENERATION, metavar="T"),
     ] = 1.0
-    max_tokens: Annotated[Count, Option("The longest answer.", GENERATION, metavar="N")] = 2048
+    max_tokens: MaxTokens = 2048
 
 
 class EndpointPart(Config):

@@ -1,6 +1,7 @@
 """How good a model is: it is asked, what it answers is kept, and scored like any completion."""
 
+from sandrl.evaluation.plan import make_request
 from sandrl.evaluation.request import EvalRequest, EvalRun
 from sandrl.evaluation.run import run_eval
 
-__all__ = ["EvalRequest", "EvalRun", "run_eval"]
+__all__ = ["EvalRequest", "EvalRun", "make_request", "run_eval"]

@@ -7,23 +7,21 @@ those of training, and a run of answers is scored by what scores a file of them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import islice
 
-from pydantic import JsonValue
-
-from sandrl.config.scoring import ScoredRunConfig
+from sandrl.config.eval import EvalConfig
 from sandrl.config.words import TINY
 from sandrl.evaluation.answers import Answers, all_wanted, in_order
 from sandrl.evaluation.request import EvalRequest, EvalRun
-from sandrl.evaluation.resume import COMMAND, find_earlier, saved_request
+from sandrl.evaluation.resume import COMMAND, find_earlier
 from sandrl.events import Emit, PolicyAsked, ignore
-from sandrl.models import Endpoint, EndpointModel, Model, libraries
+from sandrl.models import Endpoint, EndpointModel, Model, Sampling, libraries
 from sandrl.models.in_process import InProcessModel
-from sandrl.problems import Completion, Problem, load_problems
+from sandrl.problems import Completion, load_problems
 from sandrl.rewards import score_run
-from sandrl.runs import RunWriter, find_run
+from sandrl.runs import RunWriter
 from sandrl.runs.resumption import PROBLEMS_DIGEST, content_digest
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import Settings
@@ -58,41 +56,41 @@ def run_eval(
         ServiceError: If the hub, the endpoint, the runtime or the disk does not do its part.
     """
     interrupt = interrupt or Interrupt()
-    request.check()
-    path = None
-    if request.resume is not None:
-        path = find_run(request.resume, settings.state_dir, request.scoring.runs_dir or settings.runs_dir)
-        request = saved_request(path, request)
-    problems = dict(islice(_loaded(request.scoring).items(), request.num_problems))
+    config = request.config
+    problems = dict(
+        islice(load_problems(config.problems, prelude=config.prelude).problems.items(), config.num_problems)
+    )
     digest = content_digest([asdict(problem) for problem in problems.values()])
-    wanted = all_wanted(problems, request.answers)
-    earlier = None if path is None else find_earlier(path, request, wanted, digest)
+    wanted = all_wanted(problems, config.answers)
+    earlier = None if request.resume is None else find_earlier(request.resume, config.problems, wanted, digest)
     closed = _Closed(interrupt)
-    model = _model(request, settings, closed, emit)
-    emit(PolicyAsked(model.name, len(problems), request.answers))
+    model = _model(config, settings, closed, emit)
+    found = {"model": config.model or model.name, "samples": config.answers, "batch_size": model.batch_size}
+    config = config.model_copy(update=found)
+    emit(PolicyAsked(model.name, len(problems), config.answers))
 
     def batches(writer: RunWriter) -> Iterable[Sequence[Completion]]:
         return Answers(
             model,
             wanted if earlier is None else earlier.missing(wanted),
             [] if earlier is None else in_order(wanted, earlier.answers),
-            show_tests=request.show_tests,
-            seed=request.seed * len(wanted),
+            show_tests=config.show_tests,
+            seed=config.seed * len(wanted),
             writer=writer,
             closed=closed,
         ).batches()
 
     try:
         run = score_run(
-            request.scoring,
+            config,
             batches,
             problems,
             settings,
             total=len(wanted),
             command=COMMAND,
             tags=(COMMAND, f"model:{model.name}"),
-            facts={**_options(request, model), PROBLEMS_DIGEST: digest},
-            versions={} if request.base_url else libraries.versions(),
+            facts={PROBLEMS_DIGEST: digest},
+            versions={} if config.base_url else libraries.versions(),
             numbers={each.id: each.index for each in wanted},
             resumed=None if earlier is None else earlier.resumed,
             emit=emit,
@@ -101,46 +99,17 @@ def run_eval(
     finally:
         closed.set()
         model.close()
-    return EvalRun(model.name, len(problems), request.answers, request.sampling, run)
+    return EvalRun(model.name, len(problems), config, run)
 
 
-def _loaded(scoring: ScoredRunConfig) -> Mapping[str, Problem]:
-    return load_problems(scoring.problems, prelude=scoring.prelude).problems
-
-
-def _model(request: EvalRequest, settings: Settings, closed: threading.Event, emit: Emit) -> Model:
-    if request.base_url is not None:
-        endpoint = Endpoint(
-            request.base_url,
-            settings.openai_api_key,
-            timeout_seconds=request.request_timeout_seconds,
-            retries=request.request_retries,
-        )
-        model = EndpointModel(endpoint, request.model, request.sampling, stop=closed, batch_size=request.batch_size)
+def _model(config: EvalConfig, settings: Settings, closed: threading.Event, emit: Emit) -> Model:
+    sampling = Sampling.of(config)
+    if config.base_url is not None:
+        endpoint = Endpoint.of(config, config.base_url, settings.openai_api_key)
+        model = EndpointModel(endpoint, config.model, sampling, stop=closed, batch_size=config.batch_size)
         model.check()
         return model
-    name = request.model or TINY
-    place = str(tiny_policy(settings.cache_dir, seed=request.seed, emit=emit)) if name == TINY else name
-    return InProcessModel(
-        place,
-        request.sampling,
-        name=TINY if name == TINY else None,
-        batch_size=request.batch_size,
-        stop=closed,
-    )
-
-
-def _options(request: EvalRequest, model: Model) -> dict[str, JsonValue]:
-    return {
-        "model": request.model or model.name,
-        "base_url": request.base_url,
-        "num_problems": request.num_problems,
-        "samples": request.answers,
-        "temperature": request.sampling.temperature,
-        "max_tokens": request.sampling.max_tokens,
-        "show_tests": request.show_tests,
-        "batch_size": model.batch_size,
-        "seed": request.seed,
-        "request_timeout_seconds": request.request_timeout_seconds,
-        "request_retries": request.request_retries,
-    }
+    name = config.model or TINY
+    is_tiny = name == TINY
+    place = str(tiny_policy(settings.cache_dir, seed=config.seed, emit=emit)) if is_tiny else name
+    return InProcessModel(place, sampling, name=TINY if is_tiny else None, batch_size=config.batch_size, stop=closed)

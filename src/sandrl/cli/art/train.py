@@ -8,7 +8,7 @@ import typer
 
 from sandrl.cli.completion import values
 from sandrl.cli.configured import Given, given_to
-from sandrl.cli.options import Json
+from sandrl.cli.output import Json
 from sandrl.cli.text import visible
 from sandrl.config.art import ArtTrainConfig
 

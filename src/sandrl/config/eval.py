@@ -1,0 +1,63 @@
+"""The configuration of `sandrl eval`, which is also what `eval --resume` reads back from its run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from sandrl.config.fields import GENERATION, MODEL, PROBLEMS, Option
+from sandrl.config.model import Count
+from sandrl.config.parts import PROBLEMS_HELP, EndpointPart, MaxTokens, NumProblems, SamplingPart, ShowTests
+from sandrl.config.scoring import ScoredRunConfig
+from sandrl.config.words import BUNDLED
+
+SAMPLES = 4
+"""Answers to each problem, unless told otherwise or greedy."""
+
+
+class EvalConfig(EndpointPart, SamplingPart, ScoredRunConfig):
+    """`sandrl eval`."""
+
+    model: Annotated[
+        str | None,
+        Option(
+            "`tiny`, a directory with a model (a checkpoint), a model of the hub (owner/name), or what the endpoint"
+            " calls it.",
+            MODEL,
+            metavar="MODEL",
+            default="tiny; with --base-url the only one there",
+        ),
+    ] = None
+    problems: Annotated[
+        str,
+        Option(
+            PROBLEMS_HELP, PROBLEMS, metavar="SET|FILE", values="problem_sets", default="tiny:test for `tiny`, bundled"
+        ),
+    ] = BUNDLED
+    num_problems: NumProblems = None
+    show_tests: ShowTests = 1
+    samples: Annotated[
+        Count | None, Option("Answers to each problem.", GENERATION, metavar="K", default=f"{SAMPLES}, greedy 1")
+    ] = None
+    max_tokens: MaxTokens = 512
+    batch_size: Annotated[
+        Count | None, Option("Answers at once.", GENERATION, metavar="N", default="64, endpoints 32")
+    ] = None  # fmt: skip
+    seed: Annotated[int, Field(ge=0, lt=2**32), Option("Decides what is sampled.", GENERATION, metavar="N")] = 0
+
+    @model_validator(mode="after")
+    def _samples_differ(self) -> Self:
+        if self.is_greedy and (self.samples or 1) > 1:
+            raise ValueError("samples: greedy answers to a problem are all the same: leave it out")
+        return self
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether the likeliest token is always taken."""
+        return self.temperature == 0
+
+    @property
+    def answers(self) -> int:
+        """How many answers each problem gets."""
+        return self.samples or (1 if self.is_greedy else SAMPLES)
