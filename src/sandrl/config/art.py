@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from sandrl.config.episodes import EpisodesConfig, Steps
 from sandrl.config.fields import EPISODES, MODEL, OUTPUT, PROBLEMS, TRAINING, Option
 from sandrl.config.groups import Samples, check_groups
-from sandrl.config.model import Count
+from sandrl.config.model import Count, LearningRate
 from sandrl.config.parts import Problems
 from sandrl.config.words import EpisodeKind
 from sandrl.settings import ReportTo
@@ -62,9 +62,7 @@ class ArtTrainConfig(EpisodesConfig):
     batch_size: Annotated[
         Count | None, Option("Episodes per step.", TRAINING, metavar="N", default="one group of each problem")
     ] = None
-    learning_rate: Annotated[
-        float, Field(gt=0, allow_inf_nan=False), Option("Of Adam, per step.", TRAINING, metavar="RATE")
-    ] = 1e-5  # fmt: skip
+    learning_rate: Annotated[LearningRate, Option("Of Adam, per step.", TRAINING, metavar="RATE")] = 1e-5
     lora_rank: Annotated[Count, Option("Rank of the adapters.", TRAINING, metavar="N")] = 8
     renderer: Annotated[
         str | None,

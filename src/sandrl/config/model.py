@@ -49,6 +49,8 @@ def _possible(seconds: float) -> float:
 Seconds: TypeAlias = Annotated[float, AfterValidator(_possible)]
 """A time limit: long enough for something to run, short enough for a clock."""
 
+LearningRate: TypeAlias = Annotated[float, Field(gt=0, le=9e18, allow_inf_nan=False)]
+
 Weight: TypeAlias = Annotated[float, Field(ge=0, le=LARGEST_WEIGHT, allow_inf_nan=False)]
 
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
-
 from sandrl.config.episodes import EpisodesConfig, Steps
 from sandrl.config.fields import MODEL, OUTPUT, PROBLEMS, TRAINING, Option
-from sandrl.config.model import Count, Tries
+from sandrl.config.model import Count, LearningRate, Tries
 from sandrl.config.parts import Problems
 
 LOCAL_MODEL = "Qwen/Qwen2.5-3B-Instruct"
@@ -46,8 +44,7 @@ class RolloutConfig(EpisodesConfig):
         Option("Episodes of each problem in a step: a group; training needs 2 or more.", TRAINING, metavar="N"),
     ] = 1
     learning_rate: Annotated[
-        float,
-        Field(gt=0, le=9e18, allow_inf_nan=False),
+        LearningRate,
         Option("Kept with the run, for a later training.", TRAINING, metavar="RATE"),
     ] = 2e-5
     project: Annotated[str, Option("Kept with the run; W&B's project, too.", OUTPUT, metavar="NAME")] = "aviato-rl-demo"
