@@ -38,20 +38,20 @@ def files(tmp_path: Path) -> list[str]:
     return [*SANDRL, "reward", *files, "--no-cache", "--runs-dir", str(tmp_path / "runs"), "--run-name", "r"]
 
 
-def wait_for(path: Path, rows: int) -> None:
-    """Waits until a file has so many lines."""
+def wait_for_sandboxes(ledger: Path, count: int) -> None:
+    """Waits until so many sandboxes were asked for."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        if path.exists() and path.read_text().count("\n") >= rows:
+        if ledger.exists() and ledger.read_text().count('"intent"') >= count:
             return
         time.sleep(0.02)
-    raise AssertionError(f"{path} never had {rows} rows")
+    raise AssertionError(f"{ledger} never had {count} sandboxes")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_sigterm_and_sighup_count_like_ctrl_c(files: list[str], tmp_path: Path, number: signal.Signals) -> None:
     with subprocess.Popen([*files, "-c", "4"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as job:
-        wait_for(tmp_path / "runs" / "r" / "sandboxes.jsonl", 4)
+        wait_for_sandboxes(tmp_path / "runs" / "r" / "sandboxes.jsonl", 4)
         job.send_signal(number)
         if number == signal.SIGHUP:
             # A shell tells its jobs, and the kernel tells them again: still one end of one terminal.
@@ -95,7 +95,7 @@ def drain():
     except OSError:
         pass
 threading.Thread(target=drain, daemon=True).start()
-while not ledger.exists() or ledger.read_text().count("\\n") < 4:
+while not ledger.exists() or ledger.read_text().count('"intent"') < 4:
     time.sleep(0.02)
 os.close(terminal)
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
@@ -110,7 +110,7 @@ def test_a_signal_that_was_switched_off_stays_off(files: list[str], tmp_path: Pa
         stdout=subprocess.DEVNULL,
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
     ) as job:
-        wait_for(tmp_path / "runs" / "r" / "sandboxes.jsonl", 4)
+        wait_for_sandboxes(tmp_path / "runs" / "r" / "sandboxes.jsonl", 4)
         job.send_signal(signal.SIGHUP)
         assert job.wait(60) == 0
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 4
