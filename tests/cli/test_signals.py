@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,16 @@ from sandrl.settings import load_settings
 from tests.cli.conftest import PROBLEM, SANDRL
 from tests.support.terminal import CTRL_C, run_on_terminal
 
-pytestmark = pytest.mark.usefixtures("own_runtime")
+
+@pytest.fixture(scope="module", autouse=True)
+def _runtime_of_these_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A state directory of these tests, in which no other's sandboxes and jobs are."""
+    state = tmp_path_factory.mktemp("runtime") / "state"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SANDRL_STATE_DIR", str(state))
+        yield
+    daemon.stop(state)
+
 
 SLEEPER = '{"task_id": "inc", "code": "import time\\ntime.sleep(SECONDS)\\ndef f(x):\\n    return x + 1\\n"}\n'
 
