@@ -187,10 +187,14 @@ def main() -> int:
     parser.add_argument("--lock", choices=sorted(LOCKS), default="base")
     parser.add_argument("venv")
     arguments = parser.parse_args()
+    venv = os.path.abspath(arguments.venv)
+    if is_ready(venv, arguments.lock):
+        # Without waiting for another environment that is being set up.
+        return 0
     with open(os.path.join(ROOT, "pyproject.toml")) as guard:
         fcntl.flock(guard, fcntl.LOCK_EX)
         try:
-            set_up(os.path.abspath(arguments.venv), arguments.lock)
+            set_up(venv, arguments.lock)
         except SetupError as error:
             sys.stderr.write(f"setup: {error}\n")
             return 2

@@ -130,8 +130,19 @@ def test_a_key_that_is_given_twice_is_named_with_its_file_and_line(
     assert "the key 'task_id' is given twice in one object" in done.stderr
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
-@pytest.mark.parametrize("words", ["--version", "reward --json", "runs ls", "sandboxes ls"])
+# Each stream for the command that opens most, and all at once for every one; the rest of the combinations is slow.
+_CLOSED = (">&-", "2>&-", "<&-", "<&- >&- 2>&-")
+_USING_STREAMS = ("--version", "reward --json", "runs ls", "sandboxes ls")
+
+
+@pytest.mark.parametrize(
+    ("words", "closed"),
+    [
+        pytest.param(words, closed, marks=[] if "reward" in words or closed == _CLOSED[-1] else pytest.mark.slow)
+        for words in _USING_STREAMS
+        for closed in _CLOSED
+    ],
+)
 def test_a_command_whose_streams_are_closed_ends_cleanly(words: str, closed: str, tmp_path: Path) -> None:
     done = shell(f"$S {words} {closed}", tmp_path)
     assert done.returncode == 0, done.stderr
@@ -260,7 +271,7 @@ def test_a_run_and_its_results_are_for_their_user_alone_until_the_user_says_othe
 
 
 @pytest.mark.usefixtures("own_runtime")
-@pytest.mark.parametrize("kibibytes", [8, 12])
+@pytest.mark.parametrize("kibibytes", [8, pytest.param(12, marks=pytest.mark.slow)])
 def test_a_full_disk_under_the_runs_is_the_reason_and_leaves_no_sandbox(
     kibibytes: int, problems: Path, completions: Path, tmp_path: Path
 ) -> None:
@@ -300,7 +311,13 @@ def test_a_document_keeps_the_rest_where_a_number_is_none(capsys: pytest.Capture
     assert json.loads(capsys.readouterr().out) == {"a": None, "b": [1.0, None]}
 
 
-@pytest.mark.parametrize("words", ["doctor", "runs ls", "reward", "sandboxes ls", "runtime status", "--help"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("doctor", "reward", "sandboxes ls"),
+        *(pytest.param(words, marks=pytest.mark.slow) for words in ("runs ls", "runtime status", "--help")),
+    ],
+)
 def test_a_bare_environment_is_enough(words: str, tmp_path: Path) -> None:
     state = os.environ["SANDRL_STATE_DIR"]
     done = shell(f"env -i SANDRL_STATE_DIR={state} PATH=$PATH LC_ALL=POSIX COLUMNS=40 $S {words}", tmp_path)

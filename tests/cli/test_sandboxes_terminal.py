@@ -51,7 +51,8 @@ def ids(sandrl: Run, state: dict[str, str]) -> list[str]:
     return [each["id"] for each in json.loads(sandrl("sandboxes", "ls", "--json", **state).stdout)["sandboxes"]]
 
 
-@pytest.mark.parametrize("columns", [30, 40, 64, 80, 100, 200])
+# A narrow one, and one on each side of the width from which on tags are shown.
+@pytest.mark.parametrize("columns", [30, 80, 100, *(pytest.param(n, marks=pytest.mark.slow) for n in (40, 64, 200))])
 def test_lines_fit_the_terminal_and_ids_are_whole(sandrl: Run, state: dict[str, str], columns: int) -> None:
     known = ids(sandrl, state)
     shown = run_on_terminal(LS, columns=columns, environment=state)
