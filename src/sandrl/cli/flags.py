@@ -14,7 +14,7 @@ from sandrl.errors import SandrlError
 # A name may also be that of a variable, which stays.
 _FIELD = re.compile(r"[a-z][a-z_]*")
 # Of commands that declare their options themselves.
-_DECLARED = {"older_than_seconds": "--older-than", "everything": "--all"}
+_DECLARED = {"older_than_seconds": "--older-than", "everything": "--all", "resume": "--resume"}
 
 
 def spelled(text: str, fields: Iterable[str], flags: Mapping[str, str] | None = None) -> str:

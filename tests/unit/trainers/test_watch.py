@@ -31,5 +31,5 @@ def test_a_service_that_stops_answering_is_said_once_and_so_is_its_return(monkey
     assert isinstance(back, Warned)
     assert away.message == "Tinker cannot be reached"
     assert away.hint is not None
-    assert "--resume" in away.hint
+    assert "`resume`" in away.hint
     assert back.message == "it answers again"

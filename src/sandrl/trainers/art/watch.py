@@ -36,7 +36,8 @@ def watched(check: Callable[[], None], emit: Emit) -> Iterator[None]:
             except SandrlError as error:
                 misses += 1
                 if misses == _MISSES and not over.is_set():
-                    emit(Warned(error.message, "waiting for it; Ctrl-C twice gives the step up, and --resume goes on"))
+                    hint = "waiting for it; Ctrl-C twice gives the step up, and `resume` goes on"
+                    emit(Warned(error.message, hint, (*error.fields, "resume")))
             else:
                 if misses >= _MISSES and not over.is_set():
                     emit(Warned("it answers again"))
