@@ -99,7 +99,7 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
     def possible(chosen: dict[str, Any]) -> Config:
         if "cache" in chosen and not chosen["caching"]:
             chosen["cache"] = None
-        if issubclass(model, GrpoConfig):
+        if chosen.get("batch_size") is not None and not issubclass(model, EvalConfig):
             chosen["batch_size"] = chosen["samples"] * max(1, chosen["batch_size"] // chosen["samples"])
         if "vllm_server_url" in chosen:
             is_served = chosen["use_vllm"] == "server"
