@@ -261,7 +261,7 @@ def raise_for_end(
         raise cleanup_error
 
 
-class Outcome(StrEnum):
+class RunOutcome(StrEnum):
     """How a job ended; one that has none is running, or was killed."""
 
     FINISHED = "finished"
@@ -280,7 +280,7 @@ class Ending:
         hint: The next thing to do about it.
     """
 
-    outcome: Outcome
+    outcome: RunOutcome
     exit_code: int
     message: str
     hint: str | None = None
@@ -290,20 +290,22 @@ def ending_of(error: BaseException) -> Ending:
     """What an exception makes of the work that it ends."""
     match error:
         case SandrlError():
-            outcome = Outcome.INTERRUPTED if isinstance(error, InterruptedRunError) else Outcome.FAILED
+            outcome = RunOutcome.INTERRUPTED if isinstance(error, InterruptedRunError) else RunOutcome.FAILED
             return Ending(outcome, error.exit_code, error.message, error.hint)
         case KeyboardInterrupt():
-            return Ending(Outcome.INTERRUPTED, 128 + signal.SIGINT, "interrupted")
+            return Ending(RunOutcome.INTERRUPTED, 128 + signal.SIGINT, "interrupted")
         case SystemExit(code=code):
             # As Python does: nothing is 0, and what is no number is a message.
             number = code if isinstance(code, int) else int(code is not None)
             is_users = number - 128 in _USERS_SIGNALS
-            return Ending(Outcome.INTERRUPTED if is_users else Outcome.FAILED, number, f"the process was ended: {code}")
+            return Ending(
+                RunOutcome.INTERRUPTED if is_users else RunOutcome.FAILED, number, f"the process was ended: {code}"
+            )
         case BrokenPipeError():
             # The exit code is what a shell makes of the signal.
-            return Ending(Outcome.FAILED, 128 + signal.SIGPIPE, "the reader of a pipe is gone")
+            return Ending(RunOutcome.FAILED, 128 + signal.SIGPIPE, "the reader of a pipe is gone")
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             message = f"{error.filename or 'the output'} could not be written: {error.strerror}"
-            return Ending(Outcome.FAILED, ServiceError.exit_code, message, "make room, or write somewhere else")
+            return Ending(RunOutcome.FAILED, ServiceError.exit_code, message, "make room, or write somewhere else")
     message = f"internal error: {type(error).__name__}: {error}"
-    return Ending(Outcome.FAILED, BUG_EXIT_CODE, message, "sandrl --debug … shows where")
+    return Ending(RunOutcome.FAILED, BUG_EXIT_CODE, message, "sandrl --debug … shows where")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sandrl.errors import EndpointError, RequestRefusedError
-from sandrl.models.client import Client, Endpoint
+from sandrl.models.client import Client, ModelEndpoint
 from sandrl.trainers.art.local import hide_token, score_tokens, spoken_tokens
 
 
@@ -81,7 +81,7 @@ def vllm() -> Iterator[Vllm]:
 
 
 def test_vllm_scores_the_tokens_after_the_prompt(vllm: Vllm) -> None:
-    client = Client(Endpoint(f"http://127.0.0.1:{vllm.server_address[1]}/v1", retries=0))
+    client = Client(ModelEndpoint(f"http://127.0.0.1:{vllm.server_address[1]}/v1", retries=0))
     assert score_tokens(client, "m@1", [1, 2, 3], [4, 5]) == (-0.5, -0.625)
     (body,) = vllm.bodies
     assert (body["prompt"], body["prompt_logprobs"]) == ([1, 2, 3, 4, 5], 0)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sandrl.runs import MetricsRow, Outcome, RunWriter
+from sandrl.runs import MetricsRow, RunOutcome, RunWriter
 from tests.cli.conftest import SANDRL, Run
 from tests.support.sample_runs import failed, trajectory, write_run
 from tests.support.terminal import run_on_terminal
@@ -110,7 +110,7 @@ def test_watching_ends_with_the_job_and_shows_what_came_last(tmp_path: Path) -> 
 
     def end() -> None:
         writer.write_metrics(MetricsRow(job_id="job-1", step=1, metrics={"loss": 0.125}))
-        writer.finish(Outcome.FINISHED)
+        writer.finish(RunOutcome.FINISHED)
         writer.close()
 
     seen = threading.Event()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sandrl.runs import CheckRow, MessageRow, MetricsRow, Outcome, RunWriter, ToolCallRow
+from sandrl.runs import CheckRow, MessageRow, MetricsRow, RunOutcome, RunWriter, ToolCallRow
 from sandrl.settings import load_settings
 from tests.cli.conftest import SANDRL, Run
 from tests.support.sample_runs import failed, trajectory, write_run
@@ -36,7 +36,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_runs_are_listed_newest_first_with_state_and_numbers(sandrl: Run, tmp_path: Path, run: Path) -> None:
-    write_run(tmp_path / "elsewhere", [trajectory()], name="cut", outcome=Outcome.INTERRUPTED)
+    write_run(tmp_path / "elsewhere", [trajectory()], name="cut", outcome=RunOutcome.INTERRUPTED)
     write_run(tmp_path / "elsewhere", [trajectory(), failed(1)], name="dead", outcome=None)
     listed = json.loads(sandrl("runs", "ls", "--json").stdout)["runs"]
     assert [(each["run_id"], each["state"], each["completions"]) for each in listed] == [

@@ -27,7 +27,7 @@ from sandrl.runtime.server import app, faults
 from sandrl.runtime.server.plan import make_plan
 from sandrl.runtime.server.records import Record
 from sandrl.runtime.server.sandboxes import SandboxManager
-from sandrl.runtime.state import Endpoint, RuntimeDirectory
+from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
 
 
 class FaultyManager(SandboxManager):
@@ -85,7 +85,7 @@ def main() -> None:
         FaultyManager.hold_after, FaultyManager.released = int(options.hold_after[0]), Path(options.hold_after[1])
     app.SandboxManager = FaultyManager  # type: ignore[attr-defined,assignment]
 
-    def announce(endpoint: Endpoint) -> None:
+    def announce(endpoint: DaemonEndpoint) -> None:
         sys.stdout.write(f"{endpoint.base_url}\n")
         sys.stdout.flush()
 

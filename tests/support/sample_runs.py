@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.events import CompletionFinished, ExecutionFinished, ScoredCompletion, Status, Trust
-from sandrl.runs import MetricsRecorder, Outcome, RunWriter, TrajectoryRow
+from sandrl.runs import MetricsRecorder, RunOutcome, RunWriter, TrajectoryRow
 from sandrl.settings import load_settings
 
 JOB = "job-0123abcd"
@@ -45,7 +45,7 @@ def write_run(
     *,
     name: str = "sample",
     command: str = "reward",
-    outcome: Outcome | None = Outcome.FINISHED,
+    outcome: RunOutcome | None = RunOutcome.FINISHED,
     extra: dict[int, dict[str, float | None]] | None = None,
 ) -> Path:
     """Writes a run, with metrics for each of its steps.

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandrl.config.words import ToolSet
 from sandrl.problems import Problem
-from sandrl.rollouts.kinds import ToolSet
 from tests.support.scripted_model import Answer, Question, Says, Script
 
 PROBLEM = Problem("inc", "Write f(x), which adds one.", tests=("assert f(1) == 2", "assert f(41) == 42"))

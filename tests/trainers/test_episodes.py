@@ -16,8 +16,8 @@ datasets: Any = pytest.importorskip("datasets", reason="not installed: datasets 
 tokenizers: Any = pytest.importorskip("tokenizers", reason="not installed: tokenizers (make test-grpo)")
 transformers: Any = pytest.importorskip("transformers", reason="not installed: transformers (make test-grpo)")
 
+from sandrl.config.words import ToolSet  # noqa: E402
 from sandrl.rewards import RewardFunction  # noqa: E402
-from sandrl.rollouts.kinds import ToolSet  # noqa: E402
 from sandrl.rollouts.tools import tool_schemas  # noqa: E402
 from sandrl.rollouts.workbench import LOST, Workshop  # noqa: E402
 from sandrl.sandboxes import Job, connect, new_job_id  # noqa: E402

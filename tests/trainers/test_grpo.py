@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sandrl.runs import Outcome, RunReader, disagreements, state_of
+from sandrl.runs import RunOutcome, RunReader, disagreements, state_of
 from sandrl.trainers.checkpoints import last_checkpoint
 from tests.trainers.conftest import SMALL, Train
 
@@ -42,7 +42,7 @@ def test_a_run_trains_evaluates_and_adds_up(train: Train) -> None:
 
     reader = RunReader(done.run)
     assert disagreements(reader, is_complete=True) == ()
-    assert reader.config.jobs[0].outcome is Outcome.FINISHED
+    assert reader.config.jobs[0].outcome is RunOutcome.FINISHED
     assert reader.config.options["learning_rate"] == 4e-4
     assert {"torch", "trl", "sandrl"} <= reader.config.jobs[0].versions.keys()
     rows = reader.metrics().rows
@@ -124,7 +124,7 @@ def test_the_first_ctrl_c_saves_the_step_in_hand(train: Train) -> None:
     assert "hint: sandrl grpo --resume run" in done.stderr
     reader = RunReader(done.run)
     assert [row.step for row in reader.metrics().rows] == list(range(checkpoint.step))
-    assert reader.config.jobs[-1].outcome is Outcome.INTERRUPTED
+    assert reader.config.jobs[-1].outcome is RunOutcome.INTERRUPTED
     assert disagreements(reader, is_complete=True) == ()
 
 

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable
 
-from sandrl.runs import Outcome, RunReader, disagreements
+from sandrl.runs import RunOutcome, RunReader, disagreements
 from tests.trainers.conftest import Train
 
 # `--multi_gpu` is what makes it start several processes at all; where there is no GPU they meet over gloo.
@@ -46,5 +46,5 @@ def test_a_crash_in_another_rank_leaves_a_failed_run_with_its_message(
     done = train(*options, "--runtime", "local", launcher=(*LAUNCHER, broken_callback(1)))
     assert done.code != 0
     job = RunReader(done.run).config.jobs[-1]
-    assert job.outcome is Outcome.FAILED
+    assert job.outcome is RunOutcome.FAILED
     assert job.error == "internal error: RuntimeError: the callback of rank 1 is broken"

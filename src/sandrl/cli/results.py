@@ -26,7 +26,7 @@ _LONGEST_ID = 40
 _COLOURS = {"passed": "green", "running": "cyan", "queued": "dim", "no_code": "yellow", "infrastructure": "magenta"}
 
 
-class Lines(Remarks):
+class ResultLines(Remarks):
     """One line for each result, in the order in which they arrive.
 
     Args:
@@ -49,7 +49,7 @@ class Lines(Remarks):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ResultRow:
     """One line of the live table."""
 
     index: int
@@ -68,8 +68,8 @@ class LiveTable(LiveView):
     """
 
     def __init__(self, console: Console) -> None:
-        self._running: OrderedDict[int, Row] = OrderedDict()
-        self._finished: OrderedDict[int, Row] = OrderedDict()
+        self._running: OrderedDict[int, ResultRow] = OrderedDict()
+        self._finished: OrderedDict[int, ResultRow] = OrderedDict()
         self._of = self._scored = self._passed = 0
         super().__init__(console, stays=False)
 
@@ -81,9 +81,9 @@ class LiveTable(LiveView):
             case events.CompletionStarted(index, id_, _, attempt):
                 status = "running" if attempt == 1 else f"try {attempt}"
                 with self.lock:
-                    self._running[index] = Row(index, id_, status, began=time.monotonic())
+                    self._running[index] = ResultRow(index, id_, status, began=time.monotonic())
             case events.CompletionFinished(result):
-                row = Row(result.index, result.id, result.status, result.reward, result.duration_seconds)
+                row = ResultRow(result.index, result.id, result.status, result.reward, result.duration_seconds)
                 with self.lock:
                     self._running.pop(result.index, None)
                     self._finished[result.index] = row
@@ -109,7 +109,7 @@ class LiveTable(LiveView):
         return Group(table, Text(f"{done}/{self._of} done{rate}"))
 
 
-def results_table(rows: list[Row]) -> Table:
+def results_table(rows: list[ResultRow]) -> Table:
     """The table of results, as wide as its content and never wider than the terminal."""
     from rich.table import Table
     from rich.text import Text
@@ -141,4 +141,4 @@ def choose(*, json_output: bool) -> Progress:
         console = Console(file=results, highlight=False)
         if not console.is_dumb_terminal:
             return LiveTable(console)
-    return Remarks() if json_output else Lines()
+    return Remarks() if json_output else ResultLines()

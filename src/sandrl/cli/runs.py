@@ -82,11 +82,11 @@ def show(
     """Page through the trajectories of a run: what was said, the code, its output, the verdict."""
     from sandrl.cli import pager, trajectories
     from sandrl.cli.output import print_json
-    from sandrl.runs import Selection, overview
+    from sandrl.runs import RowSelection, overview
 
     reader, entry = open_run(run, runs_dir)
     read = reader.trajectories()
-    selection = Selection(failed, tuple(status or ()), task, step, held_out, grep, limit, disagreements)
+    selection = RowSelection(failed, tuple(status or ()), task, step, held_out, grep, limit, disagreements)
     chosen = list(selection.choose(read.rows))
     tell_damage(read)
     if json_:

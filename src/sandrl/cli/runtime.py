@@ -54,7 +54,7 @@ def serve(
     from sandrl.runtime import daemon
     from sandrl.settings import load_settings
 
-    def announce(endpoint: daemon.Endpoint) -> None:
+    def announce(endpoint: daemon.DaemonEndpoint) -> None:
         typer.echo(f"export CWSANDBOX_BASE_URL={endpoint.base_url}")
         typer.echo(f"export CWSANDBOX_API_KEY={endpoint.token}")
         typer.echo(f"The local runtime serves {endpoint.base_url} (pid {endpoint.pid}).", err=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sandrl.cli.progress import reward_text, word_for
-from sandrl.cli.results import Row, results_table
+from sandrl.cli.results import ResultRow, results_table
 from sandrl.cli.text import visible
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _print_table(report: ScoreReport) -> None:
     from rich.console import Console
 
     shown = report.results[:_MOST_ROWS]
-    rows = [Row(r.index, r.id, r.status, r.reward, r.duration_seconds) for r in shown]
+    rows = [ResultRow(r.index, r.id, r.status, r.reward, r.duration_seconds) for r in shown]
     console = Console(highlight=False)
     console.print(results_table(rows))
     if len(report.results) > len(shown):

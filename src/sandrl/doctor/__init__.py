@@ -7,6 +7,6 @@ left behind.
 """
 
 from sandrl.doctor.examination import examine
-from sandrl.doctor.report import Check, Problem, Report, State
+from sandrl.doctor.report import Check, Finding, Report, State
 
-__all__ = ["Check", "Problem", "Report", "State", "examine"]
+__all__ = ["Check", "Finding", "Report", "State", "examine"]

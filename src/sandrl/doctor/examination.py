@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sandrl.doctor.machine import gpu_check, open_files_check, port_check, state_check
 from sandrl.doctor.packages import extra_checks, version_checks
-from sandrl.doctor.report import Check, Problem, Report, State
+from sandrl.doctor.report import Check, Finding, Report, State
 from sandrl.doctor.runtimes import needed_checks, runtime_check
 from sandrl.doctor.services import credential_checks, hub_check, remote_check, wandb_check
 from sandrl.errors import AuthenticationError, RuntimeUnavailableError
@@ -59,8 +59,8 @@ def examine(
     return report
 
 
-def _problem(check: Check) -> Problem:
-    return Problem(f"completions cannot be scored here: {check.name}: {check.detail}", check.hint)
+def _problem(check: Check) -> Finding:
+    return Finding(f"completions cannot be scored here: {check.name}: {check.detail}", check.hint)
 
 
 def _choice_check(settings: Settings, wanted: RuntimeKind) -> tuple[Check, RuntimeKind]:

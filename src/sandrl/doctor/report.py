@@ -35,7 +35,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Finding:
     """What keeps completions from being scored.
 
     Attributes:
@@ -57,4 +57,4 @@ class Report:
     """
 
     sections: dict[str, list[Check]] = field(default_factory=dict)
-    problem: Problem | None = None
+    problem: Finding | None = None

@@ -17,7 +17,7 @@ from sandrl.evaluation.answers import Answers, all_wanted, in_order
 from sandrl.evaluation.request import EvalRequest, EvalRun
 from sandrl.evaluation.resume import COMMAND, find_earlier
 from sandrl.events import Emit, PolicyAsked, ignore
-from sandrl.models import Endpoint, EndpointModel, Model, Sampling, libraries
+from sandrl.models import EndpointModel, Model, ModelEndpoint, Sampling, libraries
 from sandrl.models.in_process import InProcessModel
 from sandrl.problems import Completion, load_problems
 from sandrl.rewards import score_run
@@ -105,7 +105,7 @@ def run_eval(
 def _model(config: EvalConfig, settings: Settings, closed: threading.Event, emit: Emit) -> Model:
     sampling = Sampling.of(config)
     if config.base_url is not None:
-        endpoint = Endpoint.of(config, config.base_url, settings.openai_api_key)
+        endpoint = ModelEndpoint.of(config, config.base_url, settings.openai_api_key)
         model = EndpointModel(endpoint, config.model, sampling, stop=closed, batch_size=config.batch_size)
         model.check()
         return model

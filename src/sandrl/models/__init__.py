@@ -1,6 +1,6 @@
 """Every model that is asked something: behind an endpoint, or in this process, through one protocol."""
 
-from sandrl.models.client import OPENAI_BASE_URL, VLLM_BASE_URL, Client, Endpoint, Stopped
+from sandrl.models.client import OPENAI_BASE_URL, VLLM_BASE_URL, Client, ModelEndpoint, Stopped
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.messages import Message, Reply, ToolCall
 from sandrl.models.protocol import Abilities, Answer, Model, Question, Sampling
@@ -11,10 +11,10 @@ __all__ = [
     "Abilities",
     "Answer",
     "Client",
-    "Endpoint",
     "EndpointModel",
     "Message",
     "Model",
+    "ModelEndpoint",
     "Question",
     "Reply",
     "Sampling",

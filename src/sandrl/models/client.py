@@ -57,7 +57,7 @@ _SENT_TO_OPENAI = frozenset({"openai-organization", "openai-project"})
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ModelEndpoint:
     """Where a model is asked.
 
     Attributes:
@@ -102,7 +102,7 @@ class Client(Closing):
         MissingExtraError: If `openai` is not installed.
     """
 
-    def __init__(self, endpoint: Endpoint, stop: threading.Event | None = None) -> None:
+    def __init__(self, endpoint: ModelEndpoint, stop: threading.Event | None = None) -> None:
         self.endpoint = endpoint
         self._stop = stop or threading.Event()
         self._openai = require("openai", extra=EXTRA)
@@ -302,7 +302,7 @@ class _TryAgain(Exception):
         self.is_answer = is_answer
 
 
-def _header_filter(endpoint: Endpoint) -> Callable[[Any], Coroutine[Any, Any, None]]:
+def _header_filter(endpoint: ModelEndpoint) -> Callable[[Any], Coroutine[Any, Any, None]]:
     """Leaves in a request what is to be sent."""
     sent = _SENT | _SENT_TO_OPENAI if endpoint.base_url.rstrip("/") == OPENAI_BASE_URL else _SENT
 

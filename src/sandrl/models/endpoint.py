@@ -21,7 +21,7 @@ from queue import SimpleQueue
 from typing import Any, TypeAlias
 
 from sandrl.errors import EndpointError, InputError, RequestRefusedError, UsageError
-from sandrl.models.client import Client, Endpoint
+from sandrl.models.client import Client, ModelEndpoint
 from sandrl.models.loop import LOOP, cancel_once
 from sandrl.models.messages import Message, Reply, ToolCall
 from sandrl.models.protocol import Abilities, Answer, Question, Sampling
@@ -59,7 +59,7 @@ class EndpointModel(Client):
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: ModelEndpoint,
         name: str | None,
         sampling: Sampling | None = None,
         *,

@@ -31,7 +31,7 @@ Function: TypeAlias = Callable[[Any, int], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class TinyKind:
     """A kind of task.
 
     Attributes:
@@ -57,29 +57,29 @@ class Kind:
 
 
 KINDS = (
-    Kind("plus", "n", "n plus {k}", "n + {k}", "n - {k}", lambda x, k: x + k),
-    Kind("minus", "n", "n minus {k}", "n - {k}", "{k} - n", lambda x, k: x - k),
-    Kind("times", "n", "n times {k}", "n * {k}", "n + {k}", lambda x, k: x * k),
-    Kind("remainder", "n", "the remainder of n divided by {k}", "n % {k}", "n // {k}", lambda x, k: x % k),
-    Kind("quotient", "n", "n divided by {k}, rounded down", "n // {k}", "n / {k}", lambda x, k: x // k),
-    Kind("power", "n", "n to the power of {k}", "n ** {k}", "n * {k}", lambda x, k: x**k),
-    Kind("at-least", "n", "n, but at least {k}", "max(n, {k})", "min(n, {k})", lambda x, k: max(x, k)),
-    Kind("at-most", "n", "n, but at most {k}", "min(n, {k})", "max(n, {k})", lambda x, k: min(x, k)),
-    Kind("above", "n", "whether n is greater than {k}", "n > {k}", "n < {k}", lambda x, k: x > k),
-    Kind("below", "n", "whether n is less than {k}", "n < {k}", "n > {k}", lambda x, k: x < k),
-    Kind("multiple", "n", "whether n is a multiple of {k}", "n % {k} == 0", "n % {k} > 0", lambda x, k: x % k == 0),
-    Kind("distance", "n", "how far n is from {k}", "abs(n - {k})", "n - {k}", lambda x, k: abs(x - k)),
-    Kind("repeat", "text", "text repeated {k} times", "text * {k}", "text[:{k}]", lambda x, k: x * k),
-    Kind("first", "text", "the first {k} letters of text", "text[:{k}]", "text[{k}:]", lambda x, k: x[:k]),
-    Kind("last", "text", "the last {k} letters of text", "text[-{k}:]", "text[:-{k}]", lambda x, k: x[-k:]),
-    Kind("reverse", "text", "text backwards", "text[::-1]", "text[1:]", lambda x, _: x[::-1]),
-    Kind("upper", "text", "text in upper case", "text.upper()", "text.lower()", lambda x, _: x.upper()),
-    Kind("count", "items", "how often {k} is in items", "items.count({k})", "len(items)", lambda x, k: x.count(k)),
-    Kind("contains", "items", "whether {k} is in items", "{k} in items", "{k} not in items", lambda x, k: k in x),
-    Kind("append", "items", "items with {k} at the end", "items + [{k}]", "[{k}] + items", lambda x, k: [*x, k]),
-    Kind("total", "items", "the sum of items", "sum(items)", "len(items)", lambda x, _: sum(x)),
-    Kind("length", "items", "the length of items", "len(items)", "sum(items)", lambda x, _: len(x)),
-    Kind("sort", "items", "items in ascending order", "sorted(items)", "items[::-1]", lambda x, _: sorted(x)),
+    TinyKind("plus", "n", "n plus {k}", "n + {k}", "n - {k}", lambda x, k: x + k),
+    TinyKind("minus", "n", "n minus {k}", "n - {k}", "{k} - n", lambda x, k: x - k),
+    TinyKind("times", "n", "n times {k}", "n * {k}", "n + {k}", lambda x, k: x * k),
+    TinyKind("remainder", "n", "the remainder of n divided by {k}", "n % {k}", "n // {k}", lambda x, k: x % k),
+    TinyKind("quotient", "n", "n divided by {k}, rounded down", "n // {k}", "n / {k}", lambda x, k: x // k),
+    TinyKind("power", "n", "n to the power of {k}", "n ** {k}", "n * {k}", lambda x, k: x**k),
+    TinyKind("at-least", "n", "n, but at least {k}", "max(n, {k})", "min(n, {k})", lambda x, k: max(x, k)),
+    TinyKind("at-most", "n", "n, but at most {k}", "min(n, {k})", "max(n, {k})", lambda x, k: min(x, k)),
+    TinyKind("above", "n", "whether n is greater than {k}", "n > {k}", "n < {k}", lambda x, k: x > k),
+    TinyKind("below", "n", "whether n is less than {k}", "n < {k}", "n > {k}", lambda x, k: x < k),
+    TinyKind("multiple", "n", "whether n is a multiple of {k}", "n % {k} == 0", "n % {k} > 0", lambda x, k: x % k == 0),
+    TinyKind("distance", "n", "how far n is from {k}", "abs(n - {k})", "n - {k}", lambda x, k: abs(x - k)),
+    TinyKind("repeat", "text", "text repeated {k} times", "text * {k}", "text[:{k}]", lambda x, k: x * k),
+    TinyKind("first", "text", "the first {k} letters of text", "text[:{k}]", "text[{k}:]", lambda x, k: x[:k]),
+    TinyKind("last", "text", "the last {k} letters of text", "text[-{k}:]", "text[:-{k}]", lambda x, k: x[-k:]),
+    TinyKind("reverse", "text", "text backwards", "text[::-1]", "text[1:]", lambda x, _: x[::-1]),
+    TinyKind("upper", "text", "text in upper case", "text.upper()", "text.lower()", lambda x, _: x.upper()),
+    TinyKind("count", "items", "how often {k} is in items", "items.count({k})", "len(items)", lambda x, k: x.count(k)),
+    TinyKind("contains", "items", "whether {k} is in items", "{k} in items", "{k} not in items", lambda x, k: k in x),
+    TinyKind("append", "items", "items with {k} at the end", "items + [{k}]", "[{k}] + items", lambda x, k: [*x, k]),
+    TinyKind("total", "items", "the sum of items", "sum(items)", "len(items)", lambda x, _: sum(x)),
+    TinyKind("length", "items", "the length of items", "len(items)", "sum(items)", lambda x, _: len(x)),
+    TinyKind("sort", "items", "items in ascending order", "sorted(items)", "items[::-1]", lambda x, _: sorted(x)),
 )
 
 _INPUTS: dict[str, tuple[Any, ...]] = {
@@ -102,7 +102,7 @@ class Task:
         number: The number in it; 0 where the kind has none.
     """
 
-    kind: Kind
+    kind: TinyKind
     function_name: str
     number: int
 
@@ -161,7 +161,7 @@ def tiny_problems(split: str | None = None) -> Iterator[Problem]:
     return (task.to_problem() for task in tasks(split))
 
 
-def _of_split(kind: Kind, split: str | None) -> list[Task]:
+def _of_split(kind: TinyKind, split: str | None) -> list[Task]:
     combinations = [Task(kind, name, number) for name in FUNCTION_NAMES for number in kind.numbers]
     combinations.sort(key=_position)
     if split is None:
@@ -175,7 +175,7 @@ def _position(task: Task) -> bytes:
 
 
 @functools.cache
-def _telling_inputs(kind: Kind, number: int) -> tuple[Any, ...]:
+def _telling_inputs(kind: TinyKind, number: int) -> tuple[Any, ...]:
     """The fewest inputs, found greedily, on which no other function of the set and no constant is right."""
     inputs = _INPUTS[kind.argument]
     answers = [kind.function(given, number) for given in inputs]

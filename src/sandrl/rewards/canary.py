@@ -10,7 +10,7 @@ from __future__ import annotations
 from sandrl.errors import InfrastructureError
 from sandrl.problems import Problem
 from sandrl.rewards.judge import Execution, Judge, Limits
-from sandrl.sandboxes import Outcome
+from sandrl.sandboxes import CommandOutcome
 
 CANARY = Problem(
     "canary", "Return the sum of two numbers.", tests=("assert add(2, 3) == 5", "assert add(-1, 1) == 0"), setup=""
@@ -23,7 +23,7 @@ def prepare_canary(judge: Judge) -> Execution:
     return judge.prepare(CANARY, _CODE, Limits())
 
 
-def has_passed(judge: Judge, execution: Execution, outcome: Outcome) -> bool:
+def has_passed(judge: Judge, execution: Execution, outcome: CommandOutcome) -> bool:
     """Whether the canary got the verdict it must get."""
     try:
         return judge.interpret(execution, outcome).is_pass

@@ -10,11 +10,15 @@ from sandrl.events import ExecutionFinished
 from sandrl.events.results import Status
 from sandrl.rewards.attempts import Attempt
 from sandrl.rewards.verdict import Verdict
-from sandrl.sandboxes import Launch, Outcome
+from sandrl.sandboxes import CommandOutcome, Launch
 
 
 def execution_finished(
-    attempt: Attempt, launch: Launch, outcome: Outcome | None = None, verdict: Verdict | None = None, error: str = ""
+    attempt: Attempt,
+    launch: Launch,
+    outcome: CommandOutcome | None = None,
+    verdict: Verdict | None = None,
+    error: str = "",
 ) -> ExecutionFinished:
     """The event that tells of an execution.
 
@@ -42,7 +46,7 @@ def execution_finished(
     )
 
 
-def _outcome(outcome: Outcome | None, verdict: Verdict | None) -> str:
+def _outcome(outcome: CommandOutcome | None, verdict: Verdict | None) -> str:
     if outcome is None or verdict is None or verdict.status in (Status.TIMEOUT, Status.INFRASTRUCTURE):
         return "error"
     return "success" if outcome.exit_code == 0 else "failure"

@@ -25,7 +25,7 @@ from sandrl.rewards.selection import join
 from sandrl.rewards.sources import refusal
 from sandrl.rewards.usage import class_names, comparable_names, needs_one_process
 from sandrl.rewards.verdict import Verdict
-from sandrl.sandboxes import Command, Outcome
+from sandrl.sandboxes import Command, CommandOutcome
 
 # How long after the latest that the judge's own clock can go off the SDK's does: only for a judge that was stopped.
 _GRACE_SECONDS = 10.0
@@ -109,7 +109,7 @@ class Judge(Protocol):
         """The command that judges `code` as an answer to `problem`."""
         ...
 
-    def interpret(self, execution: Execution, outcome: Outcome) -> Verdict:
+    def interpret(self, execution: Execution, outcome: CommandOutcome) -> Verdict:
         """The verdict that an execution's outcome stands for.
 
         Raises:
@@ -236,7 +236,7 @@ class InProcessJudge:
         """The command that runs `code` and its checks in one process; None if the problem has no such checks."""
         return self._execution(problem, code, limits, TESTS) if problem.kind == "tests" else None
 
-    def interpret(self, execution: Execution, outcome: Outcome) -> Verdict:
+    def interpret(self, execution: Execution, outcome: CommandOutcome) -> Verdict:
         """Reads the judge's line; without one, the completion killed the judge, or the sandbox is of no use."""
         if outcome.timed_out:
             return Verdict(Status.TIMEOUT, execution.trust, 0, execution.checks, "it stopped the judge's clock")

@@ -25,7 +25,7 @@ from sandrl.rewards.judge import Execution, Judge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.verdict import Verdict
 from sandrl.runs import OPINION_TAG
-from sandrl.sandboxes import Job, Launch, Outcome, Withdrawn, problem_tag
+from sandrl.sandboxes import CommandOutcome, Job, Launch, Withdrawn, problem_tag
 
 OpinionMemory: TypeAlias = dict[bytes, Opinion]
 """Opinions by the digest of problem and code."""
@@ -198,7 +198,7 @@ def is_chosen(key: bytes, rate: float) -> bool:
     return int.from_bytes(key[: _DIGEST_BITS // 8], "big") / 2**_DIGEST_BITS < rate or rate == 1
 
 
-def _opinion(judge: Judge, execution: Execution, outcome: Outcome, sandbox_id: str | None) -> Opinion:
+def _opinion(judge: Judge, execution: Execution, outcome: CommandOutcome, sandbox_id: str | None) -> Opinion:
     if outcome.timed_out:
         # The judge has a clock of its own; this one goes off where nothing ran, which says nothing about the code.
         return Opinion(Status.INFRASTRUCTURE, "its sandbox stopped answering", sandbox_id)

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
 from sandrl.config.parts import EpisodePart
+from sandrl.config.words import EpisodeKind, ToolSet
 from sandrl.errors import EndpointError, InfrastructureError, RequestRefusedError
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.models.messages import Message, Reply
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Completion, Problem, chat_prompt, shown_checks
 from sandrl.rewards.extraction import Extraction, extract_code
+from sandrl.rollouts.ends import EpisodeEnd
 from sandrl.rollouts.feedback import ATTEMPTS_INSTRUCTION, NO_CODE, OTHERS_FAIL, ShownChecks, try_shown
-from sandrl.rollouts.kinds import EpisodeEnd, EpisodeKind, ToolSet
 from sandrl.rollouts.toolbox import Toolbox
 from sandrl.rollouts.tools import tool_schemas
 from sandrl.rollouts.workbench import Workbench, Workplace

@@ -13,10 +13,11 @@ from sandrl.config.rollout import RolloutConfig
 from sandrl.config.words import EpisodeKind
 from sandrl.errors import AuthenticationError
 from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, ignore
-from sandrl.models import OPENAI_BASE_URL, VLLM_BASE_URL, Endpoint, EndpointModel, Sampling
+from sandrl.models import OPENAI_BASE_URL, VLLM_BASE_URL, EndpointModel, ModelEndpoint, Sampling
 from sandrl.problems import load_problems
+from sandrl.problems.splits import training_split
 from sandrl.rewards.scoring import lifetime_seconds
-from sandrl.rollouts.request import RolloutRun, training_split
+from sandrl.rollouts.results import RolloutRun
 from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
 from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
 from sandrl.runs import MetricsRecorder
@@ -118,7 +119,7 @@ def run_rollouts(
     )
 
 
-def find_endpoint(request: RolloutConfig, settings: Settings) -> Endpoint:
+def find_endpoint(request: RolloutConfig, settings: Settings) -> ModelEndpoint:
     """Where the model is asked: what the user says, else the environment, else OpenAI or a server of one's own.
 
     Raises:
@@ -129,7 +130,7 @@ def find_endpoint(request: RolloutConfig, settings: Settings) -> Endpoint:
     address = request.base_url or settings.openai_base_url or usual
     if address == OPENAI_BASE_URL and settings.openai_api_key is None:
         raise AuthenticationError("OPENAI_API_KEY is not set", hint="set it, or name another endpoint with --base-url")
-    return Endpoint.of(request, address, settings.openai_api_key)
+    return ModelEndpoint.of(request, address, settings.openai_api_key)
 
 
 def _close(played: PlayedStep, recorder: MetricsRecorder, emit: Emit) -> None:

@@ -21,11 +21,11 @@ from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.records import Place, opinion_row
 from sandrl.rewards.summary import raise_for_rewards
-from sandrl.rollouts.company import play_all
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, Model, new_episode
 from sandrl.rollouts.records import episode_row, result_of
-from sandrl.rollouts.request import StepResult
-from sandrl.rollouts.shared import SharedWorkshop
+from sandrl.rollouts.results import StepResult
+from sandrl.rollouts.threads import play_all
+from sandrl.rollouts.workshop import SharedWorkshop
 from sandrl.runs import RunWriter
 from sandrl.sandboxes import Interrupt, Job, Level, step_tag
 

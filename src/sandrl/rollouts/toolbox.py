@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from sandrl.config.words import ToolSet
 from sandrl.rollouts.attachments import NotCopiedError
-from sandrl.rollouts.kinds import EpisodeEnd, ToolSet
+from sandrl.rollouts.ends import EpisodeEnd
 from sandrl.rollouts.tools import SubmitSolution, parse_call
 from sandrl.rollouts.workbench import LOST, Workbench, Workplace
 

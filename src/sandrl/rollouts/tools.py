@@ -14,8 +14,8 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from sandrl.config.words import ToolSet
 from sandrl.rollouts.attachments import NotCopiedError, copied, with_files
-from sandrl.rollouts.kinds import ToolSet
 from sandrl.rollouts.workbench import Workbench
 
 # Programs that the tools run; what they work on comes through standard input, and only names through arguments.

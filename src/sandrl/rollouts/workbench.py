@@ -21,7 +21,7 @@ from typing import Protocol
 from sandrl.errors import InfrastructureError
 from sandrl.events import Emit, ExecutionFinished, ignore
 from sandrl.runs import ROLLOUT_TAG
-from sandrl.sandboxes import Command, Job, Launch, Outcome, problem_tag
+from sandrl.sandboxes import Command, CommandOutcome, Job, Launch, problem_tag
 
 HEAD_CHARACTERS, TAIL_CHARACTERS = 1000, 3000
 """How much of a long output is shown: of its beginning, and of its end."""
@@ -55,7 +55,7 @@ class Workplace(Protocol):
         """Told of every command."""
         ...
 
-    def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, Outcome]:
+    def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, CommandOutcome]:
         """Runs a command in a fresh sandbox, or in one that is kept; returns the launch that keeps it now.
 
         Raises:
@@ -83,7 +83,7 @@ class Workshop:
         self.timeout_seconds = timeout_seconds
         self.emit = emit
 
-    def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, Outcome]:
+    def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, CommandOutcome]:
         """Runs a command in a fresh sandbox, or in one that is kept; returns the launch that keeps it now.
 
         Raises:
@@ -135,7 +135,7 @@ class Workbench:
         outcome = self.outcome(*argv, stdin=stdin)
         return LOST if outcome is None else observation(outcome)
 
-    def outcome(self, *argv: str, stdin: str = "") -> Outcome | None:
+    def outcome(self, *argv: str, stdin: str = "") -> CommandOutcome | None:
         """Runs a command; returns how it ended, or None if the sandbox was lost."""
         place = self._place
         limited = ("sh", "-c", _LIMITED, "sh", f"{place.timeout_seconds:g}", *argv)
@@ -160,7 +160,7 @@ class Workbench:
             self._launch = None
 
 
-def observation(outcome: Outcome) -> str:
+def observation(outcome: CommandOutcome) -> str:
     """What a policy is to read about how a command ended."""
     parts = [part.decode("utf-8", "replace").strip("\n") for part in (outcome.stdout, outcome.stderr)]
     text = "\n".join(part for part in parts if part)
@@ -173,7 +173,7 @@ def observation(outcome: Outcome) -> str:
     return text or "(no output)"
 
 
-def _finished(task_id: str, outcome: Outcome, seconds: float) -> ExecutionFinished:
+def _finished(task_id: str, outcome: CommandOutcome, seconds: float) -> ExecutionFinished:
     word = "error" if outcome.timed_out else "success" if outcome.exit_code == 0 else "failure"
     return ExecutionFinished(
         task_id,

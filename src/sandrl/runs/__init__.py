@@ -1,6 +1,6 @@
 """What a job leaves on disk: the run directory, written by one writer, read by one reader, found through one index."""
 
-from sandrl.errors import Outcome
+from sandrl.errors import RunOutcome
 from sandrl.runs.config import JobRecord, RunConfig
 from sandrl.runs.identity import CANARY_TAG, OPINION_TAG, ROLLOUT_TAG, WARM_TAG, disagreements
 from sandrl.runs.index import LATEST, RunEntry, find_run, list_runs
@@ -35,7 +35,7 @@ from sandrl.runs.rows import (
     ToolCallRow,
     TrajectoryRow,
 )
-from sandrl.runs.selection import Selection
+from sandrl.runs.selection import RowSelection
 from sandrl.runs.statistics import pass_at_k
 from sandrl.runs.summary import Summary, completion_metrics, opinion_metrics, summarise
 from sandrl.runs.writer import RunLedger, RunWriter, Sink, own_versions
@@ -59,20 +59,20 @@ __all__ = [
     "MetricsRow",
     "OpinionPart",
     "OpinionRow",
-    "Outcome",
     "OwnerRow",
+    "RowSelection",
     "Rows",
     "RunConfig",
     "RunEntry",
     "RunLedger",
     "RunLog",
+    "RunOutcome",
     "RunOverview",
     "RunReader",
     "RunState",
     "RunWriter",
     "SandboxEvent",
     "SandboxRow",
-    "Selection",
     "Sink",
     "Summary",
     "ToolCallRow",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sandrl.errors import InputError, Outcome
+from sandrl.errors import InputError, RunOutcome
 from sandrl.files import read_regular
 from sandrl.runs.rows import Json, Stored, Text, now
 
@@ -37,7 +37,7 @@ class JobRecord(BaseModel):
     job_id: str
     started_at: datetime = Field(default_factory=now)
     finished_at: datetime | None = None
-    outcome: Outcome | None = None
+    outcome: RunOutcome | None = None
     error: Text | None = None
     versions: dict[str, str] = Field(default_factory=dict)
 
@@ -63,7 +63,7 @@ class RunConfig(Stored):
         """The same with the end of a job; the first failure of a job stands."""
         ended = end.model_dump(include={"finished_at", "outcome", "error"})
         jobs = (
-            job.model_copy(update=ended) if job.job_id == end.job_id and job.outcome is not Outcome.FAILED else job
+            job.model_copy(update=ended) if job.job_id == end.job_id and job.outcome is not RunOutcome.FAILED else job
             for job in self.jobs
         )
         return self.model_copy(update={"jobs": tuple(jobs)})

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from sandrl.errors import InputError, Outcome
+from sandrl.errors import InputError, RunOutcome
 from sandrl.runs.config import RunConfig
 from sandrl.runs.index import RunEntry
 from sandrl.runs.log import executions_by_step
@@ -111,11 +111,11 @@ def state_of(config: RunConfig, *, is_running: bool) -> RunState:
         return RunState.RUNNING
     outcome = config.jobs[-1].outcome if config.jobs else None
     match outcome:
-        case Outcome.FINISHED:
+        case RunOutcome.FINISHED:
             return RunState.FINISHED
-        case Outcome.INTERRUPTED:
+        case RunOutcome.INTERRUPTED:
             return RunState.INTERRUPTED
-        case Outcome.FAILED:
+        case RunOutcome.FAILED:
             return RunState.FAILED
     return RunState.KILLED
 

@@ -11,7 +11,7 @@ from sandrl.runs.rows import TrajectoryRow
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class RowSelection:
     """What trajectories must be like to be shown; all conditions together.
 
     Attributes:

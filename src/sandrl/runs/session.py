@@ -18,7 +18,7 @@ from typing import Protocol, TypeVar
 
 from pydantic import JsonValue
 
-from sandrl.errors import CleanupError, Outcome, SandrlError, ServiceError, ending_of
+from sandrl.errors import CleanupError, RunOutcome, SandrlError, ServiceError, ending_of
 from sandrl.events import Emit, LogLevel, all_of, ignore
 from sandrl.runs.log import RunLog
 from sandrl.runs.processes import Processes
@@ -146,11 +146,11 @@ class RunSession:
                 self._end_with(error)
                 raise
         if self._interrupt.level:
-            self._end(Outcome.INTERRUPTED)
+            self._end(RunOutcome.INTERRUPTED)
         elif self.failure is not None:
             self._end_with(self.failure)
         else:
-            self._end(Outcome.FINISHED)
+            self._end(RunOutcome.FINISHED)
 
     def _end_with(self, error: BaseException) -> None:
         """Writes down what the job ends with, unless that is done: what comes later was caused by it."""
@@ -159,7 +159,7 @@ class RunSession:
         with suppress(ServiceError):
             self._end(ending.outcome, ending.message)
 
-    def _end(self, outcome: Outcome, error: str | None = None) -> None:
+    def _end(self, outcome: RunOutcome, error: str | None = None) -> None:
         if not self._has_ended and not self.writer.is_inherited:
             self.writer.finish(outcome, error)
             self._has_ended = True

@@ -19,7 +19,7 @@ from pydantic import BaseModel, JsonValue
 
 from sandrl import __version__, forks
 from sandrl.closing import Closing
-from sandrl.errors import ForkedProcessError, Outcome, ServiceError
+from sandrl.errors import ForkedProcessError, RunOutcome, ServiceError
 from sandrl.files import write_whole
 from sandrl.jsonl import RowAppender
 from sandrl.runs.config import CONFIG_FILE, FAILURE_FILE, JobRecord, RunConfig, read_config
@@ -197,7 +197,7 @@ class RunWriter(Closing):
         """Returns the job's ledger, which writes into this run."""
         return RunLedger(self, owner)
 
-    def finish(self, outcome: Outcome, error: str | None = None) -> None:
+    def finish(self, outcome: RunOutcome, error: str | None = None) -> None:
         """Says how the job ended; the first failure that is told stands. Only the first process tells of other ends.
 
         Args:
@@ -207,7 +207,7 @@ class RunWriter(Closing):
         Raises:
             ServiceError: If it cannot be written.
         """
-        if self.rank and outcome is not Outcome.FAILED:
+        if self.rank and outcome is not RunOutcome.FAILED:
             return
         text = error and error[:_LONGEST_ERROR]
         end = JobRecord(job_id=self.job_id, finished_at=now(), outcome=outcome, error=text)

@@ -20,7 +20,7 @@ from sandrl import __version__, forks
 from sandrl.errors import RuntimeUnavailableError
 from sandrl.files import check_descriptors
 from sandrl.runtime import limits
-from sandrl.runtime.state import Endpoint, RuntimeDirectory
+from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
 
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
 _INHERITED = ("HOME", "PATH", "LANG", "LC_ALL", "TMPDIR", "TZ", "SANDRL_RUNTIME_ISOLATION", "SANDRL_HOST_UIDS")
@@ -28,7 +28,7 @@ _STATUS_METHOD = "/sandrl.runtime.v1.Control/Status"
 _STATUS_TIMEOUT_SECONDS = 10.0
 _ENDING_SECONDS = 2.0
 
-__all__ = ["Endpoint", "RuntimeStatus", "ensure_running", "find", "log_path", "serve", "status", "stop"]
+__all__ = ["DaemonEndpoint", "RuntimeStatus", "ensure_running", "find", "log_path", "serve", "status", "stop"]
 
 
 @dataclass(frozen=True)
@@ -79,14 +79,14 @@ def log_path(state_dir: Path) -> Path:
     return RuntimeDirectory(state_dir).log
 
 
-def find(state_dir: Path) -> Endpoint | None:
+def find(state_dir: Path) -> DaemonEndpoint | None:
     """The running daemon of this user and version, or None; never starts one."""
     return RuntimeDirectory(state_dir).find()
 
 
 def ensure_running(
     state_dir: Path, *, timeout_seconds: float = 30.0, on_start: Callable[[str], None] | None = None
-) -> Endpoint:
+) -> DaemonEndpoint:
     """Find the daemon, or start it.
 
     Args:
@@ -243,7 +243,7 @@ def serve(
     *,
     idle_timeout_seconds: float | None = limits.IDLE_TIMEOUT_SECONDS,
     max_sandboxes: int | None = None,
-    announce: Callable[[Endpoint], None],
+    announce: Callable[[DaemonEndpoint], None],
 ) -> None:
     """Be the daemon, in this process, until stopped or idle; if there is one already, only announce that.
 

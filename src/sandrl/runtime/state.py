@@ -28,7 +28,7 @@ _SOURCES = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True)
-class Endpoint:
+class DaemonEndpoint:
     """A running daemon.
 
     Attributes:
@@ -104,7 +104,7 @@ class RuntimeDirectory:
         """Become the daemon of this directory, or None if there is one."""
         return self.hold(_ALIVE, wait=False)
 
-    def write(self, endpoint: Endpoint) -> None:
+    def write(self, endpoint: DaemonEndpoint) -> None:
         """Publish a daemon: the token for its user alone, then the address."""
         self._replace(_TOKEN, endpoint.token)
         self._replace(_STATE, json.dumps({"schema": 1, "base_url": endpoint.base_url, "pid": endpoint.pid}))
@@ -125,7 +125,7 @@ class RuntimeDirectory:
         for name in (_STATE, _TOKEN, _ROSTER):
             (self.path / name).unlink(missing_ok=True)
 
-    def find(self) -> Endpoint | None:
+    def find(self) -> DaemonEndpoint | None:
         """The daemon of this directory, if one is alive and has published its address."""
         probe = self.hold(_ALIVE, wait=False)
         if probe is not None:
@@ -134,6 +134,6 @@ class RuntimeDirectory:
         try:
             state = json.loads(read_regular(self.path / _STATE, _MOST_BYTES, follow=False))
             token = read_regular(self.path / _TOKEN, _MOST_BYTES, follow=False).decode("utf-8")
-            return Endpoint(str(state["base_url"]), token, int(state["pid"]), self.state_dir)
+            return DaemonEndpoint(str(state["base_url"]), token, int(state["pid"]), self.state_dir)
         except (OSError, ValueError, KeyError, TypeError):
             return None  # it lives but is still starting, or is already leaving

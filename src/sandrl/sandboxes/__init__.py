@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sandrl.sandboxes.commands import Command, Outcome
+from sandrl.sandboxes.commands import Command, CommandOutcome
 from sandrl.sandboxes.connection import connect, find_connection
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.job import Job, Withdrawn
@@ -17,6 +17,7 @@ from sandrl.sandboxes.tags import checked_job_id, encode_tag, new_job_id, proble
 
 __all__ = [
     "Command",
+    "CommandOutcome",
     "Connection",
     "Interrupt",
     "Job",
@@ -25,7 +26,6 @@ __all__ = [
     "Ledger",
     "Level",
     "Liveness",
-    "Outcome",
     "Owner",
     "SandboxRequest",
     "Withdrawn",

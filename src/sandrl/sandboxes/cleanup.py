@@ -17,7 +17,7 @@ from sandrl.errors import CleanupError, InterruptedRunError, ServiceError, Unkno
 from sandrl.events import Emit, StopFinished, StopRequested, ignore
 from sandrl.sandboxes.fleet import Fleet
 from sandrl.sandboxes.interrupt import Interrupt, Level
-from sandrl.sandboxes.listing import Listed, Owners, Selection, list_sandboxes
+from sandrl.sandboxes.listing import Listed, Owners, SandboxSelection, list_sandboxes
 from sandrl.sandboxes.owner import Liveness
 from sandrl.sandboxes.parallel import in_parallel
 from sandrl.sandboxes.registry import forget_jobs
@@ -42,13 +42,13 @@ class CleanupRequest:
     """
 
     ids: tuple[str, ...] = ()
-    selection: Selection = field(default_factory=Selection)
+    selection: SandboxSelection = field(default_factory=SandboxSelection)
     everything: bool = False
     force: bool = False
     options: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        selects = self.selection != Selection()
+        selects = self.selection != SandboxSelection()
         if not (self.ids or selects or self.everything):
             raise UsageError(
                 "nothing says which sandboxes to stop, and none was touched",

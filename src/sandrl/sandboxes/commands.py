@@ -25,7 +25,7 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommandOutcome:
     """How a command ended.
 
     Attributes:

@@ -19,7 +19,7 @@ from sandrl.closing import Closing
 from sandrl.errors import CleanupError, ForkedProcessError, SandrlError
 from sandrl.events import CleaningUp, Emit, Warned, ignore
 from sandrl.runs.rows import OwnerRow
-from sandrl.sandboxes.commands import Command, Outcome
+from sandrl.sandboxes.commands import Command, CommandOutcome
 from sandrl.sandboxes.dispatch import Dispatch
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.journal import Journal, Ledger, NoLedger
@@ -179,7 +179,7 @@ class Job(Closing):
             if landed or woken or interrupt.level is not seen or time.monotonic() >= ends_at:
                 return landed
 
-    def collect(self, launch: Launch, *, keep: bool = False) -> Outcome:
+    def collect(self, launch: Launch, *, keep: bool = False) -> CommandOutcome:
         """How an ended launch ended; its sandbox begins to stop, unless it is to be kept.
 
         Args:

@@ -27,7 +27,7 @@ _CLOCK_TOLERANCE = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class SandboxSelection:
     """Which sandboxes are meant; all conditions hold at once.
 
     Attributes:
@@ -107,7 +107,7 @@ class Owners:
         )
 
 
-def list_sandboxes(fleet: Fleet, selection: Selection, owners: Owners) -> list[Listed]:
+def list_sandboxes(fleet: Fleet, selection: SandboxSelection, owners: Owners) -> list[Listed]:
     """The sandboxes a selection means, oldest first.
 
     Raises:
@@ -151,7 +151,7 @@ def count_by_tag(listed: Iterable[Listed]) -> dict[str, Count]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1].total, item[0])))
 
 
-def _is_meant(each: Listed, selection: Selection, at: datetime) -> bool:
+def _is_meant(each: Listed, selection: SandboxSelection, at: datetime) -> bool:
     if selection.statuses and each.sandbox.status not in selection.statuses:
         return False
     if selection.orphans and not each.is_orphan:

@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from sandrl.errors import InfrastructureError, NoRoomError, SandrlError
-from sandrl.sandboxes.commands import Command, Outcome
+from sandrl.sandboxes.commands import Command, CommandOutcome
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.providers.protocol import Connection, Result, Sandbox
 
@@ -194,7 +194,7 @@ class Session:
         error = _error_of(launch.process)
         return error if isinstance(error, NoRoomError) else None
 
-    def collect(self, launch: Launch) -> Outcome:
+    def collect(self, launch: Launch) -> CommandOutcome:
         """How an ended launch ended.
 
         Raises:
@@ -210,7 +210,7 @@ class Session:
             raise error
         result = launch.process.result()
         seconds = time.monotonic() - launch.launched_at
-        return Outcome(launch.sandbox_id or "", result.exit_code, result.stdout, result.stderr, seconds=seconds)
+        return CommandOutcome(launch.sandbox_id or "", result.exit_code, result.stdout, result.stderr, seconds=seconds)
 
     def stop(self, launch: Launch) -> Stop:
         """Begins to stop a launch's sandbox; a command still running in it is killed."""

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sandrl.config.words import ToolSet
 from sandrl.problems.prompts import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, chat_prompt
 from sandrl.problems.tiny import KINDS, Task
-from sandrl.rollouts.kinds import ToolSet
 from sandrl.rollouts.tools import tool_schemas
 
 LAST_WORD = "Done."

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from sandrl.config.grpo import GrpoConfig
 from sandrl.events import Emit
+from sandrl.problems.splits import Splits
 from sandrl.runs.processes import Processes
 from sandrl.settings import Settings
 from sandrl.trainers.engines import TRL, Engine
 from sandrl.trainers.interrupts import TrainingInterrupt
-from sandrl.trainers.sets import ProblemSets
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Context:
 
     config: GrpoConfig
     settings: Settings
-    sets: ProblemSets
+    sets: Splits
     processes: Processes
     interrupt: TrainingInterrupt
     emit: Emit

@@ -23,7 +23,7 @@ LORA_MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", 
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class LoadedPolicy:
     """What the trainer is given to train.
 
     Attributes:
@@ -82,7 +82,7 @@ class Engine:
             emit: Told what the user should know about it.
         """
 
-    def policy(self, model: str, config: GrpoConfig) -> Policy:
+    def policy(self, model: str, config: GrpoConfig) -> LoadedPolicy:
         """Loads what is trained.
 
         Args:
@@ -90,14 +90,14 @@ class Engine:
             config: How to train.
         """
         if not config.lora:
-            return Policy(model)
+            return LoadedPolicy(model)
         adapters = libraries.load("peft").LoraConfig(
             r=config.lora_rank,
             lora_alpha=2 * config.lora_rank,
             target_modules=list(LORA_MODULES),
             task_type="CAUSAL_LM",
         )
-        return Policy(model, peft_config=adapters)
+        return LoadedPolicy(model, peft_config=adapters)
 
     def optimizations(self, trainer: Any) -> tuple[str, ...]:
         """What the engine has changed about a trainer and its model, as found in them."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from sandrl.rollouts.kinds import ToolSet
+from sandrl.config.words import ToolSet
 from sandrl.rollouts.toolbox import Toolbox
 from sandrl.rollouts.tools import TOOLS, Tool
 from sandrl.rollouts.workbench import Workplace

@@ -19,13 +19,14 @@ from sandrl.events import Emit, RewardCallFinished, TrainingStarted, all_of, ign
 from sandrl.models import libraries
 from sandrl.models.places import ModelPlace, find_model
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem, chat_prompt
+from sandrl.problems.splits import load_splits
 from sandrl.rewards import ScoreOptions
 from sandrl.rewards.function import FunctionOptions, step_opinions
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rollouts.workbench import Workshop
 from sandrl.runs import MetricsRecorder
 from sandrl.runs.processes import Processes
-from sandrl.runs.resumption import PROBLEMS_DIGEST, check_unchanged
+from sandrl.runs.resumption import PROBLEMS_DIGEST, check_unchanged, content_digest
 from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.sandboxes import Connection, Job, SandboxRequest, new_job_id
 from sandrl.settings import Settings
@@ -38,10 +39,9 @@ from sandrl.trainers.directory import checkpoint_directory
 from sandrl.trainers.engines import TRL, Engine
 from sandrl.trainers.environments import environment_factory, episode_trainer
 from sandrl.trainers.interrupts import TrainingInterrupt
-from sandrl.trainers.printed import FILE, PrintedFile
+from sandrl.trainers.library_output import FILE, PrintedFile
 from sandrl.trainers.recording import Recorder
 from sandrl.trainers.rewarding import EVALUATION_COLUMN, TrainingReward
-from sandrl.trainers.sets import load_sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def run_grpo(
     config, engine = request.config, request.engine
     ScoreOptions.of(config)
     engine.check_installed()
-    sets = load_sets(
+    sets = load_splits(
         config.problems,
         num_problems=config.num_problems,
         eval_problems=config.eval_problems,
@@ -137,7 +137,7 @@ def run_grpo(
         told = emit if processes.is_first else ignore
         context = Context(config, settings, sets, processes, interrupt, told, engine)
         if request.resume is not None:
-            check_unchanged(request.resume, sets.digest, f"problems: {config.problems!r}")
+            check_unchanged(request.resume, content_digest(sets.content), f"problems: {config.problems!r}")
         place = _policy(context)
         connection = SandboxRequest.of(config).connect(settings, emit=context.emit)
         plan = RunPlan(
@@ -145,7 +145,7 @@ def run_grpo(
             job_id=new_job_id(),
             options={
                 **config.document(),
-                PROBLEMS_DIGEST: sets.digest,
+                PROBLEMS_DIGEST: content_digest(sets.content),
                 **connection.facts(),
             },
             versions=engine.versions(),

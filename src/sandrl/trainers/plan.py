@@ -14,6 +14,7 @@ from pydantic import JsonValue
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.words import TINY
 from sandrl.models import libraries
+from sandrl.problems.splits import load_splits
 from sandrl.settings import Settings
 from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.checkpoints import last_checkpoint
@@ -22,7 +23,6 @@ from sandrl.trainers.directory import check_same, checkpoint_directory, run_to_r
 from sandrl.trainers.engines import TRL, Engine
 from sandrl.trainers.grpo import GrpoRequest
 from sandrl.trainers.passthrough import checked_fields
-from sandrl.trainers.sets import load_sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
         UsageError: If the configuration cannot work.
     """
     config = request.config
-    sets = load_sets(
+    sets = load_splits(
         config.problems,
         num_problems=config.num_problems,
         eval_problems=config.eval_problems,

@@ -21,7 +21,7 @@ from sandrl.events import Emit, Warned, ignore
 from sandrl.models import libraries
 from sandrl.settings import Settings
 from sandrl.trainers.config import Option
-from sandrl.trainers.engines import LORA_MODULES, Engine, Policy
+from sandrl.trainers.engines import LORA_MODULES, Engine, LoadedPolicy
 
 _CHECKPOINTING = "unsloth"
 _PROMPT_TOKENS = 1536
@@ -67,7 +67,7 @@ class UnslothEngine(Engine):
         if not on_gpu:
             emit(Warned("no GPU: training on Unsloth's CPU backend, in full precision instead of 4 bits"))
 
-    def policy(self, model: str, config: GrpoConfig) -> Policy:
+    def policy(self, model: str, config: GrpoConfig) -> LoadedPolicy:
         """Loads the policy by `FastLanguageModel`; all its weights are trained only if adapters are not wanted.
 
         Raises:
@@ -96,7 +96,7 @@ def _silence() -> Iterator[None]:
         yield
 
 
-def _load(model: str, config: GrpoConfig, *, on_gpu: bool) -> Policy:
+def _load(model: str, config: GrpoConfig, *, on_gpu: bool) -> LoadedPolicy:
     fast = extras.require("unsloth", extra=UNSLOTH.extra).FastLanguageModel
     loaded, tokenizer = fast.from_pretrained(
         model_name=model,
@@ -120,7 +120,7 @@ def _load(model: str, config: GrpoConfig, *, on_gpu: bool) -> Policy:
             use_gradient_checkpointing=_CHECKPOINTING,
             random_state=config.seed,
         )
-    return Policy(loaded, tokenizer)
+    return LoadedPolicy(loaded, tokenizer)
 
 
 def _longest(model: str, config: GrpoConfig) -> int:

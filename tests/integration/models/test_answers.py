@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sandrl.errors import AuthenticationError, EndpointError, InputError, UsageError
-from sandrl.models import Answer, Endpoint, EndpointModel, Message, Question, Sampling
+from sandrl.models import Answer, EndpointModel, Message, ModelEndpoint, Question, Sampling
 from tests.support.chat_server import ChatServer
 from tests.support.scripted_model import Fault, Says, ScriptedModel
 from tests.support.scripted_model import Question as Asked
@@ -28,7 +28,7 @@ def texts(answers: list[Answer]) -> dict[int, str | None]:
 
 
 def ask(server: ScriptedModel, count: int, name: str | None = "scripted", **options: Any) -> list[Answer]:
-    with EndpointModel(Endpoint(server.base_url, retries=0), name, **options) as model:
+    with EndpointModel(ModelEndpoint(server.base_url, retries=0), name, **options) as model:
         return list(model.answers(questions(count)))
 
 
@@ -40,7 +40,7 @@ def test_an_answer_is_heard_of_while_others_are_still_awaited() -> None:
             first_may_go.wait(10)
         return echo(body)
 
-    with ChatServer(answer) as server, EndpointModel(Endpoint(server.base_url), "scripted") as model:
+    with ChatServer(answer) as server, EndpointModel(ModelEndpoint(server.base_url), "scripted") as model:
         heard = []
         for each in model.answers(questions(5)):
             heard.append(each)
@@ -112,10 +112,10 @@ def test_what_no_further_question_can_change_is_raised(status: int, kind: type[E
 
 def test_a_key_is_sent_and_a_missing_one_is_asked_for_by_name() -> None:
     with ChatServer(echo, key="sk-right") as server:
-        with EndpointModel(Endpoint(server.base_url, "sk-right"), None) as model:
+        with EndpointModel(ModelEndpoint(server.base_url, "sk-right"), None) as model:
             model.check()
             assert model.name == "scripted"
-        with EndpointModel(Endpoint(server.base_url), None) as model, pytest.raises(AuthenticationError) as caught:
+        with EndpointModel(ModelEndpoint(server.base_url), None) as model, pytest.raises(AuthenticationError) as caught:
             model.check()
     assert caught.value.hint == "set OPENAI_API_KEY to a key of that endpoint"
 
@@ -128,7 +128,7 @@ def test_nothing_of_the_environment_is_sent(monkeypatch: pytest.MonkeyPatch) -> 
     with ScriptedModel([Says("here")]) as server:
         ask(server, 1)
         ask(server, 1, "scripted")
-        with EndpointModel(Endpoint(server.base_url, "sk-own"), "scripted") as model:
+        with EndpointModel(ModelEndpoint(server.base_url, "sk-own"), "scripted") as model:
             model.check()
             list(model.answers(questions(1)))
     sent = [dict(asked.headers) for asked in server.questions]
@@ -139,7 +139,7 @@ def test_nothing_of_the_environment_is_sent(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("proxy", ["nonsense://me:hunter2@host:1", "http://me:hunter2@host:port"])
 def test_a_proxy_that_is_none_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     monkeypatch.setenv("HTTP_PROXY", proxy)
-    nameless = EndpointModel(Endpoint("http://192.0.2.1/v1"), None)
+    nameless = EndpointModel(ModelEndpoint("http://192.0.2.1/v1"), None)
     with nameless as model, pytest.raises(UsageError, match="the proxy that the environment names") as caught:
         model.check()
     assert "hunter2" not in f"{caught.value} {caught.value.hint}"
@@ -147,10 +147,10 @@ def test_a_proxy_that_is_none_is_named_without_its_password(monkeypatch: pytest.
 
 def test_of_several_models_one_must_be_named() -> None:
     with ChatServer(echo, models=("small", "large")) as server:
-        nameless = EndpointModel(Endpoint(server.base_url), None)
+        nameless = EndpointModel(ModelEndpoint(server.base_url), None)
         with nameless as model, pytest.raises(InputError, match="offers 2 models: small, large"):
             model.check()
-        with EndpointModel(Endpoint(server.base_url), "large") as model:
+        with EndpointModel(ModelEndpoint(server.base_url), "large") as model:
             model.check()
 
 
@@ -159,7 +159,7 @@ def test_questions_to_an_endpoint_that_is_not_there_fail_soon() -> None:
         pass
     assert "Connection refused" in ask(server, 1)[0].failure
     with (
-        EndpointModel(Endpoint(server.base_url), None) as model,
+        EndpointModel(ModelEndpoint(server.base_url), None) as model,
         pytest.raises(EndpointError, match="cannot be reached"),
     ):
         model.check()
@@ -170,7 +170,7 @@ def test_a_stop_is_heard_within_a_second_while_requests_hang(pause: Fault) -> No
     stop = threading.Event()
     with (
         ScriptedModel(lambda asked: Says("here") if asked.body["seed"] == 0 else pause) as server,
-        EndpointModel(Endpoint(server.base_url), "scripted", stop=stop) as model,
+        EndpointModel(ModelEndpoint(server.base_url), "scripted", stop=stop) as model,
     ):
         heard, began = [], 0.0
         for each in model.answers(questions(5)):
@@ -189,7 +189,7 @@ def test_an_answer_without_text_is_empty() -> None:
 def test_a_forked_child_asks_for_itself() -> None:
     import os
 
-    with ChatServer(echo) as server, EndpointModel(Endpoint(server.base_url), "scripted") as model:
+    with ChatServer(echo) as server, EndpointModel(ModelEndpoint(server.base_url), "scripted") as model:
         model.check()
         reading, writing = os.pipe()
         child = os.fork()

@@ -10,7 +10,7 @@ import pytest
 
 from sandrl.errors import AuthenticationError, EndpointError, RequestRefusedError, UsageError
 from sandrl.models import client
-from sandrl.models.client import Endpoint, Stopped
+from sandrl.models.client import ModelEndpoint, Stopped
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.messages import Message, Reply, ToolCall
 from tests.support.scripted_model import MODEL, Answer, Fault, Question, Says, Script, ScriptedModel
@@ -28,7 +28,7 @@ def ask(
     script: Script | Sequence[Answer], messages: Sequence[Message] = HELLO, **endpoint: object
 ) -> tuple[Reply, list[Question]]:
     with ScriptedModel(script) as server:
-        model = EndpointModel(Endpoint(server.base_url, **endpoint), MODEL)  # type: ignore[arg-type]
+        model = EndpointModel(ModelEndpoint(server.base_url, **endpoint), MODEL)  # type: ignore[arg-type]
         return model.reply(messages, (TOOL,)), server.questions
 
 
@@ -79,7 +79,10 @@ def test_a_server_says_how_long_to_wait() -> None:
 def test_a_refused_key_is_told_without_the_key() -> None:
     with pytest.raises(AuthenticationError, match="HTTP 401") as caught:
         ask([Fault(401, body={"error": {"message": "bad key"}})], key="sk-very-secret")
-    assert "sk-very-secret" not in f"{caught.value.message} {caught.value.hint} {Endpoint('http://h/v1', 'sk-secret')}"
+    assert (
+        "sk-very-secret"
+        not in f"{caught.value.message} {caught.value.hint} {ModelEndpoint('http://h/v1', 'sk-secret')}"
+    )
 
 
 def test_an_account_without_quota_is_not_asked_again() -> None:
@@ -126,7 +129,7 @@ def test_a_model_that_has_only_the_responses_api_is_asked_there() -> None:
         return Says("", [("execute_code", {"code": "1"})])
 
     with ScriptedModel(newer) as server:
-        model = EndpointModel(Endpoint(server.base_url), MODEL)
+        model = EndpointModel(ModelEndpoint(server.base_url), MODEL)
         first = model.reply(HELLO, (TOOL,)).message
         assert first.tool_calls == (ToolCall("call_0", "execute_code", '{"code": "1"}'),)
         result = Message("tool", "2", tool_call_id="call_0", name="execute_code")
@@ -151,7 +154,7 @@ def test_a_server_that_has_no_address_for_chat_is_told_as_such() -> None:
 def test_an_unknown_model_is_told_with_those_there_are() -> None:
     with ScriptedModel([Says("")], models=("Qwen/Qwen3-8B", "other")) as server:
         with pytest.raises(UsageError, match="has no model 'Qwen/Qwen3-9B'") as caught:
-            EndpointModel(Endpoint(server.base_url), "Qwen/Qwen3-9B").check()
+            EndpointModel(ModelEndpoint(server.base_url), "Qwen/Qwen3-9B").check()
         assert caught.value.hint == "use `model` with one it has: Qwen/Qwen3-8B, other"
     missing = {"error": {"message": "The model `m` does not exist", "type": "NotFoundError"}}
     with pytest.raises(UsageError, match="has no model"):
@@ -160,7 +163,7 @@ def test_an_unknown_model_is_told_with_those_there_are() -> None:
 
 def test_a_server_without_a_list_of_models_can_be_asked() -> None:
     with ScriptedModel([Says("")], models=None) as server:
-        EndpointModel(Endpoint(server.base_url), "anything").check()
+        EndpointModel(ModelEndpoint(server.base_url), "anything").check()
 
 
 def test_an_endpoint_that_is_not_there_is_found_out_at_once() -> None:
@@ -168,18 +171,18 @@ def test_an_endpoint_that_is_not_there_is_found_out_at_once() -> None:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
     with pytest.raises(EndpointError, match="cannot be reached: Connection refused"):
-        EndpointModel(Endpoint(f"http://127.0.0.1:{port}/v1"), MODEL).check()
+        EndpointModel(ModelEndpoint(f"http://127.0.0.1:{port}/v1"), MODEL).check()
 
 
 @pytest.mark.parametrize("address", ["", "localhost:8000", "ftp://host/v1", "http://", "http://host:port/v1"])
 def test_an_address_that_is_none_is_a_usage_error(address: str) -> None:
     with pytest.raises(UsageError, match="base_url is no address"):
-        Endpoint(address)
+        ModelEndpoint(address)
 
 
 def test_a_key_in_an_address_is_refused_without_being_told() -> None:
     with pytest.raises(UsageError) as caught:
-        Endpoint("http://user:hunter22@host/v1")
+        ModelEndpoint("http://user:hunter22@host/v1")
     assert "hunter22" not in caught.value.message
 
 
@@ -219,4 +222,4 @@ def test_who_wants_no_answer_any_more_waits_for_none() -> None:
     with ScriptedModel([Fault(500, {"Retry-After": "50"})]) as server:
         threading.Timer(0.2, stop.set).start()
         with pytest.raises(Stopped):
-            EndpointModel(Endpoint(server.base_url), MODEL, stop=stop).reply(HELLO)
+            EndpointModel(ModelEndpoint(server.base_url), MODEL, stop=stop).reply(HELLO)

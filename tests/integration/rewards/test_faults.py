@@ -25,7 +25,7 @@ from sandrl.rewards.judge import Execution, IsolatedJudge, Limits
 from sandrl.rewards.verdict import Verdict
 from sandrl.runs import RunReader, SandboxEvent
 from sandrl.runtime import daemon
-from sandrl.sandboxes import Connection, Interrupt, Job, Outcome, connect, new_job_id
+from sandrl.sandboxes import CommandOutcome, Connection, Interrupt, Job, connect, new_job_id
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.settings import RuntimeKind, Settings
 from tests.support.assassin import Assassin
@@ -205,7 +205,7 @@ class _SilentJudge(IsolatedJudge):
             self._lost.add(id(execution))
         return execution
 
-    def interpret(self, execution: Execution, outcome: Outcome) -> Verdict:
+    def interpret(self, execution: Execution, outcome: CommandOutcome) -> Verdict:
         if id(execution) in self._lost:
             raise InfrastructureError("the judge ended with exit status 127 and no verdict")
         return super().interpret(execution, outcome)

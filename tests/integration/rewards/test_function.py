@@ -20,7 +20,7 @@ from sandrl.rewards import Components, IsolatedJudge
 from sandrl.rewards.function import RewardFunction
 from sandrl.rewards.judge import Execution
 from sandrl.rewards.verdict import Verdict
-from sandrl.sandboxes import Connection, Interrupt, Job, Outcome, new_job_id
+from sandrl.sandboxes import CommandOutcome, Connection, Interrupt, Job, new_job_id
 from sandrl.sandboxes.journal import NoLedger
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
@@ -82,7 +82,7 @@ async def test_batches_can_be_awaited_at_the_same_time(job: Job) -> None:
 
 
 class _MuteJudge(IsolatedJudge):
-    def interpret(self, execution: Execution, outcome: Outcome) -> Verdict:
+    def interpret(self, execution: Execution, outcome: CommandOutcome) -> Verdict:
         raise InfrastructureError("no verdict")
 
 

@@ -10,7 +10,7 @@ import pytest
 from sandrl.events.results import Status, Trust
 from sandrl.problems import Case, Problem
 from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions
-from sandrl.rewards.redteam import EXPLOITS, Exploit, Kind, RedteamReport, aim_at, arm, attack
+from sandrl.rewards.redteam import EXPLOITS, Exploit, ExploitKind, RedteamReport, aim_at, arm, attack
 from sandrl.rewards.redteam.campaign import plan_attempts
 from sandrl.sandboxes import Job
 from tests.support.naive import naive_rewards
@@ -144,7 +144,7 @@ def assert_held(report: RedteamReport) -> None:
 
 
 def test_the_common_scheme_is_fooled_by_most_of_the_corpus(job: Job) -> None:
-    tried = tuple(exploit for exploit in QUICK if Kind.FUNCTION in exploit.kinds)
+    tried = tuple(exploit for exploit in QUICK if ExploitKind.FUNCTION in exploit.kinds)
     simple = replace(HALF, tests=("assert half(4) == 2", "assert half(6) == 3"))
     names = fooled(tried, simple, job)
     assert len(names) >= 55, sorted(names)

@@ -18,7 +18,7 @@ from sandrl.events import CompletionFinished, Event, SandboxCreated, SandboxStop
 from sandrl.events.results import ScoredCompletion, Status, Trust
 from sandrl.problems import Completion, Problem
 from sandrl.rewards import Extraction, InProcessJudge, Limits, ScoreOptions, run_reward, score
-from sandrl.runs import Outcome, RunReader, SandboxEvent
+from sandrl.runs import RunOutcome, RunReader, SandboxEvent
 from sandrl.sandboxes import (
     Command,
     Connection,
@@ -223,7 +223,7 @@ def test_a_run_leaves_a_directory_that_says_everything(settings: Settings, reque
     assert run.config.options["extract"] == Extraction.AUTO
     assert run.config.options["runtime_kind"] == "local"
     assert run.config.options["tags"] == ["mine"]
-    assert [job.outcome for job in run.config.jobs] == [Outcome.FINISHED]
+    assert [job.outcome for job in run.config.jobs] == [RunOutcome.FINISHED]
     assert sorted(row.task_id for row in run.trajectories().rows) == sorted(
         ["slow-sum", "string-ops", "delayed-error", "syntax-error", "slow-list"]
     )

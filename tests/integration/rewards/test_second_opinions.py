@@ -25,6 +25,7 @@ from sandrl.events import (
 )
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Case, Completion, Problem
+from sandrl.problems.splits import Splits
 from sandrl.rewards import (
     Limits,
     ScoreOptions,
@@ -44,10 +45,10 @@ from sandrl.runs import (
     OPINION_TAG,
     MetricsRecorder,
     MetricsRow,
+    RowSelection,
     RunReader,
     RunWriter,
     SandboxEvent,
-    Selection,
     disagreements,
     step_rows,
 )
@@ -59,7 +60,6 @@ from sandrl.trainers.config import resolve
 from sandrl.trainers.context import Context
 from sandrl.trainers.interrupts import TrainingInterrupt
 from sandrl.trainers.rewarding import TrainingReward
-from sandrl.trainers.sets import ProblemSets
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
 ECHO = Problem("echo", "Print what you read.", cases=(Case("a\n", "a\n"),))
@@ -248,7 +248,7 @@ def test_a_run_keeps_opinions_apart_and_its_counts_reconcile(settings: Settings,
     assert [metrics.metrics[name] for name in names] == [3, 2, 0, 4]
     assert metrics.metrics["aviato/executions"] == metrics.metrics["aviato/sandboxes_created"] == 4
     assert (metrics.metrics["reward/total"], metrics.metrics["reruns"]) == (1.0, 0)
-    chosen = Selection(disagreements=True).choose(reader.trajectories().rows)
+    chosen = RowSelection(disagreements=True).choose(reader.trajectories().rows)
     assert [row.index for row in chosen] == [2, 3]
 
 
@@ -315,7 +315,7 @@ async def test_a_training_step_counts_its_opinions_and_keeps_them_with_the_step(
     job: Job, settings: Settings, tmp_path: Path
 ) -> None:
     counter = MetricsRecorder()
-    sets = ProblemSets(train={"inc": INC}, evaluation={"inc": INC}, is_held_out=False)
+    sets = Splits(train={"inc": INC}, evaluation={"inc": INC}, is_held_out=False)
     config = resolve({"model": "tiny", "second_opinion": 1.0, "timeout_seconds": 2.0})
     context = Context(config, settings, sets, Processes(), TrainingInterrupt(), counter)
     writer = RunWriter.create(tmp_path, command="grpo", job_id=job.id, name="run")

@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from sandrl.config.words import EpisodeKind, ToolSet
 from sandrl.errors import AuthenticationError, RequestRefusedError
 from sandrl.events.results import Status
 from sandrl.models import client
-from sandrl.models.client import Endpoint
+from sandrl.models.client import ModelEndpoint
 from sandrl.models.endpoint import EndpointModel
 from sandrl.problems import Case, Problem
 from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions, VerdictCache
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, new_episode, play
 from sandrl.rollouts.feedback import NO_CODE, OTHERS_FAIL
-from sandrl.rollouts.kinds import EpisodeKind, ToolSet
-from sandrl.rollouts.shared import SharedWorkshop
+from sandrl.rollouts.workshop import SharedWorkshop
 from sandrl.runs import CANARY_TAG, ROLLOUT_TAG
 from sandrl.sandboxes import Job, connect, new_job_id
 from sandrl.settings import RuntimeKind, load_settings
@@ -78,7 +78,7 @@ def played(ledger: Tags) -> Play:
             Job(connection, job_id=new_job_id(), max_lifetime_seconds=120, ledger=ledger) as job,
             SharedWorkshop(job, judge, scoring, VerdictCache(), timeout_seconds=2.0) as workshop,
         ):
-            play(episode, EndpointModel(Endpoint(server.base_url, retries=1), MODEL), workshop, options)
+            play(episode, EndpointModel(ModelEndpoint(server.base_url, retries=1), MODEL), workshop, options)
         assert job.unstopped == ()
         return episode
 

@@ -15,9 +15,9 @@ from sandrl.errors import UsageError
 from sandrl.models import client
 from sandrl.problems import Completion, load_problems
 from sandrl.rewards import Verdict
-from sandrl.rollouts.request import RolloutRun
+from sandrl.rollouts.results import RolloutRun
 from sandrl.rollouts.run import run_rollouts
-from sandrl.runs import Outcome, RunReader, SandboxEvent, disagreements
+from sandrl.runs import RunOutcome, RunReader, SandboxEvent, disagreements
 from sandrl.sandboxes import Interrupt
 from sandrl.settings import load_settings
 from sandrl.trainers.art.groups import groups_of_rows
@@ -158,7 +158,7 @@ def test_the_first_wish_to_stop_finishes_the_batch_and_the_second_ends_it(tmp_pa
         assert len(finished.steps[0].rewards) == (4 if wishes == 1 else 0)
         assert finished.unfinished == (0 if wishes == 1 else 4)
         reader = RunReader(finished.run_dir)
-        assert reader.config.jobs[0].outcome is Outcome.INTERRUPTED
+        assert reader.config.jobs[0].outcome is RunOutcome.INTERRUPTED
         events = Counter(row.event for row in reader.sandboxes().rows)
         assert events[SandboxEvent.INTENT] == events[SandboxEvent.STOPPED]
 
@@ -241,4 +241,4 @@ def test_a_reward_function_that_fails_ends_the_run_when_the_step_is_written_down
     reader = RunReader(path)
     assert Counter(row.reward for row in reader.trajectories().rows).keys() == {None, 0.0}
     assert len(reader.trajectories().rows) == 6
-    assert reader.config.jobs[0].outcome is Outcome.FAILED
+    assert reader.config.jobs[0].outcome is RunOutcome.FAILED

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sandrl.config.words import ToolSet
 from sandrl.events import Event, ExecutionFinished
-from sandrl.rollouts.kinds import ToolSet
 from sandrl.rollouts.toolbox import Toolbox
 from sandrl.rollouts.workbench import LOST, Workbench, Workshop
 from tests.support.assassin import Assassin

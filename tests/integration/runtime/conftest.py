@@ -14,7 +14,7 @@ os.environ["CWSANDBOX_DISABLE_SIGNAL_HANDLERS"] = "1"
 from cwsandbox import AuthHeaders, Sandbox, SandboxDefaults, Session
 
 from sandrl.runtime import daemon
-from sandrl.runtime.state import Endpoint
+from sandrl.runtime.state import DaemonEndpoint
 
 CreateSandbox = Callable[..., Sandbox]
 
@@ -27,7 +27,7 @@ def runtime_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def endpoint(runtime_state: Path, monkeypatch: pytest.MonkeyPatch) -> Endpoint:
+def endpoint(runtime_state: Path, monkeypatch: pytest.MonkeyPatch) -> DaemonEndpoint:
     """The daemon, started again if a test before ended it."""
     endpoint = daemon.ensure_running(runtime_state)
     monkeypatch.setenv("CWSANDBOX_BASE_URL", endpoint.base_url)
@@ -35,13 +35,13 @@ def endpoint(runtime_state: Path, monkeypatch: pytest.MonkeyPatch) -> Endpoint:
     return endpoint
 
 
-def defaults_for(endpoint: Endpoint, **changes: Any) -> SandboxDefaults:
+def defaults_for(endpoint: DaemonEndpoint, **changes: Any) -> SandboxDefaults:
     auth = AuthHeaders(headers={"Authorization": f"Bearer {endpoint.token}"}, strategy="api_key")
     return SandboxDefaults(base_url=endpoint.base_url, auth=auth, data_plane_mode="gateway", **changes)
 
 
 @pytest.fixture
-def defaults(endpoint: Endpoint) -> SandboxDefaults:
+def defaults(endpoint: DaemonEndpoint) -> SandboxDefaults:
     return defaults_for(endpoint)
 
 

@@ -14,7 +14,7 @@ from cwsandbox import (
 )
 
 from sandrl.runtime import daemon
-from sandrl.runtime.state import Endpoint
+from sandrl.runtime.state import DaemonEndpoint
 
 MIB = 1 << 20
 
@@ -193,7 +193,7 @@ def test_a_command_too_long_for_the_kernel_is_refused_as_one(sandbox: Sandbox) -
     assert sandbox.exec(["echo", "well"]).result().stdout == "well\n"
 
 
-def test_output_byte_by_byte_costs_the_daemon_little(defaults: SandboxDefaults, endpoint: Endpoint) -> None:
+def test_output_byte_by_byte_costs_the_daemon_little(defaults: SandboxDefaults, endpoint: DaemonEndpoint) -> None:
     before = daemon.status(endpoint.state_dir).resident_bytes
     program = "import os\nfor _ in range(400_000): os.write(1, b'x')"
     with Sandbox.run("python", "-c", program, defaults=defaults) as sandbox:

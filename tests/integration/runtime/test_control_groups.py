@@ -15,11 +15,11 @@ from cwsandbox import Session
 
 from sandrl.runtime import daemon
 from sandrl.runtime.host import control_groups
-from sandrl.runtime.host.control_groups import ControlGroups, GroupsUnavailableError, Limits
-from sandrl.runtime.state import Endpoint
+from sandrl.runtime.host.control_groups import ControlGroups, GroupLimits, GroupsUnavailableError
+from sandrl.runtime.state import DaemonEndpoint
 
 MIB = 1 << 20
-LIMITS = Limits(64 * MIB, 32)
+LIMITS = GroupLimits(64 * MIB, 32)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_group_is_used_again_only_when_it_is_empty(groups: ControlGroups) -> N
     process.wait()
     groups.release(other)
     assert {groups.take(LIMITS), groups.take(LIMITS)} == {group, other}
-    assert groups.take(Limits(32 * MIB, 32)) not in (group, other)
+    assert groups.take(GroupLimits(32 * MIB, 32)) not in (group, other)
 
 
 def test_groups_that_somebody_removed_are_made_again(groups: ControlGroups) -> None:
@@ -101,7 +101,7 @@ def test_groups_of_a_dead_daemon_are_removed_by_the_next_one(groups: ControlGrou
     assert directories(os.getpid()), "those of a living process stay"
 
 
-def test_a_daemon_that_ends_leaves_no_group(groups: ControlGroups, endpoint: Endpoint) -> None:
+def test_a_daemon_that_ends_leaves_no_group(groups: ControlGroups, endpoint: DaemonEndpoint) -> None:
     assert directories(endpoint.pid)
     assert "control group" in daemon.status(endpoint.state_dir).isolation_detail
     daemon.stop(endpoint.state_dir)
@@ -109,7 +109,7 @@ def test_a_daemon_that_ends_leaves_no_group(groups: ControlGroups, endpoint: End
 
 
 def test_every_process_of_a_sandbox_is_in_its_group(
-    groups: ControlGroups, session: Session, endpoint: Endpoint
+    groups: ControlGroups, session: Session, endpoint: DaemonEndpoint
 ) -> None:
     sandbox = session.sandbox()
     marker = "2718.28"

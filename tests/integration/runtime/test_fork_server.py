@@ -14,7 +14,7 @@ from cwsandbox.exceptions import CWSandboxError
 
 from sandrl.runtime import daemon
 from sandrl.runtime.host import fork_server
-from sandrl.runtime.state import Endpoint
+from sandrl.runtime.state import DaemonEndpoint
 from tests.integration.runtime.conftest import defaults_for
 from tests.support.fork_server import inner_process, outer_process
 
@@ -28,14 +28,14 @@ SPARES = 2
 
 
 @pytest.fixture
-def native(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
+def native(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DaemonEndpoint]:
     """A daemon of this test, which has a fork server."""
     monkeypatch.setenv("SANDRL_RUNTIME_ISOLATION", "native")
     yield daemon.ensure_running(tmp_path)
     daemon.stop(tmp_path)
 
 
-def open_session(endpoint: Endpoint) -> Session:
+def open_session(endpoint: DaemonEndpoint) -> Session:
     return Session(defaults_for(endpoint), report_to=[])
 
 
@@ -46,7 +46,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
         time.sleep(0.02)
 
 
-def kill(endpoint: Endpoint, which: str) -> None:
+def kill(endpoint: DaemonEndpoint, which: str) -> None:
     wait_until(lambda: inner_process(endpoint.pid) > 0)
     for pid in [find(endpoint.pid) for find in KILLS[which]]:
         try:
@@ -56,7 +56,7 @@ def kill(endpoint: Endpoint, which: str) -> None:
 
 
 @pytest.mark.parametrize("which", KILLS)
-def test_a_fork_server_that_is_killed_is_started_again(native: Endpoint, which: str) -> None:
+def test_a_fork_server_that_is_killed_is_started_again(native: DaemonEndpoint, which: str) -> None:
     session = open_session(native)
     assert session.sandbox().exec(["echo", "1"]).result().stdout == "1\n"
     assert daemon.status(native.state_dir).restarts == 0
@@ -69,7 +69,7 @@ def test_a_fork_server_that_is_killed_is_started_again(native: Endpoint, which: 
     assert "killed by SIGKILL" in status.condition
 
 
-def test_what_ran_when_it_was_killed_ends_with_an_error_and_no_exit_code(native: Endpoint) -> None:
+def test_what_ran_when_it_was_killed_ends_with_an_error_and_no_exit_code(native: DaemonEndpoint) -> None:
     session = open_session(native)
     running = [session.sandbox().exec(["sh", "-c", "echo up; sleep 100"]) for _ in range(4)]
     for process in running:
@@ -82,7 +82,7 @@ def test_what_ran_when_it_was_killed_ends_with_an_error_and_no_exit_code(native:
         assert "sandrl_lost_runtime" in error.value.metadata
 
 
-def test_boots_in_flight_when_it_is_killed_succeed_with_the_next_one(native: Endpoint) -> None:
+def test_boots_in_flight_when_it_is_killed_succeed_with_the_next_one(native: DaemonEndpoint) -> None:
     session = open_session(native)
     session.sandbox().exec(["true"]).result()
     for _ in range(3):
@@ -95,7 +95,7 @@ def test_boots_in_flight_when_it_is_killed_succeed_with_the_next_one(native: End
         assert session.sandbox().exec(["echo", "well"]).result().stdout == "well\n"
 
 
-def test_a_fork_server_that_does_not_answer_is_replaced_while_a_boot_waits(native: Endpoint) -> None:
+def test_a_fork_server_that_does_not_answer_is_replaced_while_a_boot_waits(native: DaemonEndpoint) -> None:
     session = open_session(native)
     session.sandbox().exec(["true"]).result()
     stopped = inner_process(native.pid)
@@ -112,7 +112,7 @@ def test_a_fork_server_that_does_not_answer_is_replaced_while_a_boot_waits(nativ
 
 
 def test_one_that_ends_again_and_again_makes_creates_fail_with_the_reason_until_it_stays(
-    native: Endpoint,
+    native: DaemonEndpoint,
 ) -> None:
     session = open_session(native)
     session.sandbox().exec(["true"]).result()
@@ -137,7 +137,7 @@ def test_one_that_ends_again_and_again_makes_creates_fail_with_the_reason_until_
     assert session.sandbox().exec(["echo", "well"]).result().stdout == "well\n"
 
 
-def test_sandboxes_that_stand_ready_are_replaced(native: Endpoint) -> None:
+def test_sandboxes_that_stand_ready_are_replaced(native: DaemonEndpoint) -> None:
     before = daemon.status(native.state_dir)
     session = open_session(native)
     session.sandbox().exec(["true"]).result()
@@ -148,7 +148,7 @@ def test_sandboxes_that_stand_ready_are_replaced(native: Endpoint) -> None:
     wait_until(lambda: daemon.status(native.state_dir).processes == before.processes + SPARES)
 
 
-def test_a_daemon_that_was_stopped_for_long_does_not_take_its_fork_server_for_stuck(native: Endpoint) -> None:
+def test_a_daemon_that_was_stopped_for_long_does_not_take_its_fork_server_for_stuck(native: DaemonEndpoint) -> None:
     session = open_session(native)
     session.sandbox().exec(["true"]).result()
     long = fork_server._SILENT_TICKS * fork_server._TICK_SECONDS + 2

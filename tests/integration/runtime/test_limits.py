@@ -9,7 +9,7 @@ import pytest
 from cwsandbox import ProcessResult, Sandbox, SandboxTimeoutError, Session
 
 from sandrl.runtime import daemon
-from sandrl.runtime.state import Endpoint
+from sandrl.runtime.state import DaemonEndpoint
 
 MIB = 1 << 20
 
@@ -169,7 +169,7 @@ except OSError as error:
 
 
 def test_a_flood_of_output_is_held_back_not_buffered(
-    sandbox: Sandbox, neighbour: Sandbox, session: Session, endpoint: Endpoint
+    sandbox: Sandbox, neighbour: Sandbox, session: Session, endpoint: DaemonEndpoint
 ) -> None:
     before = daemon.status(endpoint.state_dir).resident_bytes
     process = sandbox.exec(["sh", "-c", "yes | head -c 200000000"], timeout_seconds=60)
@@ -198,7 +198,9 @@ def test_a_timeout_kills_the_whole_tree(sandbox: Sandbox) -> None:
         time.sleep(0.1)
 
 
-def test_nothing_is_left_on_the_host_when_a_sandbox_with_escapees_ends(session: Session, endpoint: Endpoint) -> None:
+def test_nothing_is_left_on_the_host_when_a_sandbox_with_escapees_ends(
+    session: Session, endpoint: DaemonEndpoint
+) -> None:
     sandbox = session.sandbox()
     marker = "3141.59"
     sandbox.exec(["sh", "-c", f"(setsid setsid sleep {marker} >/dev/null 2>&1 &) ; true"]).result()

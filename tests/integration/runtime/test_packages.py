@@ -10,13 +10,13 @@ from cwsandbox import Session
 
 from sandrl.errors import UsageError
 from sandrl.runtime.packages import build_overlay
-from sandrl.runtime.state import Endpoint
+from sandrl.runtime.state import DaemonEndpoint
 
 IMAGE = f"python:3.{sys.version_info[1]}"
 
 
 def test_named_packages_can_be_imported_with_what_they_require_and_nothing_else(
-    session: Session, endpoint: Endpoint
+    session: Session, endpoint: DaemonEndpoint
 ) -> None:
     overlay = build_overlay(["rich"], endpoint.state_dir, image=IMAGE)
     assert build_overlay(["rich"], endpoint.state_dir, image=IMAGE) == overlay
@@ -26,7 +26,7 @@ def test_named_packages_can_be_imported_with_what_they_require_and_nothing_else(
     assert sandbox.exec(["python", "-c", "import typer"]).result().returncode == 1
 
 
-def test_an_overlay_is_read_only(session: Session, endpoint: Endpoint) -> None:
+def test_an_overlay_is_read_only(session: Session, endpoint: DaemonEndpoint) -> None:
     overlay = build_overlay(["rich"], endpoint.state_dir, image=IMAGE)
     sandbox = session.sandbox(container_image=IMAGE, annotations={"sandrl.dev/packages": overlay})
     program = "import os, rich; open(os.path.dirname(rich.__file__) + '/evil', 'w')"

@@ -14,7 +14,7 @@ from sandrl.cli.text import visible_lines
 from sandrl.errors import CleanupError, InterruptedRunError, UsageError
 from sandrl.sandboxes import Liveness
 from sandrl.sandboxes.cleanup import CleanupPlan, CleanupReport, CleanupRequest
-from sandrl.sandboxes.listing import Listed, Selection
+from sandrl.sandboxes.listing import Listed, SandboxSelection
 from sandrl.sandboxes.providers.protocol import STATUSES, SandboxInfo
 
 ID = "391dd7c9-3028-40f4-a2ab-146082d3b93e"
@@ -92,7 +92,7 @@ def test_lines_and_tabs_stay_and_everything_else_that_acts_on_a_terminal_does_no
 def test_the_command_that_continues_means_the_same_sandboxes() -> None:
     tags = ("model:a/b", "a  b'; rm -rf /", "job-1")
     request = CleanupRequest(
-        selection=Selection(tags=tags, orphans=True, older_than_seconds=90.0),
+        selection=SandboxSelection(tags=tags, orphans=True, older_than_seconds=90.0),
         force=True,
         options=("--runtime", "local"),
     )

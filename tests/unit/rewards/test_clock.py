@@ -15,7 +15,7 @@ from sandrl.problems import Case, Problem
 from sandrl.rewards.guest.clock import LONGEST, Limit
 from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, Limits, longest_run_seconds
 from sandrl.rewards.verdict import Verdict
-from sandrl.sandboxes import Outcome
+from sandrl.sandboxes import CommandOutcome
 
 TESTS = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
 CASES = Problem("inc", "Add one.", cases=tuple(Case(f"{x}\n", f"{x + 1}\n") for x in range(3)))
@@ -28,7 +28,7 @@ def judged(problem: Problem, code: str, judge: InProcessJudge, limits: Limits) -
     execution = judge.prepare(problem, code, limits)
     argv = (sys.executable, *execution.command.argv[1:])
     done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
-    return judge.interpret(execution, Outcome("sb", done.returncode, done.stdout, done.stderr))
+    return judge.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
 
 
 @contextmanager

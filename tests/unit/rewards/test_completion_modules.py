@@ -12,7 +12,7 @@ from sandrl.events.results import Status
 from sandrl.problems import Problem
 from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, Limits
 from sandrl.rewards.verdict import Verdict
-from sandrl.sandboxes import Outcome
+from sandrl.sandboxes import CommandOutcome
 
 JUDGES = (InProcessJudge(), IsolatedJudge())
 PROBLEM = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
@@ -29,7 +29,7 @@ def judged(judge: InProcessJudge, code: str) -> Verdict:
     execution = judge.prepare(PROBLEM, code, Limits())
     argv = (sys.executable, *execution.command.argv[1:])
     done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
-    return judge.interpret(execution, Outcome("sb", done.returncode, done.stdout, done.stderr))
+    return judge.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
 
 
 F = "def f(x):\n    return x + 1\n"

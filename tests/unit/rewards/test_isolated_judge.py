@@ -26,7 +26,7 @@ from sandrl.rewards.guest.values import Decoder, Encoder, Malformed, Unsendable
 from sandrl.rewards.judge import IsolatedJudge, Limits, Review
 from sandrl.rewards.reference import names_under_test
 from sandrl.rewards.verdict import Verdict
-from sandrl.sandboxes import Outcome
+from sandrl.sandboxes import CommandOutcome
 
 SCALARS = (
     st.none()
@@ -56,7 +56,7 @@ def judged(problem: Problem, code: str, judge: IsolatedJudge | None = None, limi
     execution = judge.prepare(problem, code, limits or Limits(timeout_seconds=10))
     argv = (sys.executable, *execution.command.argv[1:])
     done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
-    return judge.interpret(execution, Outcome("sb", done.returncode, done.stdout, done.stderr))
+    return judge.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
 
 
 def verdict_of(check: str, code: str, **problem: Any) -> Verdict:

@@ -14,7 +14,7 @@ from sandrl.events.results import Status, Trust
 from sandrl.problems import EXIT_STATUS, Case, Problem, Tolerance
 from sandrl.rewards.judge import Execution, InProcessJudge, Limits
 from sandrl.rewards.verdict import Verdict
-from sandrl.sandboxes import Outcome
+from sandrl.sandboxes import CommandOutcome
 
 JUDGE = InProcessJudge()
 TESTS = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
@@ -27,7 +27,7 @@ def judged(problem: Problem, code: str, limits: Limits | None = None) -> Verdict
     execution = JUDGE.prepare(problem, code, limits or Limits())
     argv = (sys.executable, *execution.command.argv[1:])
     done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
-    return JUDGE.interpret(execution, Outcome("sb", done.returncode, done.stdout, done.stderr))
+    return JUDGE.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
 
 
 def test_a_right_answer_passes_all_checks() -> None:
@@ -286,14 +286,14 @@ def line(
 
 def test_a_line_with_another_key_is_no_verdict() -> None:
     execution = prepared()
-    verdict = JUDGE.interpret(execution, Outcome("sb", 137, line(execution, key="0" * 32)))
+    verdict = JUDGE.interpret(execution, CommandOutcome("sb", 137, line(execution, key="0" * 32)))
     assert verdict.status is Status.CRASHED
 
 
 def test_a_pass_needs_exit_status_0_and_exit_status_0_needs_a_pass() -> None:
     execution = prepared()
-    assert JUDGE.interpret(execution, Outcome("sb", 0, line(execution))).is_pass
-    for outcome in (Outcome("sb", 1, line(execution)), Outcome("sb", 0, line(execution, "failed", "pf"))):
+    assert JUDGE.interpret(execution, CommandOutcome("sb", 0, line(execution))).is_pass
+    for outcome in (CommandOutcome("sb", 1, line(execution)), CommandOutcome("sb", 0, line(execution, "failed", "pf"))):
         with pytest.raises(InfrastructureError):
             JUDGE.interpret(execution, outcome)
 
@@ -301,19 +301,19 @@ def test_a_pass_needs_exit_status_0_and_exit_status_0_needs_a_pass() -> None:
 @pytest.mark.parametrize("status", ["infrastructure", "not_isolated", "no_code", "nonsense"])
 def test_the_guest_cannot_say_what_only_the_host_knows(status: str) -> None:
     execution = prepared()
-    assert JUDGE.interpret(execution, Outcome("sb", 1, line(execution, status, "ff"))).status is Status.CRASHED
+    assert JUDGE.interpret(execution, CommandOutcome("sb", 1, line(execution, status, "ff"))).status is Status.CRASHED
 
 
 @pytest.mark.parametrize("exit_code", [137, 139, 143, -9])
 def test_a_judge_that_was_killed_was_killed_by_the_completion(exit_code: int) -> None:
-    verdict = JUDGE.interpret(prepared(), Outcome("sb", exit_code, b"", b"Killed"))
+    verdict = JUDGE.interpret(prepared(), CommandOutcome("sb", exit_code, b"", b"Killed"))
     assert (verdict.status, verdict.passed, verdict.total) == (Status.CRASHED, 0, 2)
 
 
 @pytest.mark.parametrize("exit_code", [0, 1, 2, 126, 127])
 def test_a_judge_that_ended_by_itself_without_a_verdict_is_not_the_codes_fault(exit_code: int) -> None:
     with pytest.raises(InfrastructureError, match="python: not found"):
-        JUDGE.interpret(prepared(), Outcome("sb", exit_code, b"", b"sh: python: not found\n"))
+        JUDGE.interpret(prepared(), CommandOutcome("sb", exit_code, b"", b"sh: python: not found\n"))
 
 
 def test_a_report_that_cannot_be_read_is_the_codes_fault() -> None:
@@ -328,7 +328,7 @@ def test_a_report_that_cannot_be_read_is_the_codes_fault() -> None:
 
 
 def test_the_services_own_timeout_is_a_timeout() -> None:
-    verdict = JUDGE.interpret(prepared(), Outcome("sb", None))
+    verdict = JUDGE.interpret(prepared(), CommandOutcome("sb", None))
     assert verdict.status is Status.TIMEOUT
 
 

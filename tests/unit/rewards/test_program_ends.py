@@ -11,7 +11,7 @@ from sandrl.events.results import Status
 from sandrl.problems import Case, Problem
 from sandrl.rewards.judge import InProcessJudge, Limits
 from sandrl.rewards.verdict import Verdict
-from sandrl.sandboxes import Outcome
+from sandrl.sandboxes import CommandOutcome
 
 JUDGE = InProcessJudge()
 
@@ -22,7 +22,7 @@ def judged(code: str, stdout: str = "a\nb\n", stdin: str = "1 2\n", problem: Pro
     execution = JUDGE.prepare(problem, code, Limits())
     argv = (sys.executable, *execution.command.argv[1:])
     done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
-    return JUDGE.interpret(execution, Outcome("sb", done.returncode, done.stdout, done.stderr))
+    return JUDGE.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from sandrl.problems import EXIT_STATUS, Case, Completion, Problem
 from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, Limits, Review
 from sandrl.rewards.policies import fraction
 from sandrl.rewards.verdict import Verdict
-from sandrl.sandboxes import Outcome
+from sandrl.sandboxes import CommandOutcome
 
 JUDGES = [
     pytest.param(IsolatedJudge(), id="isolated"),
@@ -36,7 +36,7 @@ def judged(problem: Problem, code: str, judge: InProcessJudge | None = None, lim
     execution = judge.prepare(problem, code, limits or Limits(timeout_seconds=10))
     argv = (sys.executable, *execution.command.argv[1:])
     done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
-    return judge.interpret(execution, Outcome("sb", done.returncode, done.stdout, done.stderr))
+    return judge.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
 
 
 def words(verdict: Verdict) -> str:
@@ -180,7 +180,7 @@ def line(checks: str, details: str = "-", status: str = "failed") -> Verdict:
     judge = InProcessJudge()
     execution = judge.prepare(TESTS, "", Limits())
     said = f"\n{execution.key} {status} {checks} 0.1 0.1 0.0 0 0 - {details}\n".encode()
-    return judge.interpret(execution, Outcome("sb", 0 if status == "passed" else 1, said))
+    return judge.interpret(execution, CommandOutcome("sb", 0 if status == "passed" else 1, said))
 
 
 def test_the_numbers_are_counted_from_the_checks() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from sandrl.config.words import ToolSet
 from sandrl.rollouts.attachments import with_files
-from sandrl.rollouts.kinds import ToolSet
 from sandrl.rollouts.tools import ExecuteCode, SubmitSolution, parse_call, tool_schemas
 
 

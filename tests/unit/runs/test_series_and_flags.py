@@ -13,10 +13,10 @@ from sandrl.errors import UsageError
 from sandrl.runs import (
     MetricsRecorder,
     MetricsRow,
+    RowSelection,
     RunEntry,
     RunReader,
     RunWriter,
-    Selection,
     overview,
     step_rows,
 )
@@ -95,7 +95,7 @@ def test_what_evaluates_the_policy_is_in_no_step_s_numbers(tmp_path: Path) -> No
     reader = RunReader(writer.path)
     assert [row.metrics["completions"] for row in step_rows(reader)] == [2]
     rows = reader.trajectories().rows
-    chosen = {wanted: len(list(Selection(held_out=wanted).choose(rows))) for wanted in (None, True, False)}
+    chosen = {wanted: len(list(RowSelection(held_out=wanted).choose(rows))) for wanted in (None, True, False)}
     assert chosen == {None: 3, True: 1, False: 2}
 
 

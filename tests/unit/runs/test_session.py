@@ -17,7 +17,7 @@ from sandrl.errors import (
     EndpointError,
     GateError,
     InterruptedRunError,
-    Outcome,
+    RunOutcome,
     TrainingError,
     UsageError,
     ending_of,
@@ -62,33 +62,33 @@ def lived(tmp_path: Path, error: BaseException | None, processes: Processes | No
             raise error
 
 
-ENDINGS: list[tuple[BaseException, Outcome, int, str]] = [
-    (TrainingError("the loss is no number"), Outcome.FAILED, 1, "the loss is no number"),
-    (GateError("too low"), Outcome.FAILED, 1, "too low"),
-    (UsageError("no such option"), Outcome.FAILED, 2, "no such option"),
-    (EndpointError("no answer"), Outcome.FAILED, 3, "no answer"),
-    (InterruptedRunError("terminated", signal_number=15), Outcome.INTERRUPTED, 143, "terminated"),
-    (KeyboardInterrupt(), Outcome.INTERRUPTED, 130, "interrupted"),
-    (RuntimeError("in a callback"), Outcome.FAILED, 70, "internal error: RuntimeError: in a callback"),
-    (MemoryError(), Outcome.FAILED, 70, "internal error: MemoryError: "),
-    (GeneratorExit(), Outcome.FAILED, 70, "internal error: GeneratorExit: "),
-    (SystemExit(3), Outcome.FAILED, 3, "the process was ended: 3"),
-    (SystemExit("usage"), Outcome.FAILED, 1, "the process was ended: usage"),
-    (SystemExit(128 + signal.SIGTERM), Outcome.INTERRUPTED, 143, "the process was ended: 143"),
-    (BrokenPipeError(errno.EPIPE, "Broken pipe"), Outcome.FAILED, 141, "the reader of a pipe is gone"),
+ENDINGS: list[tuple[BaseException, RunOutcome, int, str]] = [
+    (TrainingError("the loss is no number"), RunOutcome.FAILED, 1, "the loss is no number"),
+    (GateError("too low"), RunOutcome.FAILED, 1, "too low"),
+    (UsageError("no such option"), RunOutcome.FAILED, 2, "no such option"),
+    (EndpointError("no answer"), RunOutcome.FAILED, 3, "no answer"),
+    (InterruptedRunError("terminated", signal_number=15), RunOutcome.INTERRUPTED, 143, "terminated"),
+    (KeyboardInterrupt(), RunOutcome.INTERRUPTED, 130, "interrupted"),
+    (RuntimeError("in a callback"), RunOutcome.FAILED, 70, "internal error: RuntimeError: in a callback"),
+    (MemoryError(), RunOutcome.FAILED, 70, "internal error: MemoryError: "),
+    (GeneratorExit(), RunOutcome.FAILED, 70, "internal error: GeneratorExit: "),
+    (SystemExit(3), RunOutcome.FAILED, 3, "the process was ended: 3"),
+    (SystemExit("usage"), RunOutcome.FAILED, 1, "the process was ended: usage"),
+    (SystemExit(128 + signal.SIGTERM), RunOutcome.INTERRUPTED, 143, "the process was ended: 143"),
+    (BrokenPipeError(errno.EPIPE, "Broken pipe"), RunOutcome.FAILED, 141, "the reader of a pipe is gone"),
     (
         OSError(errno.ENOSPC, "No space left on device", "out.jsonl"),
-        Outcome.FAILED,
+        RunOutcome.FAILED,
         3,
         "out.jsonl could not be written: No space left on device",
     ),
-    (OSError(errno.EIO, "Input/output error"), Outcome.FAILED, 70, "internal error: OSError: [Errno 5]"),
+    (OSError(errno.EIO, "Input/output error"), RunOutcome.FAILED, 70, "internal error: OSError: [Errno 5]"),
 ]
 
 
 @pytest.mark.parametrize(("error", "outcome", "code", "message"), ENDINGS, ids=[repr(case[0]) for case in ENDINGS])
 def test_any_exception_is_recorded_as_what_it_is(
-    tmp_path: Path, error: BaseException, outcome: Outcome, code: int, message: str
+    tmp_path: Path, error: BaseException, outcome: RunOutcome, code: int, message: str
 ) -> None:
     with pytest.raises(type(error)):
         lived(tmp_path, error)
@@ -101,20 +101,20 @@ def test_any_exception_is_recorded_as_what_it_is(
 
 def test_a_run_that_ends_by_itself_is_finished_or_was_interrupted(tmp_path: Path) -> None:
     lived(tmp_path, None)
-    assert (record(tmp_path).outcome, record(tmp_path).error) == (Outcome.FINISHED, None)
+    assert (record(tmp_path).outcome, record(tmp_path).error) == (RunOutcome.FINISHED, None)
     interrupt = Interrupt()
     with open_run(plan(tmp_path, resume=tmp_path / "run"), load_settings(), interrupt=interrupt) as session:
         assert interrupt.is_heard
         assert session.attempt == 2
         interrupt.request(signal.SIGINT)
-    assert record(tmp_path).outcome is Outcome.INTERRUPTED
+    assert record(tmp_path).outcome is RunOutcome.INTERRUPTED
     assert not interrupt.is_heard
 
 
 def test_work_can_fail_without_an_exception(tmp_path: Path) -> None:
     with open_run(plan(tmp_path), load_settings(), interrupt=Interrupt()) as session:
         session.failure = TrainingError("nothing was trained")
-    assert (record(tmp_path).outcome, record(tmp_path).error) == (Outcome.FAILED, "nothing was trained")
+    assert (record(tmp_path).outcome, record(tmp_path).error) == (RunOutcome.FAILED, "nothing was trained")
 
 
 class ThrownOver:
@@ -145,7 +145,7 @@ def test_the_first_error_is_written_before_anything_is_cleaned_up_and_stands(tmp
         work()
     assert jobs[0].known is not None
     assert jobs[0].known.error == record(tmp_path).error == "internal error: RuntimeError: the cause"
-    assert record(tmp_path).outcome is Outcome.FAILED
+    assert record(tmp_path).outcome is RunOutcome.FAILED
 
 
 def test_a_run_without_the_library_that_its_report_needs_has_failed(
@@ -158,7 +158,7 @@ def test_a_run_without_the_library_that_its_report_needs_has_failed(
     )  # fmt: skip
     with pytest.raises(UsageError), open_run(wanted, load_settings(), interrupt=Interrupt()):
         pass
-    assert record(tmp_path).outcome is Outcome.FAILED
+    assert record(tmp_path).outcome is RunOutcome.FAILED
     assert "wandb" in (record(tmp_path).error or "")
 
 
@@ -190,13 +190,13 @@ def two_ranks(tmp_path: Path, first: BaseException | None, second: BaseException
 
 def test_a_crash_in_another_rank_is_a_failure_and_only_that_is_told_by_it(tmp_path: Path) -> None:
     crash, consequence = RuntimeError("rank 1 is broken"), RuntimeError("connection closed by peer")
-    cases: list[tuple[BaseException | None, BaseException | None, Outcome, str | None]] = [
-        (None, None, Outcome.FINISHED, None),
-        (None, crash, Outcome.FAILED, "internal error: RuntimeError: rank 1 is broken"),
-        (consequence, crash, Outcome.FAILED, "internal error: RuntimeError: rank 1 is broken"),
-        (InterruptedRunError("stopped"), crash, Outcome.FAILED, "internal error: RuntimeError: rank 1 is broken"),
-        (InterruptedRunError("stopped"), InterruptedRunError("here, too"), Outcome.INTERRUPTED, "stopped"),
-        (crash, InterruptedRunError("stopped"), Outcome.FAILED, "internal error: RuntimeError: rank 1 is broken"),
+    cases: list[tuple[BaseException | None, BaseException | None, RunOutcome, str | None]] = [
+        (None, None, RunOutcome.FINISHED, None),
+        (None, crash, RunOutcome.FAILED, "internal error: RuntimeError: rank 1 is broken"),
+        (consequence, crash, RunOutcome.FAILED, "internal error: RuntimeError: rank 1 is broken"),
+        (InterruptedRunError("stopped"), crash, RunOutcome.FAILED, "internal error: RuntimeError: rank 1 is broken"),
+        (InterruptedRunError("stopped"), InterruptedRunError("here, too"), RunOutcome.INTERRUPTED, "stopped"),
+        (crash, InterruptedRunError("stopped"), RunOutcome.FAILED, "internal error: RuntimeError: rank 1 is broken"),
     ]
     for number, (first, second, outcome, error) in enumerate(cases):
         ended = two_ranks(tmp_path / str(number), first, second)
@@ -212,10 +212,10 @@ def test_the_failure_of_a_rank_is_known_where_the_first_one_was_killed(tmp_path:
             lived(tmp_path, RuntimeError("out of memory"), Rank(1, (path, "job-2"), None))
         # As if this process were killed here.
         session._has_ended = True
-    assert [job.outcome for job in RunReader(path).config.jobs] == [Outcome.INTERRUPTED, Outcome.FAILED]
+    assert [job.outcome for job in RunReader(path).config.jobs] == [RunOutcome.INTERRUPTED, RunOutcome.FAILED]
     assert state_of(RunReader(path).config, is_running=False) is RunState.FAILED
     lived(tmp_path, None, resume=path, job_id="job-3")
-    assert [job.outcome for job in RunReader(path).config.jobs][1:] == [Outcome.FAILED, Outcome.FINISHED]
+    assert [job.outcome for job in RunReader(path).config.jobs][1:] == [RunOutcome.FAILED, RunOutcome.FINISHED]
 
 
 def test_a_killed_process_leaves_no_outcome(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from sandrl.runs import (
     MetricsRow,
     OpinionPart,
     OpinionRow,
-    Outcome,
     OwnerRow,
+    RunOutcome,
     RunReader,
     RunWriter,
     SandboxEvent,
@@ -55,13 +55,13 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     with create(tmp_path, options={"timeout": 10.0}, versions={"sandrl": "1"}) as writer:
         writer.write_trajectory(row)
         writer.write_metrics(metrics)
-        writer.finish(Outcome.FINISHED)
+        writer.finish(RunOutcome.FINISHED)
     reader = RunReader(writer.path)
     assert reader.trajectories().rows == (row,)
     assert reader.metrics().rows == (metrics,)
     assert reader.config.options == {"timeout": 10.0}
     [job] = reader.config.jobs
-    assert (job.job_id, job.outcome, job.versions) == (JOB, Outcome.FINISHED, {"sandrl": "1"})
+    assert (job.job_id, job.outcome, job.versions) == (JOB, RunOutcome.FINISHED, {"sandrl": "1"})
     assert job.finished_at is not None
 
 
@@ -134,10 +134,10 @@ def test_an_existing_name_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
 def test_resuming_keeps_the_configuration_and_adds_the_job(tmp_path: Path) -> None:
     with create(tmp_path, name="mine", options={"timeout": 10}) as writer:
         writer.write_trajectory(trajectory(0))
-        writer.finish(Outcome.INTERRUPTED)
+        writer.finish(RunOutcome.INTERRUPTED)
     with create(tmp_path, name="mine", resume=True, job_id="job-2", options={"timeout": 99}) as writer:
         writer.write_trajectory(trajectory(1))
-        writer.finish(Outcome.FINISHED)
+        writer.finish(RunOutcome.FINISHED)
     reader = RunReader(writer.path)
     assert reader.config.options == {"timeout": 10}
     assert [(job.job_id, job.outcome) for job in reader.config.jobs] == [(JOB, "interrupted"), ("job-2", "finished")]

@@ -15,7 +15,7 @@ from sandrl.runs.rows import OwnerRow
 from sandrl.sandboxes import JobEntry, Liveness, Owner, current_owner, encode_tag
 from sandrl.sandboxes.cleanup import CleanupRequest, plan_cleanup
 from sandrl.sandboxes.fleet import Fleet
-from sandrl.sandboxes.listing import Count, Listed, Owners, Selection, count, count_by_tag, list_sandboxes
+from sandrl.sandboxes.listing import Count, Listed, Owners, SandboxSelection, count, count_by_tag, list_sandboxes
 from sandrl.sandboxes.providers.protocol import PENDING_STATUSES, STATUSES, SandboxInfo
 from sandrl.sandboxes.registry import Registration, forget_jobs, read_jobs
 
@@ -124,7 +124,7 @@ def test_all_conditions_of_a_selection_hold_at_once(tmp_path: Path) -> None:
     fleet, owners = ListedFleet(old, young, alive, ended), Owners(tmp_path)
 
     def found(**conditions: object) -> list[SandboxInfo]:
-        return [each.sandbox for each in list_sandboxes(fleet, Selection(**conditions), owners)]  # type: ignore[arg-type]
+        return [each.sandbox for each in list_sandboxes(fleet, SandboxSelection(**conditions), owners)]  # type: ignore[arg-type]
 
     assert found() == [old, young, alive]
     assert found(ended=True) == [old, young, alive, ended]

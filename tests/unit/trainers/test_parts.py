@@ -15,12 +15,12 @@ from rich.console import Console
 from sandrl import events
 from sandrl.cli.training import TrainingLines, TrainingTable, reward_call_line, step_line
 from sandrl.errors import InputError, InterruptedRunError
+from sandrl.problems.splits import load_splits
 from sandrl.runs.recorder import MetricsRecorder, put_together
 from sandrl.sandboxes import Level
 from sandrl.settings import RuntimeKind
 from sandrl.trainers.checkpoints import Checkpoint, last_checkpoint, mark_whole
 from sandrl.trainers.interrupts import TrainingInterrupt
-from sandrl.trainers.sets import load_sets
 
 HERE = (RuntimeKind.LOCAL, RuntimeKind.DAEMONLESS)
 
@@ -133,13 +133,13 @@ def test_a_checkpoint_without_its_marker_does_not_exist(tmp_path: Path) -> None:
 
 
 def test_a_set_with_splits_keeps_them_and_the_evaluation_is_the_same_for_every_seed() -> None:
-    one, other = (load_sets("tiny", num_problems=20, eval_problems=16, seed=seed) for seed in (1, 2))
+    one, other = (load_splits("tiny", num_problems=20, eval_problems=16, seed=seed) for seed in (1, 2))
     assert one.is_held_out
     assert not one.train.keys() & one.evaluation.keys()
     assert one.evaluation == other.evaluation
     assert (len(one.train), len(one.evaluation)) == (20, 16)
     assert one.train != other.train
-    assert one.digest != other.digest
+    assert one.content != other.content
 
 
 def test_of_a_set_without_splits_a_fifth_is_held_out_by_name(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_of_a_set_without_splits_a_fifth_is_held_out_by_name(tmp_path: Path) -> 
     for name, chosen in (("all", rows), ("turned", rows[::-1])):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, chosen)), encoding="utf-8")
     one, other = (
-        load_sets(str(tmp_path / f"{name}.jsonl"), num_problems=None, eval_problems=50, seed=0)
+        load_splits(str(tmp_path / f"{name}.jsonl"), num_problems=None, eval_problems=50, seed=0)
         for name in ("all", "turned")
     )
     assert one.is_held_out
@@ -156,11 +156,11 @@ def test_of_a_set_without_splits_a_fifth_is_held_out_by_name(tmp_path: Path) -> 
 
 
 def test_a_small_set_is_evaluated_on_itself_and_too_many_problems_are_refused() -> None:
-    toy = load_sets("toy", num_problems=None, eval_problems=128, seed=0)
+    toy = load_splits("toy", num_problems=None, eval_problems=128, seed=0)
     assert not toy.is_held_out
     assert toy.train == toy.evaluation
     with pytest.raises(InputError, match="has 5 problems to train on, fewer than the 6 wanted"):
-        load_sets("toy", num_problems=6, eval_problems=0, seed=0)
+        load_splits("toy", num_problems=6, eval_problems=0, seed=0)
 
 
 def test_the_first_wish_finishes_the_second_tears_the_third_changes_nothing() -> None:

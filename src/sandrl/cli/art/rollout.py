@@ -13,7 +13,7 @@ from sandrl.config.rollout import RolloutConfig
 from sandrl.events import Event, RolloutStepFinished
 
 if TYPE_CHECKING:
-    from sandrl.rollouts.request import RolloutRun, StepResult
+    from sandrl.rollouts.results import RolloutRun, StepResult
 
 
 @configured(RolloutConfig)

@@ -40,12 +40,12 @@ def cleanup(
     from sandrl.errors import UsageError
     from sandrl.sandboxes import Interrupt
     from sandrl.sandboxes.cleanup import CleanupRequest, clean_up, plan_cleanup
-    from sandrl.sandboxes.listing import Owners, Selection
+    from sandrl.sandboxes.listing import Owners, SandboxSelection
     from sandrl.settings import load_settings
 
     request = CleanupRequest(
         ids=tuple(ids or ()),
-        selection=Selection(tags=tuple(tag or ()), orphans=orphans, older_than_seconds=older_than),
+        selection=SandboxSelection(tags=tuple(tag or ()), orphans=orphans, older_than_seconds=older_than),
         everything=all_,
         force=force,
         options=() if runtime is RuntimeKind.AUTO else ("--runtime", runtime.value),

@@ -26,7 +26,7 @@ def count(
 
     settings = load_settings()
     fleet = open_fleet(settings, runtime)
-    selection = listing.Selection(tags=tuple(tag or ()))
+    selection = listing.SandboxSelection(tags=tuple(tag or ()))
     listed = [] if fleet is None else listing.list_sandboxes(fleet, selection, listing.Owners(settings.state_dir))
     total = listing.count(listed)
     tags = listing.count_by_tag(listed) if by_tag else {}

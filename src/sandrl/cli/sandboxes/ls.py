@@ -42,10 +42,10 @@ def ls(
 ) -> None:
     """List sandboxes: every one of the runtime, also those that sandrl did not make."""
     from sandrl.cli.sandboxes import watching
-    from sandrl.sandboxes.listing import Owners, Selection, list_sandboxes
+    from sandrl.sandboxes.listing import Owners, SandboxSelection, list_sandboxes
     from sandrl.settings import load_settings
 
-    selection = Selection(tuple(tag or ()), frozenset(map(str, status or ())), orphans, older_than, all_)
+    selection = SandboxSelection(tuple(tag or ()), frozenset(map(str, status or ())), orphans, older_than, all_)
     format_ = Format.JSON if json_ else output
     settings = load_settings()
 

@@ -29,7 +29,7 @@ _LEAST_TAGS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class TableLines:
     """A table, ready to be shown.
 
     Attributes:
@@ -80,7 +80,7 @@ def cells_of(listed: Listed, now: datetime, *, wide: bool = False) -> dict[str, 
     return {name: visible(text) for name, text in cells.items()}
 
 
-def table(listed: Sequence[Listed], *, wide: bool = False, width: int | None = None) -> Lines:
+def table(listed: Sequence[Listed], *, wide: bool = False, width: int | None = None) -> TableLines:
     """Lays out sandboxes.
 
     Args:
@@ -105,7 +105,7 @@ def table(listed: Sequence[Listed], *, wide: bool = False, width: int | None = N
                 names.remove(name)
                 hidden.append(name)
         if needed() > width:
-            return Lines("", tuple(_two_lines(row, width) for row in rows))
+            return TableLines("", tuple(_two_lines(row, width) for row in rows))
         if "TAGS" in names:
             widths["TAGS"] = min(widths["TAGS"], width - needed() + _LEAST_TAGS)
 
@@ -117,7 +117,7 @@ def table(listed: Sequence[Listed], *, wide: bool = False, width: int | None = N
         padded = [set_cell_size(text, widths[name]) for name, text in zip(names, fitted, strict=True)]
         return _GAP.join(padded).rstrip()
 
-    return Lines(line({name: name for name in names}), tuple(map(line, rows)), tuple(hidden))
+    return TableLines(line({name: name for name in names}), tuple(map(line, rows)), tuple(hidden))
 
 
 def _two_lines(cells: dict[str, str], width: int) -> str:

@@ -17,7 +17,7 @@ if MYPY:
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.checks import Checks
-    from sandrl.rewards.guest.client import Completion, CompletionGone, Unsplittable
+    from sandrl.rewards.guest.client import CompletionGone, CompletionProcess, Unsplittable
     from sandrl.rewards.guest.clock import Clock, too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached
     from sandrl.rewards.guest.supervisor import Judged, end_child, filled, judge_child, letter_of, uncounted
@@ -25,7 +25,7 @@ if "request_size" not in globals():
 FLUSH_SECONDS = 0.5
 
 
-def watch_for_end(pid: int, completion: Completion) -> None:
+def watch_for_end(pid: int, completion: CompletionProcess) -> None:
     """From here on the end of the completion's process raises `CompletionGone`.
 
     Processes it forked may hold the channel open after it, so the end of the channel is not enough of a sign.
@@ -51,7 +51,7 @@ def judge_apart(child: "Child", channel: "Channel", request: "Request", hidden: 
         hidden: The checks.
     """
     seconds = request["timeout_seconds"]
-    completion = Completion(channel, child.pid)
+    completion = CompletionProcess(channel, child.pid)
     clock = Clock(seconds, child.pid)
     checks = Checks(completion, hidden, clock, request["check_timeout_seconds"])
     status, detail, gone, is_whole = "passed", "", False, False

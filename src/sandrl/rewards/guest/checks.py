@@ -14,7 +14,7 @@ if MYPY:
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import describe
-    from sandrl.rewards.guest.client import Completion, CompletionGone, Unsplittable, catches_failures
+    from sandrl.rewards.guest.client import CompletionGone, CompletionProcess, Unsplittable, catches_failures
     from sandrl.rewards.guest.clock import Clock, is_running, too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached
     from sandrl.rewards.guest.mirrors import Mirror, is_mirror, number_behind
@@ -61,7 +61,9 @@ class Checks:
         is_in_check: Whether a check is running, or was when all of this ended.
     """
 
-    def __init__(self, completion: Completion, problem: "Request", clock: Clock, seconds: "float | None") -> None:
+    def __init__(
+        self, completion: CompletionProcess, problem: "Request", clock: Clock, seconds: "float | None"
+    ) -> None:
         self.clock = clock
         self.seconds = seconds
         self.completion = completion

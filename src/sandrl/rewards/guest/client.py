@@ -58,7 +58,7 @@ LET_GO_SECONDS = 0.5
 _ENDS_LOOPS = (StopIteration, StopAsyncIteration)
 
 
-class Completion(Guarded):
+class CompletionProcess(Guarded):
     """The judge's end of the channel.
 
     Args:

@@ -16,7 +16,7 @@ from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion, Problem, reference_completions
 from sandrl.rewards.judge import IsolatedJudge, Judge
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.redteam.exploit import Exploit, Kind, Target, aim_at, arm
+from sandrl.rewards.redteam.exploit import Exploit, ExploitKind, Target, aim_at, arm
 from sandrl.rewards.scoring import score
 from sandrl.rewards.summary import ScoreReport
 from sandrl.sandboxes import Interrupt, Job
@@ -26,7 +26,7 @@ _EXPLOITS_PER_NEIGHBOUR = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class ExploitAttempt:
     """One exploit against one problem.
 
     Attributes:
@@ -46,7 +46,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class ExploitTally:
     """What came of one exploit.
 
     Attributes:
@@ -81,7 +81,7 @@ class RedteamReport:
 
     job_id: str
     targets: tuple[Target, ...]
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[ExploitAttempt, ...]
     neighbours: tuple[ScoredCompletion, ...]
     unfit: tuple[ScoredCompletion, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ class RedteamReport:
     signal_number: int = 0
 
     @property
-    def rewarded(self) -> tuple[Attempt, ...]:
+    def rewarded(self) -> tuple[ExploitAttempt, ...]:
         """Exploits that earned something."""
         return tuple(attempt for attempt in self.attempts if attempt.is_rewarded)
 
@@ -104,16 +104,16 @@ class RedteamReport:
         results = (*self.unfit, *self.neighbours, *(attempt.result for attempt in self.attempts))
         return tuple(result for result in results if result.status is Status.INFRASTRUCTURE)
 
-    def tallies(self) -> tuple[Tally, ...]:
+    def tallies(self) -> tuple[ExploitTally, ...]:
         """What came of each exploit, in the order of the corpus."""
-        by_name: dict[str, list[Attempt]] = {}
+        by_name: dict[str, list[ExploitAttempt]] = {}
         for attempt in self.attempts:
             by_name.setdefault(attempt.exploit.name, []).append(attempt)
         return tuple(_tally(attempts) for attempts in by_name.values())
 
 
-def _tally(attempts: Sequence[Attempt]) -> Tally:
-    return Tally(
+def _tally(attempts: Sequence[ExploitAttempt]) -> ExploitTally:
+    return ExploitTally(
         exploit=attempts[0].exploit,
         attempts=len(attempts),
         rewarded=sum(attempt.is_rewarded for attempt in attempts),
@@ -174,7 +174,7 @@ def attack(
         job_id=report.job_id,
         targets=targets,
         attempts=tuple(
-            Attempt(*plan[int(result.id)], result) for result in report.results if result.index not in neighbours
+            ExploitAttempt(*plan[int(result.id)], result) for result in report.results if result.index not in neighbours
         ),
         neighbours=tuple(result for result in report.results if result.index in neighbours),
         unfit=unfit,
@@ -188,7 +188,7 @@ def plan_attempts(exploits: Iterable[Exploit], targets: Sequence[Target]) -> lis
     """Which exploit to try on which problem: each on all that it suits, a costly one on the first of each kind."""
     plan = []
     for exploit in exploits:
-        seen: set[Kind] = set()
+        seen: set[ExploitKind] = set()
         for target in targets:
             if target.kind in exploit.kinds and not (exploit.costly and target.kind in seen):
                 plan.append((exploit, target))

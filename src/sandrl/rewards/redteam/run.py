@@ -14,7 +14,7 @@ from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.redteam.campaign import RedteamReport, attack
 from sandrl.rewards.redteam.corpus import EXPLOITS
-from sandrl.rewards.redteam.exploit import Exploit, Kind, aim_at
+from sandrl.rewards.redteam.exploit import Exploit, ExploitKind, aim_at
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import Settings
@@ -118,7 +118,7 @@ def find_exploits(names: Iterable[str]) -> tuple[Exploit, ...]:
 
 def first_of_each_kind(problems: Iterable[Problem], limit: int | None) -> list[Problem]:
     """The first problems of each kind; without those that reward whatever ends well."""
-    seen: Counter[Kind] = Counter()
+    seen: Counter[ExploitKind] = Counter()
     kept = []
     for problem in problems:
         target = aim_at(problem)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from sandrl.errors import Outcome
+from sandrl.errors import RunOutcome
 from sandrl.runs.flags import flags_of
 from sandrl.runs.identity import disagreements
 from sandrl.runs.overview import state_of, step_rows
@@ -34,7 +34,7 @@ def report_document(reader: RunReader) -> dict[str, Any]:
     series = series_of(metrics)
     is_running = reader.is_running
     jobs = [job.model_dump(mode="json") for job in config.jobs]
-    is_complete = not is_running and all(job.outcome is Outcome.FINISHED for job in config.jobs)
+    is_complete = not is_running and all(job.outcome is RunOutcome.FINISHED for job in config.jobs)
     return {
         "run": {
             "run_id": config.run_id,

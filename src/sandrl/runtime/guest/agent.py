@@ -32,7 +32,7 @@ _MESSAGE_CHARACTERS = 1000
 class Agent:
     """Serves one sandbox over one socket until that socket closes."""
 
-    def __init__(self, control: socket.socket, limits: processes.Limits) -> None:
+    def __init__(self, control: socket.socket, limits: processes.ProcessLimits) -> None:
         self._control = control
         # It came over a socket or from the launcher, inheritable: a program that has it speaks for the agent.
         control.set_inheritable(False)
@@ -183,7 +183,7 @@ class Agent:
         self._watching = processes.others_exist()
 
 
-def run(control: socket.socket, limits: processes.Limits) -> NoReturn:
+def run(control: socket.socket, limits: processes.ProcessLimits) -> NoReturn:
     """Serve until the daemon goes away; whatever goes wrong ends the sandbox, silently."""
     try:
         Agent(control, limits).serve()

@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> NoReturn:
         if os.getpid() != 1:
             raise OSError("the agent is not process 1")
         agent.close_inherited({control.fileno()})
-        limits = processes.Limits(**json.loads(arguments[1]))
+        limits = processes.ProcessLimits(**json.loads(arguments[1]))
         forkserver.hide_command_line()
         forkserver.give_up_privileges(limits, seccomp.build_filter(sc.MACHINE))
         os.chdir(rootfs.WORKING_DIRECTORY)

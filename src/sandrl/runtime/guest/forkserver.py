@@ -244,7 +244,7 @@ def _become_sandbox(control: socket.socket, request: dict[str, Any], filter_prog
             os._exit(1)
         signal.set_wakeup_fd(-1)
         agent.close_inherited({control.fileno()})
-        limits = processes.Limits(
+        limits = processes.ProcessLimits(
             memory_bytes=request["memory_bytes"],
             processes=request["processes"],
             sockets=request["sockets"],
@@ -281,7 +281,7 @@ def forget_imports() -> None:
     sys.path_importer_cache.clear()
 
 
-def give_up_privileges(limits: processes.Limits, filter_program: bytes) -> None:
+def give_up_privileges(limits: processes.ProcessLimits, filter_program: bytes) -> None:
     """The last step of a boot: no capability, no way to gain one, no way to be looked into, limits, filter."""
     forget_imports()
     os.umask(0o022)

@@ -16,7 +16,7 @@ OPEN_FILES = 512
 _NICENESS = 5
 
 
-class Limits:
+class ProcessLimits:
     """What one sandbox may use.
 
     Args:
@@ -62,7 +62,7 @@ class Limits:
 
 
 def limit_open_files() -> None:
-    """What a program gets, and the agent does not; see `Limits.apply_per_process`."""
+    """What a program gets, and the agent does not; see `ProcessLimits.apply_per_process`."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
 
 

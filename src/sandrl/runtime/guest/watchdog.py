@@ -17,7 +17,7 @@ import time
 from collections.abc import Container
 
 from sandrl.runtime.guest import processes
-from sandrl.runtime.guest.processes import Limits, page_bytes, pids, place_of, read, send_signal
+from sandrl.runtime.guest.processes import ProcessLimits, page_bytes, pids, place_of, read, send_signal
 
 PIPES = 128
 """Pipes of one sandbox: an eighth of what a user of the host has by default before all pipes shrink."""
@@ -49,7 +49,7 @@ class Watchdog:
         disk: A descriptor on its writable file system.
     """
 
-    def __init__(self, limits: Limits, disk: int) -> None:
+    def __init__(self, limits: ProcessLimits, disk: int) -> None:
         self._limits = limits
         self._disk = disk
         self._objects = _Objects()

@@ -41,7 +41,7 @@ class GroupsUnavailableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GroupLimits:
     """What the processes of one group may use together.
 
     Attributes:
@@ -53,7 +53,7 @@ class Limits:
     processes: int
 
     @classmethod
-    def of(cls, request: BootRequest) -> Limits:
+    def of(cls, request: BootRequest) -> GroupLimits:
         """The limits of a sandbox's group: what its files and its processes may hold each, and room for the kernel."""
         return cls(
             request.memory_bytes + request.disk_bytes + _SLACK_BYTES,
@@ -64,7 +64,7 @@ class Limits:
 class Group:
     """One sandbox's group: a directory per hierarchy. Build it with `ControlGroups.take`."""
 
-    def __init__(self, directories: Mapping[str, Path], version: int, limits: Limits) -> None:
+    def __init__(self, directories: Mapping[str, Path], version: int, limits: GroupLimits) -> None:
         self._directories = directories
         self._version = version
         self.limits = limits
@@ -174,7 +174,7 @@ class ControlGroups:
         most = int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii"))
         _write(self._bases["pids"] / "pids.max", int(most * _SHARE_OF_ALL_PROCESSES))
 
-    def take(self, limits: Limits) -> Group:
+    def take(self, limits: GroupLimits) -> Group:
         """A group without processes, with these limits; give it back with `release`.
 
         Raises:

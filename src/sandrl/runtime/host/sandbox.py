@@ -14,7 +14,7 @@ from typing import Any
 from sandrl.runtime import limits
 from sandrl.runtime.guest import wire
 from sandrl.runtime.host.channel import AgentChannel, are_streams, discard
-from sandrl.runtime.host.control_groups import ControlGroups, Group, Limits, family, pid_of
+from sandrl.runtime.host.control_groups import ControlGroups, Group, GroupLimits, family, pid_of
 from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
 from sandrl.runtime.host.process import Exit, GuestProcess
 
@@ -108,7 +108,7 @@ class HostSandbox:
         if self._groups is None:
             return
         try:
-            self._group = self._groups.take(Limits.of(self.request))
+            self._group = self._groups.take(GroupLimits.of(self.request))
             self._group.add(family(pid_of(self._pidfd)))
         except OSError as error:
             raise LaunchError(f"control group: {error.filename or ''} {error.strerror}") from error

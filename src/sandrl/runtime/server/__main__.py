@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sandrl.errors import RuntimeUnavailableError
 from sandrl.runtime import limits
-from sandrl.runtime.state import Endpoint, RuntimeDirectory
+from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
         os.write(ready, json.dumps(reply).encode())
         os.close(ready)
 
-    def announce(endpoint: Endpoint) -> None:
+    def announce(endpoint: DaemonEndpoint) -> None:
         answer({"base_url": endpoint.base_url})
 
     try:

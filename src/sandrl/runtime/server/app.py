@@ -24,7 +24,7 @@ from sandrl.runtime.server.discovery import DiscoveryService
 from sandrl.runtime.server.roster import Roster
 from sandrl.runtime.server.sandboxes import SandboxManager
 from sandrl.runtime.server.service import SandboxService
-from sandrl.runtime.state import Endpoint, RuntimeDirectory
+from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
 from sandrl.runtime.usage import below, of_process, suggested_concurrency
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ _STOP_SECONDS = 3.0
 _PATIENCE_SECONDS = 15.0
 _PAUSE_SECONDS = 0.05
 
-Announce = Callable[[Endpoint], None]
+Announce = Callable[[DaemonEndpoint], None]
 Handler = Any  # grpc.RpcMethodHandler, which cannot be subscripted at run time
 
 
@@ -119,7 +119,7 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
         await server.start()
-        endpoint = Endpoint(f"http://127.0.0.1:{port}", self._token, os.getpid(), self._directory.state_dir)
+        endpoint = DaemonEndpoint(f"http://127.0.0.1:{port}", self._token, os.getpid(), self._directory.state_dir)
         self._directory.write(endpoint)
         logger.info(
             "serving on %s, isolation %s: %s; %s",

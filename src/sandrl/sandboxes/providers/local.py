@@ -64,7 +64,7 @@ def _connected(
     )
 
 
-def _connection(endpoint: daemon.Endpoint, settings: Settings, reason: str, image: str) -> SdkConnection:
+def _connection(endpoint: daemon.DaemonEndpoint, settings: Settings, reason: str, image: str) -> SdkConnection:
     return SdkConnection(
         kind=RuntimeKind.LOCAL,
         reason=reason,

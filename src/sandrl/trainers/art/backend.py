@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sandrl.models.client import Endpoint
+from sandrl.models.client import ModelEndpoint
 from sandrl.trainers.art.groups import Group
 
 LOOPBACK = "127.0.0.1"
@@ -62,7 +62,7 @@ class TrainedModel(Protocol):
         ...
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> ModelEndpoint:
         """Where it can be asked, with the token that takes."""
         ...
 

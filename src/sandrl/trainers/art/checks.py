@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import StringIO
 from itertools import islice
 from typing import Any
 
 from sandrl.bounds import LARGEST_WEIGHT
 from sandrl.config.art import ArtBackendKind, ArtPolicy, ArtTrainConfig
+from sandrl.config.words import EpisodeKind
 from sandrl.errors import AuthenticationError, InputError, UsageError
 from sandrl.models import Sampling
-from sandrl.models.client import OPENAI_BASE_URL, Endpoint
+from sandrl.models.client import OPENAI_BASE_URL, ModelEndpoint
 from sandrl.models.endpoint import EndpointModel
 from sandrl.problems import Problem, load_problems
+from sandrl.problems.splits import training_split
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rollouts.kinds import EpisodeKind
-from sandrl.rollouts.request import training_split
 from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
 from sandrl.runs import RunReader
 from sandrl.runs.directory import checked_run_name
@@ -35,7 +35,6 @@ from sandrl.trainers.art.renderers import check_renderer
 from sandrl.trainers.art.results import ArtRequest
 from sandrl.trainers.art.service import EXTRA as TINKER_EXTRA
 from sandrl.trainers.art.service import check_base_model, check_tinker, tinker_address
-from sandrl.trainers.sets import ProblemSets
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Checked:
     problems: tuple[Problem, ...]
     recorded: tuple[tuple[Group, ...], ...]
     tools: tuple[Mapping[str, Any], ...]
-    teacher: Endpoint | None
+    teacher: ModelEndpoint | None
     notes: tuple[str, ...]
 
     @property
@@ -64,7 +63,7 @@ class Checked:
         if self.recorded:
             content = [[(each.id, each.reward) for each in group.samples] for step in self.recorded for group in step]
             return content_digest(content)
-        return ProblemSets({each.task_id: each for each in self.problems}, {}, is_held_out=False).digest
+        return content_digest([asdict(each) for each in self.problems])
 
 
 def check(request: ArtRequest, settings: Settings, *, spends: bool) -> Checked:
@@ -181,7 +180,7 @@ def _offered(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     return tuple(each for each in schemas if isinstance(each, dict) and "name" in each)
 
 
-def _teacher(config: ArtTrainConfig, settings: Settings) -> Endpoint:
+def _teacher(config: ArtTrainConfig, settings: Settings) -> ModelEndpoint:
     address = config.base_url or settings.openai_base_url or OPENAI_BASE_URL
     if address == OPENAI_BASE_URL and settings.openai_api_key is None:
         raise AuthenticationError(
@@ -189,4 +188,4 @@ def _teacher(config: ArtTrainConfig, settings: Settings) -> Endpoint:
             hint="set it, name another endpoint with base_url, or use `policy` trained",
             fields=("base_url", "policy"),
         )
-    return Endpoint.of(config, address, settings.openai_api_key)
+    return ModelEndpoint.of(config, address, settings.openai_api_key)

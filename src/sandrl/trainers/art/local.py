@@ -20,7 +20,7 @@ from typing import Any
 
 from sandrl.config.art import ArtPolicy, ArtTrainConfig
 from sandrl.errors import RequestRefusedError, ServiceError, TrainingError
-from sandrl.models.client import Client, Endpoint
+from sandrl.models.client import Client, ModelEndpoint
 from sandrl.models.libraries import first_line
 from sandrl.trainers.art.backend import UNTRAINABLE, Trained, served_here
 from sandrl.trainers.art.groups import TOKEN_ID, Group, Sample
@@ -87,9 +87,9 @@ class LocalModel:
         return int(self._loop.run(self._model.get_step(), is_step=True))
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> ModelEndpoint:
         """Where it can be asked."""
-        return Endpoint.of(self._config, self._model.inference_base_url, self._model.inference_api_key)
+        return ModelEndpoint.of(self._config, self._model.inference_base_url, self._model.inference_api_key)
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from sandrl.addresses import check_address, refuse_password
 from sandrl.deadlines import TookTooLong, answer_within
 from sandrl.errors import AuthenticationError, EndpointError, UsageError
-from sandrl.models.client import Client, Endpoint
+from sandrl.models.client import Client, ModelEndpoint
 from sandrl.models.endpoint import nearest_names
 from sandrl.models.libraries import first_line
 from sandrl.settings import Settings
@@ -50,7 +50,7 @@ def check_tinker(settings: Settings) -> None:
     address = tinker_address(settings)
     check_address(address, "TINKER_BASE_URL")
     refuse_password(address, "TINKER_BASE_URL", hint=_KEY_HINT)
-    endpoint = Endpoint(address, retries=0)
+    endpoint = ModelEndpoint(address, retries=0)
     try:
         if Client(endpoint).look("api/v1/healthz", timeout_seconds=_PROBE_SECONDS) is None:
             raise UsageError(f"{address} answers, but it is no Tinker service", hint="is TINKER_BASE_URL right?")

@@ -22,7 +22,7 @@ from typing import Any
 from sandrl.config.art import ArtPolicy, ArtTrainConfig
 from sandrl.errors import EndpointError, InputError, TrainingError
 from sandrl.files import write_whole
-from sandrl.models.client import Endpoint
+from sandrl.models.client import ModelEndpoint
 from sandrl.models.libraries import first_line
 from sandrl.models.messages import Message
 from sandrl.settings import Settings
@@ -109,9 +109,9 @@ class TinkerModel:
         return int(self._state.current_step)
 
     @property
-    def endpoint(self) -> Endpoint:
+    def endpoint(self) -> ModelEndpoint:
         """Where it can be asked."""
-        found = Endpoint.of(self._config, self._model.inference_base_url, self._model.inference_api_key)
+        found = ModelEndpoint.of(self._config, self._model.inference_base_url, self._model.inference_api_key)
         # It is on this machine, and what is behind it is asked again by its SDK.
         return replace(found, retries=min(found.retries, 1))
 

@@ -49,7 +49,7 @@ from sandrl.trainers.art.history import GRADIENT_STEPS, STEP, art_directory, che
 from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.results import COMMAND, ArtRequest, ArtRun, Round
 from sandrl.trainers.art.watch import watched
-from sandrl.trainers.printed import FILE, PrintedFile
+from sandrl.trainers.library_output import FILE, PrintedFile
 
 WORKFLOW_TAG = "art-training"
 

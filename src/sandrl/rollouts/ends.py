@@ -1,12 +1,8 @@
-"""The words for how an episode goes, and for how it ends."""
+"""How an episode ends."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-
-from sandrl.config.words import EpisodeKind, ToolSet
-
-__all__ = ["EpisodeEnd", "EpisodeKind", "ToolSet"]
 
 
 class EpisodeEnd(StrEnum):

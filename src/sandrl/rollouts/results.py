@@ -8,13 +8,6 @@ from pathlib import Path
 
 from sandrl.errors import CleanupError, InfrastructureError, raise_for_end
 
-_HAVE_SPLITS = ("mbpp", "tiny")
-
-
-def training_split(problems: str) -> str:
-    """A set of problems as `load_problems` takes it: its split for training, where it is known to have one."""
-    return f"{problems}:train" if problems in _HAVE_SPLITS else problems
-
 
 @dataclass(frozen=True, slots=True)
 class StepResult:

@@ -40,7 +40,7 @@ from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.runs import ROLLOUT_TAG
-from sandrl.sandboxes import Command, Interrupt, Job, Launch, Outcome, Withdrawn, problem_tag
+from sandrl.sandboxes import Command, CommandOutcome, Interrupt, Job, Launch, Withdrawn, problem_tag
 
 _Result = TypeVar("_Result")
 
@@ -77,7 +77,7 @@ class SharedWorkshop:
         self._bell = Interrupt()
         self._batch = Batch(job, judge, options, cache, self._tell, self._bell, self._hear)
         self._requests: SimpleQueue[tuple[Callable[[], None], Future[Any] | None]] = SimpleQueue()
-        self._running: dict[Launch, Future[tuple[Launch, Outcome]]] = {}
+        self._running: dict[Launch, Future[tuple[Launch, CommandOutcome]]] = {}
         self._judging: dict[int, Future[ScoredCompletion]] = {}
         self._numbers: dict[int, int] = {}
         self.opinions: list[OpinionFinished] = []
@@ -108,14 +108,14 @@ class SharedWorkshop:
         while self._bell.request(0):
             pass
 
-    def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, Outcome]:
+    def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, CommandOutcome]:
         """Runs a command in a fresh sandbox, or in one that is kept; returns the launch that keeps it now.
 
         Raises:
             InfrastructureError: If the sandbox failed, not the command; it is gone then.
             Stopped: If nothing is run any more.
         """
-        done: Future[tuple[Launch, Outcome]] = Future()
+        done: Future[tuple[Launch, CommandOutcome]] = Future()
         tags = (ROLLOUT_TAG, problem_tag(task_id), *self._tags)
 
         def begin() -> None:

@@ -11,18 +11,19 @@ import hashlib
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from sandrl.errors import InputError
-from sandrl.problems import Problem, load_problems
+from sandrl.problems.loading import load_problems
 from sandrl.problems.named import TEST, TRAIN, named_set
-from sandrl.runs.resumption import content_digest
+from sandrl.problems.problem import Problem
 
 _HELD_OUT = 5
 _FEWEST = 10
 
 
 @dataclass(frozen=True, slots=True)
-class ProblemSets:
+class Splits:
     """The problems of a run.
 
     Attributes:
@@ -41,15 +42,20 @@ class ProblemSets:
         return {**self.train, **self.evaluation}
 
     @property
-    def digest(self) -> str:
-        """Stands for their content: 16 hex digits."""
-        content = [[asdict(problem) for problem in each.values()] for each in (self.train, self.evaluation)]
-        return content_digest(content)
+    def content(self) -> list[list[dict[str, Any]]]:
+        """All fields of all problems as plain values, in their order: what a digest is made of."""
+        return [[asdict(problem) for problem in each.values()] for each in (self.train, self.evaluation)]
 
 
-def load_sets(
+def training_split(source: str) -> str:
+    """A set of problems as `load_problems` takes it: its split for training, where it is known to have one."""
+    named = named_set(source)
+    return f"{source}:{TRAIN}" if named is not None and named.is_for_training else source
+
+
+def load_splits(
     source: str, *, num_problems: int | None, eval_problems: int, seed: int, prelude: str | None = None
-) -> ProblemSets:
+) -> Splits:
     """Loads the problems of a run.
 
     Args:
@@ -75,7 +81,7 @@ def load_sets(
                 f"has {len(train)} problems to train on, fewer than the {num_problems} wanted", path=source
             )
         train = _some(train, num_problems, seed=seed)
-    return ProblemSets(train, evaluation, is_held_out)
+    return Splits(train, evaluation, is_held_out)
 
 
 def _split(problems: Mapping[str, Problem]) -> tuple[dict[str, Problem], dict[str, Problem]]:
