@@ -75,8 +75,8 @@ def resumed_config(path: Path, *layers: Mapping[str, Any]) -> EvalConfig:
         if before != now:
             raise UsageError(
                 f"{name}: the run {path.name!r} has {before}, not {now}",
-                hint="--resume takes it from the run: leave it out, or begin a new evaluation",
-                fields=(name,),
+                hint="leave it out, as the run has it, or begin a new evaluation without `resume`",
+                fields=(name, "resume"),
             )
     if saved.base_url is None and asked.base_url is not None:
         message = f"base_url: the run {path.name!r} asked a model in its own process: leave it out"

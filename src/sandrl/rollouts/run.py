@@ -129,7 +129,9 @@ def find_endpoint(request: RolloutConfig, settings: Settings) -> ModelEndpoint:
     usual = OPENAI_BASE_URL if request.use_openai else VLLM_BASE_URL
     address = request.base_url or settings.openai_base_url or usual
     if address == OPENAI_BASE_URL and settings.openai_api_key is None:
-        raise AuthenticationError("OPENAI_API_KEY is not set", hint="set it, or name another endpoint with --base-url")
+        raise AuthenticationError(
+            "OPENAI_API_KEY is not set", hint="set it, or name another endpoint with base_url", fields=("base_url",)
+        )
     return ModelEndpoint.of(request, address, settings.openai_api_key)
 
 

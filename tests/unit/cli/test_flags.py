@@ -21,7 +21,7 @@ from sandrl.sandboxes.cleanup import CleanupRequest
 from sandrl.settings import RuntimeKind, Settings
 
 SOURCES = Path(sandrl.__file__).parent
-ELSEWHERE = ("cli", "evaluation/resume.py", "rollouts/run.py")
+ELSEWHERE = ("cli",)
 
 
 def shown(error: SandrlError) -> tuple[str, str | None]:
