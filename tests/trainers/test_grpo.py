@@ -32,7 +32,7 @@ def state(run: Path) -> str:
 def test_a_run_trains_evaluates_and_adds_up(train: Train) -> None:
     done = train(*SMALL[:-4], "--eval-problems", "6", "--runtime", "local", "--steps", "3", "--tag", "mine")
     assert done.code == 0, done.stderr
-    calls = re.findall(r"^\[Aviato\] Reward call (\d+): \d+ sandboxes, \d+/\d+ passed", done.stdout, re.MULTILINE)
+    calls = re.findall(r"^Reward call (\d+): \d+ sandboxes, \d+/\d+ passed", done.stdout, re.MULTILINE)
     assert calls == ["1", "2", "3", "4", "5"]
     assert [step_of(line) for line in done.stdout.splitlines() if line.startswith("Step")] == [1, 2, 3]
     assert re.search(

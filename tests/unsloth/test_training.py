@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(3 * LONGEST_SECONDS)
 # Two problems × four completions.
 SMALL = ("--batch-size", "8", "--samples", "4", "--runtime", "local")
 RESULTS = re.compile(
-    r"\[Aviato\] Reward call \d+: |Step \d+/\d+: |Held-out pass@1 \(4 problems\): |Optimizations:$|  \S|Checkpoint: "
+    r"Reward call \d+: |Step \d+/\d+: |Held-out pass@1 \(4 problems\): |Optimizations:$|  \S|Checkpoint: "
 )
 
 
