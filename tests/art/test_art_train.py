@@ -345,7 +345,7 @@ def test_recorded_episodes_are_trained_on_without_playing_any(training: Training
     with pytest.raises(UsageError, match="policy trained needs logprobs with the tokens' ids") as refused:
         training.run(name="other", trajectories=str(recorded.run_dir), policy="trained")
     assert refused.value.hint is not None
-    assert "policy teacher" in refused.value.hint
+    assert "`policy` teacher" in refused.value.hint
     assert not (training.settings.runs_dir / "other").exists()
 
 

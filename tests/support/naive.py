@@ -27,7 +27,7 @@ def naive_program(problem: Problem, code: str) -> str:
 
 
 def naive_rewards(
-    answers: Sequence[tuple[Problem, str]], job: Job, *, timeout_seconds: float = 3.0, concurrency: int = 4
+    answers: Sequence[tuple[Problem, str]], job: Job, *, timeout_seconds: float = 15.0, concurrency: int = 4
 ) -> list[float]:
     """What each answer earns, each in a sandbox of its own: 1.0 for exit status 0, or 0.0."""
     rewards = [0.0] * len(answers)
