@@ -52,9 +52,9 @@ def test_a_digest_is_that_of_the_programs() -> None:
 
 def test_the_completions_process_never_loads_the_code_of_the_judges_end() -> None:
     program = program_of(ISOLATED_TESTS)
-    assert b"class Completion(" in program.rest.source
+    assert b"class CompletionProcess(" in program.rest.source
     assert b"class Checks" in program.rest.source
-    assert b"class Completion(" not in program.first.source
+    assert b"class CompletionProcess(" not in program.first.source
 
 
 def test_annotations_and_imports_of_tests_are_left_out_of_what_is_compiled() -> None:
