@@ -10,6 +10,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 from sandrl.errors import UsageError
 
+VLLM_BASE_URL = "http://localhost:8000/v1"
+"""Where vLLM serves a model unless another address is given."""
+
+MODEL_KEY_HINT = "set OPENAI_API_KEY to a key of that endpoint"
+
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -33,6 +38,16 @@ def check_address(address: str, name: str, *, hint: str | None = None) -> None:
         raise UsageError(
             f"{name} is no address: it must begin with https:// or http://, and name a host", hint=hint, fields=(name,)
         )
+
+
+def check_model_address(address: str) -> None:
+    """Makes sure that the field `base_url` of a model is the address of a service, without a secret.
+
+    Raises:
+        UsageError: If the text is no address, or a user or password is in it.
+    """
+    check_address(address, "base_url", hint=f"for example {VLLM_BASE_URL}")
+    refuse_password(address, "base_url", hint=MODEL_KEY_HINT)
 
 
 def refuse_password(address: str, name: str, *, hint: str | None = None) -> None:

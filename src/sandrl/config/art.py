@@ -15,7 +15,7 @@ from sandrl.config.episodes import EpisodesConfig, Steps
 from sandrl.config.fields import EPISODES, MODEL, OUTPUT, PROBLEMS, TRAINING, Option
 from sandrl.config.groups import Samples, check_groups
 from sandrl.config.model import Count, LearningRate
-from sandrl.config.parts import Problems
+from sandrl.config.parts import Problems, ReportTraining
 from sandrl.config.words import EpisodeKind
 from sandrl.settings import ReportTo
 
@@ -92,10 +92,7 @@ class ArtTrainConfig(EpisodesConfig):
         Option("ART's project, and W&B's.", OUTPUT, metavar="NAME"),
     ] = "aviato-mbpp"
     run_name: Annotated[str, Option("Name of the run directory, and of the model.", OUTPUT)] = RUN_NAME
-    report_to: Annotated[
-        ReportTo,
-        Option("Metrics to W&B, too; `auto`: to an active W&B run, or to one of its own where a key is set.", OUTPUT),
-    ] = ReportTo.AUTO
+    report_to: ReportTraining = ReportTo.AUTO
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

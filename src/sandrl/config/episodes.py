@@ -28,8 +28,8 @@ Steps: TypeAlias = Annotated[Count, Option("Steps in all.", TRAINING, metavar="N
 class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, EpisodePart, CachePart):
     """A run whose work is to play episodes, step by step.
 
-    A command has, besides, fields `problems`, `steps`, `samples` (episodes of each problem in a step) and
-    `problems_per_step`, with its own defaults and bounds.
+    Each command adds its fields `problems`, `steps` and `samples` (episodes of each problem in a step), with defaults
+    and bounds of its own, and its own measure of a step: problems for `art rollout`, episodes for `art train`.
     """
 
     timeout_seconds: Annotated[

@@ -16,7 +16,16 @@ from sandrl.bounds import LARGEST_WEIGHT
 from sandrl.config.fields import EPISODES, GENERATION, KEY_VALUE, OUTPUT, PROBLEMS, SANDBOXES, SCORING, TRAINING, Option
 from sandrl.config.groups import Samples, check_groups
 from sandrl.config.model import Count, Tries
-from sandrl.config.parts import PROBLEMS_HELP, CachePart, MaxToolCalls, RunPart, SandboxesPart, ShowTests, Tools
+from sandrl.config.parts import (
+    PROBLEMS_HELP,
+    CachePart,
+    MaxToolCalls,
+    ReportTraining,
+    RunPart,
+    SandboxesPart,
+    ShowTests,
+    Tools,
+)
 from sandrl.config.words import TINY, Extraction, ToolSet
 from sandrl.settings import ReportTo
 
@@ -114,10 +123,7 @@ class GrpoConfig(RunPart, SandboxesPart, CachePart):
         Path | None, Option("Where checkpoints are kept; in the run directory by default.", OUTPUT, metavar="DIR")
     ] = None
     project: Annotated[str | None, Option("The W&B project.", OUTPUT, metavar="NAME")] = None
-    report_to: Annotated[
-        ReportTo,
-        Option("Metrics to W&B, too; `auto`: to an active W&B run, or to one of its own where a key is set.", OUTPUT),
-    ] = ReportTo.AUTO
+    report_to: ReportTraining = ReportTo.AUTO
     set: Annotated[
         dict[str, JsonValue],
         Field(default_factory=dict),

@@ -10,16 +10,6 @@ from sandrl.bounds import LARGEST_WEIGHT, seconds_problem
 from sandrl.config.fields import options
 
 
-def empty_field(config: BaseModel) -> str | None:
-    """The first field with a text of nothing but blanks; None if there is none."""
-    for name in type(config).model_fields:
-        value = getattr(config, name)
-        texts = value if isinstance(value, tuple) else (value,)
-        if any(isinstance(text, str) and not text.strip() for text in texts):
-            return name
-    return None
-
-
 class Config(BaseModel):
     """The resolved configuration of a command; every field has an `Option`."""
 
@@ -28,9 +18,11 @@ class Config(BaseModel):
 
     @model_validator(mode="after")
     def _no_empty_texts(self) -> Self:
-        name = empty_field(self)
-        if name is not None:
-            raise ValueError(f"{name} must not be empty; leave it out")
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            texts = value if isinstance(value, tuple) else (value,)
+            if any(isinstance(text, str) and not text.strip() for text in texts):
+                raise ValueError(f"{name} must not be empty; leave it out")
         return self
 
     def document(self) -> dict[str, JsonValue]:

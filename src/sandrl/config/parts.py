@@ -11,7 +11,7 @@ from typing import Annotated, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from sandrl.addresses import check_address, refuse_password
+from sandrl.addresses import check_model_address
 from sandrl.config.fields import (
     EPISODES,
     GENERATION,
@@ -51,6 +51,10 @@ Tools: TypeAlias = Annotated[
 ]
 MaxTokens: TypeAlias = Annotated[Count, Option("The longest answer.", GENERATION, metavar="N")]
 MaxToolCalls: TypeAlias = Annotated[Count, Option("Calls in an episode with tools.", EPISODES, metavar="N")]
+ReportTraining: TypeAlias = Annotated[
+    ReportTo,
+    Option("Metrics to W&B, too; `auto`: to an active W&B run, or to one of its own where a key is set.", OUTPUT),
+]
 FailUnder: TypeAlias = Annotated[
     Share | None, Option("Exit 1 if the pass rate is lower.", OUTPUT, metavar="RATE")
 ]  # fmt: skip
@@ -162,8 +166,7 @@ class EndpointPart(Config):
     @model_validator(mode="after")
     def _is_an_address_without_a_secret(self) -> Self:
         if self.base_url is not None:
-            check_address(self.base_url, "base_url", hint="for example http://localhost:8000/v1")
-            refuse_password(self.base_url, "base_url", hint="set OPENAI_API_KEY to a key of that endpoint")
+            check_model_address(self.base_url)
         return self
 
 

@@ -11,18 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from sandrl.config.eval import EvalConfig
 from sandrl.config.layers import resolve
 from sandrl.config.parts import ScoringPart
-from sandrl.errors import InputError, UsageError
+from sandrl.errors import UsageError
 from sandrl.evaluation.answers import Wanted
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.rewards.records import result_of
 from sandrl.rewards.scored_run import Resumed
 from sandrl.runs import AnswerRow, RunReader
-from sandrl.runs.resumption import check_command, check_unchanged
+from sandrl.runs.resumption import check_unchanged, saved_config
 
 COMMAND = "eval"
 
@@ -62,13 +60,7 @@ def resumed_config(path: Path, *layers: Mapping[str, Any]) -> EvalConfig:
         InputError: If it is no evaluation.
         UsageError: If something is asked for that the run does otherwise.
     """
-    config = RunReader(path).config
-    check_command(path, config.command, COMMAND)
-    options = config.options
-    try:
-        saved = EvalConfig.model_validate({name: options[name] for name in EvalConfig.model_fields if name in options})
-    except ValidationError as error:
-        raise InputError("is a run of another version of sandrl", path=path) from error
+    saved = saved_config(EvalConfig, path, COMMAND)
     asked = resolve(EvalConfig, saved.document(), *layers)
     for name in _OF_THE_RUN:
         before, now = getattr(saved, name), getattr(asked, name)
@@ -83,6 +75,7 @@ def resumed_config(path: Path, *layers: Mapping[str, Any]) -> EvalConfig:
         raise UsageError(message, fields=("base_url",))
     if any("image" in layer for layer in layers):
         return asked
+    options = RunReader(path).config.options
     # The image that the run's sandboxes had; that of one runtime means nothing to the other.
     is_same = asked.runtime.value in ("auto", options.get("runtime_kind"))
     return resolve(EvalConfig, asked.document(), {"image": options.get("runtime_image") if is_same else None})

@@ -1,13 +1,12 @@
 """Every model that is asked something: behind an endpoint, or in this process, through one protocol."""
 
-from sandrl.models.client import OPENAI_BASE_URL, VLLM_BASE_URL, Client, ModelEndpoint, Stopped
+from sandrl.models.client import OPENAI_BASE_URL, Client, ModelEndpoint, Stopped
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.messages import Message, Reply, ToolCall
 from sandrl.models.protocol import Abilities, Answer, Model, Question, Sampling
 
 __all__ = [
     "OPENAI_BASE_URL",
-    "VLLM_BASE_URL",
     "Abilities",
     "Answer",
     "Client",

@@ -24,7 +24,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Self, TypeVar
 
 from sandrl import __version__, forks
-from sandrl.addresses import check_address, is_of_this_machine, refuse_password
+from sandrl.addresses import MODEL_KEY_HINT, check_model_address, is_of_this_machine
 from sandrl.closing import Closing
 from sandrl.config.parts import EndpointPart
 from sandrl.errors import AuthenticationError, EndpointError, RequestRefusedError, UsageError
@@ -37,9 +37,7 @@ Answer = TypeVar("Answer")
 EXTRA = "endpoint"
 """The extra that brings `openai`."""
 OPENAI_BASE_URL = "https://api.openai.com/v1"
-VLLM_BASE_URL = "http://localhost:8000/v1"
 
-_KEY_HINT = "set OPENAI_API_KEY to a key of that endpoint"
 _PROXY_HINT = "see HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY"
 _FIRST_PAUSE_SECONDS = 0.5
 # An endpoint that asks for more than this has no room for us today.
@@ -73,8 +71,7 @@ class ModelEndpoint:
     retries: int = 4
 
     def __post_init__(self) -> None:
-        check_address(self.base_url, "base_url", hint=f"for example {VLLM_BASE_URL}")
-        refuse_password(self.base_url, "base_url", hint=_KEY_HINT)
+        check_model_address(self.base_url)
 
     @classmethod
     def of(cls, config: EndpointPart, address: str, key: str | None) -> Self:
@@ -280,7 +277,7 @@ class Client(Closing):
         message = " ".join(str(text).split())[:500]
         what = f"HTTP {status}: {message}" if message else f"HTTP {status}"
         if status in (401, 403):
-            return AuthenticationError(f"{self.endpoint.base_url} refuses access: {what}", hint=_KEY_HINT)
+            return AuthenticationError(f"{self.endpoint.base_url} refuses access: {what}", hint=MODEL_KEY_HINT)
         if said.get("code") == "insufficient_quota":
             return AuthenticationError(f"{self.endpoint.base_url}: {what}", hint="use an account that has quota left")
         if status in _AGAIN or status >= 500:

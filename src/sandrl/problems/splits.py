@@ -49,8 +49,7 @@ class Splits:
 
 def training_split(source: str) -> str:
     """A set of problems as `load_problems` takes it: its split for training, where it is known to have one."""
-    named = named_set(source)
-    return f"{source}:{TRAIN}" if named is not None and named.is_for_training else source
+    return f"{source}:{TRAIN}" if _has_training_split(source) else source
 
 
 def load_splits(
@@ -68,7 +67,7 @@ def load_splits(
     Raises:
         InputError: If the source cannot be used.
     """
-    if (named := named_set(source)) is not None and named.is_for_training:
+    if _has_training_split(source):
         train = load_problems(f"{source}:{TRAIN}", prelude=prelude).problems
         held_out = load_problems(f"{source}:{TEST}", prelude=prelude).problems if eval_problems else {}
     else:
@@ -82,6 +81,11 @@ def load_splits(
             )
         train = _some(train, num_problems, seed=seed)
     return Splits(train, evaluation, is_held_out)
+
+
+def _has_training_split(source: str) -> bool:
+    named = named_set(source)
+    return named is not None and named.is_for_training
 
 
 def _split(problems: Mapping[str, Problem]) -> tuple[dict[str, Problem], dict[str, Problem]]:

@@ -13,10 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from sandrl.errors import InputError
 from sandrl.problems.problem import Problem
 
-NAME = "tiny"
 SPLITS = ("train", "test")
 """One problem in five of each kind is held out for `test`."""
 
@@ -141,23 +139,13 @@ class Task:
 
 @functools.cache
 def tasks(split: str | None = None) -> tuple[Task, ...]:
-    """All tasks, or those of a split, mixed but always in the same order.
-
-    Raises:
-        InputError: If there is no such split.
-    """
-    if split is not None and split not in SPLITS:
-        raise InputError(f"{NAME} has no split {split!r}", hint="its splits are " + ", ".join(SPLITS))
+    """All tasks, or those of a split (one of `SPLITS`), mixed but always in the same order."""
     chosen = [task for kind in KINDS for task in _of_split(kind, split)]
     return tuple(sorted(chosen, key=_position))
 
 
 def tiny_problems(split: str | None = None) -> Iterator[Problem]:
-    """The tasks as problems.
-
-    Raises:
-        InputError: If there is no such split.
-    """
+    """The tasks as problems; of a split, one of `SPLITS`, or all."""
     return (task.to_problem() for task in tasks(split))
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import threading
 from itertools import islice
 
+from sandrl.addresses import VLLM_BASE_URL
 from sandrl.config.rollout import RolloutConfig
 from sandrl.config.words import EpisodeKind
 from sandrl.errors import AuthenticationError
 from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, ignore
-from sandrl.models import OPENAI_BASE_URL, VLLM_BASE_URL, EndpointModel, ModelEndpoint, Sampling
+from sandrl.models import OPENAI_BASE_URL, EndpointModel, ModelEndpoint, Sampling
 from sandrl.problems import load_problems
 from sandrl.problems.splits import training_split
 from sandrl.rewards.scoring import lifetime_seconds

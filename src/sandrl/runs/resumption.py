@@ -10,6 +10,9 @@ import hashlib
 import json
 from pathlib import Path
 
+from pydantic import ValidationError
+
+from sandrl.config.layers import ConfigT
 from sandrl.errors import InputError, UsageError
 from sandrl.runs.reader import RunReader
 
@@ -22,19 +25,25 @@ def content_digest(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def check_command(run: Path, found: str, wanted: str) -> None:
-    """Makes sure that a run is gone on with by the command that made it.
+def saved_config(model: type[ConfigT], run: Path, command: str) -> ConfigT:
+    """The configuration that a run was begun with.
 
     Args:
-        run: Its directory.
-        found: The command that made it.
-        wanted: The command that is to go on with it.
+        model: The type of the configuration.
+        run: The directory of the run.
+        command: The command that is to go on with the run.
 
     Raises:
-        InputError: If they differ.
+        InputError: If the run is one of another command, or of another version of sandrl.
     """
-    if found != wanted:
-        raise InputError(f"is a run of `sandrl {found}`, which `sandrl {wanted}` cannot go on with", path=run)
+    config = RunReader(run).config
+    if config.command != command:
+        message = f"is a run of `sandrl {config.command}`, which `sandrl {command}` cannot go on with"
+        raise InputError(message, path=run)
+    try:
+        return model.model_validate({k: v for k, v in config.options.items() if k in model.model_fields})
+    except ValidationError as error:
+        raise InputError("is a run of another version of sandrl", path=run) from error
 
 
 def check_unchanged(run: Path, digest: str, source: str, *, noun: str = "run") -> None:

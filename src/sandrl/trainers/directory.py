@@ -6,11 +6,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 from sandrl.config.grpo import GrpoConfig
-from sandrl.config.layers import ConfigT
 from sandrl.config.model import Config
-from sandrl.errors import InputError, UsageError
-from sandrl.runs import RunReader, find_run
-from sandrl.runs.resumption import check_command
+from sandrl.errors import UsageError
+from sandrl.runs import find_run
 from sandrl.settings import Settings
 
 CHECKPOINTS = "checkpoints"
@@ -36,26 +34,6 @@ def run_to_resume(resume: str, given: Collection[str], settings: Settings) -> Pa
         message = "resume goes on with a run where it is: leave out run_name and runs_dir"
         raise UsageError(message, fields=("resume", "run_name", "runs_dir"))
     return find_run(resume, settings.state_dir, settings.runs_dir)
-
-
-def saved_config(model: type[ConfigT], run: Path, command: str) -> ConfigT:
-    """The configuration that a run was begun with.
-
-    Args:
-        model: What it is.
-        run: The run's directory.
-        command: The command that is to go on with it.
-
-    Raises:
-        InputError: If it is a run of another command, or of another version of sandrl.
-    """
-    config = RunReader(run).config
-    check_command(run, config.command, command)
-    fields = {name: value for name, value in config.options.items() if name in model.model_fields}
-    try:
-        return model.model_validate(fields)
-    except ValueError as error:
-        raise InputError("is a run of another version of sandrl", path=run) from error
 
 
 def check_same(run: Path, before: Config, after: Config, *, may_change: Collection[str] = ()) -> None:

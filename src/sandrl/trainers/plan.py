@@ -15,11 +15,12 @@ from sandrl.config.grpo import GrpoConfig
 from sandrl.config.words import TINY
 from sandrl.models import libraries
 from sandrl.problems.splits import load_splits
+from sandrl.runs.resumption import saved_config
 from sandrl.settings import Settings
 from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.checkpoints import last_checkpoint
 from sandrl.trainers.config import resolve
-from sandrl.trainers.directory import check_same, checkpoint_directory, run_to_resume, saved_config
+from sandrl.trainers.directory import check_same, checkpoint_directory, run_to_resume
 from sandrl.trainers.engines import TRL, Engine
 from sandrl.trainers.grpo import GrpoRequest
 from sandrl.trainers.passthrough import checked_fields

@@ -7,10 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 from sandrl.config.scoring import RewardConfig
+from sandrl.events import CompletionFinished, Event
 from sandrl.rewards import run_reward
 from sandrl.runs import RunReader, completion_metrics, disagreements, logged_executions
 from sandrl.sandboxes import Interrupt
@@ -60,9 +60,14 @@ def test_a_timeout_is_an_error_of_its_execution(settings: Settings, tmp_path: Pa
 def test_of_an_interrupted_run_what_was_finished_agrees(settings: Settings, tmp_path: Path) -> None:
     interrupt = Interrupt()
     codes = [f"{SLOW}{RIGHT}# {number}" for number in range(8)]
-    for seconds in (2.2, 2.4):
-        threading.Timer(seconds, interrupt.request, [signal.SIGINT]).start()
-    finished = run_reward(request(tmp_path, codes), settings, interrupt=interrupt)
+
+    def stop_after_the_first(event: Event) -> None:
+        if isinstance(event, CompletionFinished):
+            interrupt.request(signal.SIGINT)
+            interrupt.request(signal.SIGINT)
+
+    finished = run_reward(request(tmp_path, codes), settings, emit=stop_after_the_first, interrupt=interrupt)
+    assert 0 < len(finished.report.results) < len(codes)
     assert finished.report.unfinished
     reader = RunReader(finished.run_dir)
     assert disagreements(reader, is_complete=False) == ()

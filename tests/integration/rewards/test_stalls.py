@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from sandrl.events import CompletionFinished, Emit, Event, ignore
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion, Problem
 from sandrl.rewards import ScoreOptions, judge, score
@@ -29,27 +30,33 @@ RIGHT = "def f(x):\n    return x + 1\n"
 SPIN = "import time\nt = time.process_time()\nwhile time.process_time() - t < {}: pass\n" + RIGHT
 
 
-def scored(job: Job, codes: list[str], **limits: float) -> list[ScoredCompletion]:
+def scored(job: Job, codes: list[str], emit: Emit = ignore, **limits: float) -> list[ScoredCompletion]:
     completions = [Completion(str(number), "inc", code=f"# {number}\n{code}") for number, code in enumerate(codes)]
     options = ScoreOptions(limits=Limits(**limits), concurrency=4, backoff_seconds=0.01)  # type: ignore[arg-type]
-    return list(score(completions, {"inc": INC}, job=job, options=options).results)
+    return list(score(completions, {"inc": INC}, job=job, options=options, emit=emit).results)
 
 
 @contextmanager
-def standing_still(pid: int, after_seconds: float, seconds: float) -> Iterator[None]:
-    """Stops a process for a while, some time after the `with` block has begun."""
+def standing_still(pid: int, seconds: float) -> Iterator[Emit]:
+    """Stops a process for a while as soon as the events that the block emits say that a completion is finished."""
+    has_begun = threading.Event()
 
     def work() -> None:
-        time.sleep(after_seconds)
+        has_begun.wait()
         os.kill(pid, signal.SIGSTOP)
         time.sleep(seconds)
         os.kill(pid, signal.SIGCONT)
 
+    def emit(event: Event) -> None:
+        if isinstance(event, CompletionFinished):
+            has_begun.set()
+
     thread = threading.Thread(target=work)
     thread.start()
     try:
-        yield
+        yield emit
     finally:
+        has_begun.set()
         thread.join()
 
 
@@ -62,11 +69,10 @@ def test_a_runtime_that_stands_still_makes_no_right_answer_wrong(
     assert endpoint is not None
     with (
         Job(connection, job_id=new_job_id(), max_lifetime_seconds=60) as job,
-        standing_still(endpoint.pid, after_seconds=0.7, seconds=4.5),
+        standing_still(endpoint.pid, seconds=4.5) as emit,
     ):
-        results = scored(job, ["import time\ntime.sleep(0.2)\n" + RIGHT] * 40, timeout_seconds=0.5)
-    assert {result.reward for result in results} == {1.0}
-    assert sum(result.retries for result in results) > 0
+        results = scored(job, ["import time\ntime.sleep(0.2)\n" + RIGHT] * 40, emit, timeout_seconds=0.5)
+    assert [result for result in results if result.reward != 1.0] == []
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,6 +13,7 @@ import pytest
 
 from sandrl.events.results import Status
 from sandrl.problems import Case, Problem
+from sandrl.rewards.guest import clock
 from sandrl.rewards.guest.clock import LONGEST, Limit
 from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, Limits, longest_run_seconds
 from sandrl.rewards.verdict import Verdict
@@ -80,6 +82,44 @@ def test_an_endless_loop_ends_however_scarce_processors_are() -> None:
     with scarce_processor():
         verdict = judged(TESTS, "while True: pass", IsolatedJudge(), Limits(timeout_seconds=0.5))
     assert (verdict.status, verdict.passed) == (Status.TIMEOUT, 0)
+
+
+def stat(worked: int, stolen: int) -> bytes:
+    """What /proc/stat says of a machine whose processors have worked, and lost, so many ticks."""
+    return f"cpu  {worked} 0 0 5000 70 0 0 {stolen} 9 9\ncpu0 1 0 0 0 0 0 0 0 0 0\n".encode()
+
+
+def test_time_that_the_host_took_from_a_running_completion_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = iter((stat(1000, 40), stat(1100, 340)))
+    read = clock.read_start
+    monkeypatch.setattr(clock, "read_start", lambda path: next(texts) if path == "/proc/stat" else read(path))
+    account = clock.Account(0)
+    account.look()
+    before, ends_at = account.cpu, time.process_time() + 0.2
+    while time.process_time() < ends_at:
+        pass
+    account.look()
+    ran = account.cpu - before
+    assert ran > 0.15
+    assert account.stolen == pytest.approx(3.0 * ran), "three ticks were taken for each that the machine worked"
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        (b"", b""),
+        (b"cpu  1 2 3 4\n", b"cpu  9 9 9 9\n"),
+        (stat(1000, 40), stat(1000, 90)),
+        (stat(1000, 40), stat(1100, 30)),
+    ],
+    ids=["no file", "an old kernel", "nothing ran", "a counter went back"],
+)
+def test_where_the_kernel_does_not_say_what_was_taken_nothing_was(
+    monkeypatch: pytest.MonkeyPatch, texts: tuple[bytes, bytes]
+) -> None:
+    account, read = clock.Account(0), iter(texts)
+    monkeypatch.setattr(clock, "read_start", lambda path: next(read))
+    assert [account.stolen_share(), account.stolen_share()] == [0.0, 0.0]
 
 
 def test_what_was_waited_is_left_to_run() -> None:

@@ -1,7 +1,8 @@
 """Time limits: of a whole completion, and of a single check of it.
 
-The design decision: a limit is time in which the completion could run. Time that it waited for a processor, and time in
-which nothing ran (a frozen sandbox, a suspended machine), does not count. Three rules keep a completion from gaining by
+The design decision: a limit is time in which the completion could run. Time that it waited for a processor, or that the
+host of a virtual machine took the processor from it, and time in which nothing ran (a frozen sandbox, a suspended
+machine), does not count. Three rules keep a completion from gaining by
 this. All of the processor time of its processes counts, so threads that wait for each other gain nothing. A judge that
 was stopped by a signal was stopped by the completion: that time counts. And after `LONGEST` times the limit by the
 clock the time is over in any case, frozen time excepted.
@@ -34,24 +35,42 @@ LOOKED_AGAIN_SECONDS = 0.05
 PROCESSES_LOOKED_AT = 2000
 
 
-def read_numbers(path: str) -> "list[bytes]":
-    """The words of a file of the kernel, after the name of a program if there is one; none if it is gone."""
+def read_start(path: str) -> bytes:
+    """The first 1,000 bytes of a file of the kernel; none if it is gone."""
     try:
         descriptor = posix.open(path, posix.O_RDONLY)
     except OSError:
-        return []
+        return b""
     try:
-        return posix.read(descriptor, 1000).rpartition(b")")[2].split()
+        return posix.read(descriptor, 1000)
     except OSError:
-        return []
+        return b""
     finally:
         posix.close(descriptor)
+
+
+def read_numbers(path: str) -> "list[bytes]":
+    """The words of a file of the kernel, after the name of a program if there is one; none if it is gone."""
+    return read_start(path).rpartition(b")")[2].split()
 
 
 def account_of(path: str) -> "tuple[float, float]":
     """Seconds a thread ran, and those it was ready to run but got no processor; zeros where no account is kept."""
     words = read_numbers(path + "/schedstat")
     return (int(words[0]) / 1e9, int(words[1]) / 1e9) if len(words) == 3 else (0.0, 0.0)
+
+
+def times_of_machine() -> "tuple[int, int]":
+    """Ticks that the processors of the machine have worked, and that its host took from them while they had work.
+
+    Zeros where the kernel does not say so. See `/proc/stat` in proc(5): user, nice, system, idle, iowait, irq, softirq,
+    steal.
+    """
+    words = read_start("/proc/stat").partition(b"\n")[0].split()
+    if len(words) < 9 or words[0] != b"cpu":
+        return 0, 0
+    user, nice, system, _, _, irq, softirq, steal = [int(word) for word in words[1:9]]
+    return user + nice + system + irq + softirq, steal
 
 
 class Account:
@@ -69,9 +88,11 @@ class Account:
         cpu, waited = account_of(self.own) if self.own else (0.0, 0.0)
         self.cpu, self.cpu_before = 0.0, cpu
         self.waited_before = -waited
+        self.machine: "tuple[int, int] | None" = None
+        self.stolen = 0.0
 
     def look(self) -> float:
-        """Reads everything anew; returns the seconds that all threads together have waited for a processor."""
+        """Reads everything anew; returns the seconds that all threads together waited for a processor, or lost it."""
         cpu, waited = -self.cpu_before, {}
         if self.own:
             ran, waited[self.own] = account_of(self.own)
@@ -94,8 +115,22 @@ class Account:
             if waited.get(path, -1.0) < seconds:
                 self.waited_before += seconds
         self.waited = waited
-        self.cpu = max(self.cpu, cpu)
-        return self.waited_before + sum(waited.values())
+        ran = max(cpu - self.cpu, 0.0)
+        self.cpu += ran
+        self.stolen += ran * self.stolen_share()
+        return self.waited_before + sum(waited.values()) + self.stolen
+
+    def stolen_share(self) -> float:
+        """Seconds that the host took from the machine for each second that it worked since the last time.
+
+        The kernel counts them neither as time that a thread ran nor as time that it waited. Whoever sleeps loses none.
+        """
+        # To read it takes a millisecond on a machine with many processors: not before a completion has run for a while.
+        before, self.machine = self.machine, times_of_machine()
+        if before is None:
+            return 0.0
+        worked, stolen = self.machine[0] - before[0], self.machine[1] - before[1]
+        return stolen / worked if worked > 0 and stolen > 0 else 0.0
 
     def threads_of(self, number: str) -> "dict[str, tuple[float, float]]":
         """The accounts of a process's threads."""

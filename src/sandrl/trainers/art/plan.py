@@ -11,11 +11,12 @@ from sandrl.config.art import MAY_CHANGE, ArtTrainConfig
 from sandrl.config.layers import resolve
 from sandrl.config.words import EpisodeKind
 from sandrl.runs import find_run
+from sandrl.runs.resumption import saved_config
 from sandrl.settings import Settings
 from sandrl.trainers.art.checks import check
 from sandrl.trainers.art.history import steps_made
 from sandrl.trainers.art.results import COMMAND, ArtRequest
-from sandrl.trainers.directory import check_same, run_to_resume, saved_config
+from sandrl.trainers.directory import check_same, run_to_resume
 
 # What an episode holds its sandbox for: turns of a model that answers in a few seconds, and commands that take less.
 _TURN_SECONDS = 5.0
