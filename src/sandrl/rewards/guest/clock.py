@@ -89,7 +89,7 @@ class Account:
         self.cpu, self.cpu_before = 0.0, cpu
         self.waited_before = -waited
         self.machine: "tuple[int, int] | None" = None
-        self.stolen = 0.0
+        self.cpu_then = self.stolen = 0.0
 
     def look(self) -> float:
         """Reads everything anew; returns the seconds that all threads together waited for a processor, or lost it."""
@@ -115,22 +115,24 @@ class Account:
             if waited.get(path, -1.0) < seconds:
                 self.waited_before += seconds
         self.waited = waited
-        ran = max(cpu - self.cpu, 0.0)
-        self.cpu += ran
-        self.stolen += ran * self.stolen_share()
+        self.cpu = max(self.cpu, cpu)
+        # To read it takes a millisecond on a machine with many processors: not before a completion has run for a while.
+        if self.machine is None or self.cpu - self.cpu_then > LOOKED_AGAIN_SECONDS:
+            self.count_stolen()
         return self.waited_before + sum(waited.values()) + self.stolen
 
-    def stolen_share(self) -> float:
-        """Seconds that the host took from the machine for each second that it worked since the last time.
+    def count_stolen(self) -> None:
+        """Adds the time that the host took from the completion's threads while they ran.
 
-        The kernel counts them neither as time that a thread ran nor as time that it waited. Whoever sleeps loses none.
+        The kernel counts it neither as run nor as waited. A thread loses as much for each
+        second that it runs as the machine does for each that it works, so one that sleeps loses nothing.
         """
-        # To read it takes a millisecond on a machine with many processors: not before a completion has run for a while.
         before, self.machine = self.machine, times_of_machine()
-        if before is None:
-            return 0.0
-        worked, stolen = self.machine[0] - before[0], self.machine[1] - before[1]
-        return stolen / worked if worked > 0 and stolen > 0 else 0.0
+        ran, self.cpu_then = self.cpu - self.cpu_then, self.cpu
+        if before is not None:
+            worked, stolen = self.machine[0] - before[0], self.machine[1] - before[1]
+            if worked > 0 and stolen > 0:
+                self.stolen += ran * stolen / worked
 
     def threads_of(self, number: str) -> "dict[str, tuple[float, float]]":
         """The accounts of a process's threads."""
