@@ -116,8 +116,8 @@ def test_a_missing_file_and_a_directory_are_input_errors(tmp_path: Path) -> None
         list(read_rows(tmp_path))
 
 
-@given(rows=st.lists(JSON_OBJECTS, min_size=1, max_size=5), data=st.data())
-@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(JSON_OBJECTS, min_size=1, max_size=3), data=st.data())
+@settings(max_examples=30, deadline=None)
 def test_cutting_a_file_anywhere_loses_at_most_its_last_row(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]], data: st.DataObject
 ) -> None:

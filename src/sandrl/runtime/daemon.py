@@ -85,13 +85,13 @@ def find(state_dir: Path) -> DaemonEndpoint | None:
 
 
 def ensure_running(
-    state_dir: Path, *, timeout_seconds: float = 30.0, on_start: Callable[[str], None] | None = None
+    state_dir: Path, *, timeout_seconds: float = 120.0, on_start: Callable[[str], None] | None = None
 ) -> DaemonEndpoint:
     """Find the daemon, or start it.
 
     Args:
         state_dir: The user's state directory.
-        timeout_seconds: How long a start may take.
+        timeout_seconds: How long a start may take: a second where nothing else runs, a minute on a crowded machine.
         on_start: Told, in a sentence, that a daemon is being started.
 
     Raises:

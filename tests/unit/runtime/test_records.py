@@ -21,7 +21,7 @@ from sandrl.runtime.server.plan import Plan, make_plan
 from sandrl.runtime.server.records import Record, Registry
 from sandrl.runtime.server.sandboxes import SandboxManager
 
-KEPT = 20
+KEPT = 8
 IMAGES = [Image("3.11", "/usr", "/usr/bin/python3.11")]
 
 
