@@ -23,6 +23,8 @@ from sandrl.sandboxes import Launch
 LONGEST_DELAY_SECONDS = 30.0
 # So many failures that a stall explains are forgiven: code that fails for its own reasons must not go on for ever.
 _MOST_STALLS = 10
+# The same for failures that the end of the runtime explains: code that ends it must not do so for ever.
+_MOST_MOVES = 10
 # So often the sandbox must outlast its limit, while everything else works, until that is the code's doing.
 _LATE_ENDS = 2
 _LATE = "the runtime ended the judge, whose own clock was earlier"
@@ -33,6 +35,8 @@ class Step(Enum):
 
     RETRY = auto()
     """Run it again in a fresh sandbox."""
+    MOVE = auto()
+    """The same, at once: the runtime ended, and the job has another one."""
     ASK_CANARY = auto()
     """Run the canary."""
     BLAME_RUNTIME = auto()
@@ -60,6 +64,7 @@ class Attempt:
         unreached: How many failures came before there was a sandbox.
         broken: How many came while the code ran.
         stalls: How many are explained by a stall of this process or the runtime, and count as neither.
+        moves: How many are explained by the end of the runtime, which another one has replaced; these count as neither.
         late_ends: How often the runtime ended the judge, whose own clock should have been earlier.
         is_vouched: Whether the canary has passed since.
         queued_at: When it was ready to be handed over.
@@ -85,6 +90,7 @@ class Attempt:
     unreached: int = 0
     broken: int = 0
     stalls: int = 0
+    moves: int = 0
     late_ends: int = 0
     is_vouched: bool = False
     queued_at: float = field(default_factory=time.monotonic)
@@ -108,7 +114,9 @@ class Attempt:
         self.late_ends += 1
         return Step.RETRY if self.late_ends < _LATE_ENDS else Step.ASK_CANARY
 
-    def fail(self, reason: str, *, has_run: bool, retries: int, has_stalled: bool = False) -> Step:
+    def fail(
+        self, reason: str, *, has_run: bool, retries: int, has_stalled: bool = False, has_moved: bool = False
+    ) -> Step:
         """What follows from a failure.
 
         Args:
@@ -116,8 +124,12 @@ class Attempt:
             has_run: Whether there was a sandbox, so that the code may have run in it.
             retries: How many failures of a kind are forgiven.
             has_stalled: Whether this process or the runtime did nothing for a while in the meantime.
+            has_moved: Whether its runtime ended, and another one has taken the place of it.
         """
         self.failures.append(reason)
+        if has_moved and self.moves < _MOST_MOVES:
+            self.moves += 1
+            return Step.MOVE
         if has_stalled and self.stalls < _MOST_STALLS:
             self.stalls += 1
             return Step.RETRY

@@ -286,10 +286,11 @@ class Batch:
         except Withdrawn:
             return
         except InfrastructureError as error:
-            if launch.sandbox_id is None:
-                self._job.reconnect(launch)
+            is_unreached = launch.sandbox_id is None or error.lost_runtime
+            has_moved = is_unreached and self._job.reconnect(launch)
             for attempt, _ in doubted:
-                self._take(attempt.fail(error.message, has_run=False, retries=self._options.retries), attempt)
+                step = attempt.fail(error.message, has_run=False, retries=self._options.retries, has_moved=has_moved)
+                self._take(step, attempt)
             return
         for attempt, verdict in doubted:
             self._settle(attempt, verdict)
@@ -298,10 +299,11 @@ class Batch:
         """A launch brought no verdict: its sandbox failed, or never came to be."""
         # What a runtime takes along when it fails says nothing about the code.
         has_run = launch.sandbox_id is not None and not lost_runtime
-        if not has_run:
-            self._job.reconnect(launch)
+        has_moved = not has_run and self._job.reconnect(launch)
         stalled = launch.process is not None and self._job.has_stalled(launch.launched_at)
-        step = attempt.fail(reason, has_run=has_run, retries=self._options.retries, has_stalled=stalled)
+        step = attempt.fail(
+            reason, has_run=has_run, retries=self._options.retries, has_stalled=stalled, has_moved=has_moved
+        )
         attempt.suspect = launch
         self._take(step, attempt)
 
@@ -313,18 +315,18 @@ class Batch:
             self._job.release(attempt.suspect)
             attempt.suspect = None
         reason = attempt.failures[-1]
-        if step is Step.RETRY:
+        if step in (Step.RETRY, Step.MOVE):
             attempt.doubted = None
-            self._retry(attempt, reason)
+            self._retry(attempt, reason, at_once=step is Step.MOVE)
         elif step is Step.BLAME_RUNTIME:
             self._finish(attempt, Verdict(Status.INFRASTRUCTURE, None, detail=reason))
         else:
             detail = f"its sandbox failed {attempt.broken} times, and a known-good program's did not: {reason}"
             self._finish(attempt, Verdict(Status.CRASHED, None, detail=detail))
 
-    def _retry(self, attempt: Attempt, reason: str) -> None:
+    def _retry(self, attempt: Attempt, reason: str, *, at_once: bool) -> None:
         attempt.retries += 1
-        delay = delay_seconds(len(attempt.failures), self._options.backoff_seconds)
+        delay = 0.0 if at_once else delay_seconds(len(attempt.failures), self._options.backoff_seconds)
         most = max(attempt.executions + 1, self._options.retries + 1 + attempt.reruns)
         self._emit(RetryScheduled(attempt.index, attempt.executions + 1, most, reason, delay))
         heapq.heappush(self._delayed, (time.monotonic() + delay, attempt.index, attempt))
@@ -344,7 +346,12 @@ class Batch:
             passed = has_passed(self._judge, execution, self._job.collect(launch))
         except Withdrawn:
             return
-        except InfrastructureError:
+        except InfrastructureError as error:
+            if error.lost_runtime:
+                # That says nothing about the sandbox that was in doubt, which is gone, too.
+                attempt.suspect = None
+                self._fail(attempt, launch, error.message, lost_runtime=True)
+                return
             passed = False
         attempt.suspect = None
         self._emit(CanaryFinished(attempt.index, passed, launch.sandbox_id, within))

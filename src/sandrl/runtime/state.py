@@ -125,6 +125,18 @@ class RuntimeDirectory:
         for name in (_STATE, _TOKEN, _ROSTER):
             (self.path / name).unlink(missing_ok=True)
 
+    def has_ended(self, endpoint: DaemonEndpoint) -> bool:
+        """Whether a daemon of this directory is gone; one that is stopped by a signal is not."""
+        try:
+            probe = self.hold(_ALIVE, wait=False)
+        except OSError:
+            return False  # too many open files, say, tell nothing of it
+        if probe is not None:
+            os.close(probe)
+            return True
+        found = self.find()
+        return found is not None and found != endpoint
+
     def find(self) -> DaemonEndpoint | None:
         """The daemon of this directory, if one is alive and has published its address."""
         probe = self.hold(_ALIVE, wait=False)

@@ -167,10 +167,17 @@ class Dispatch:
         self._stopping.keep_few()
 
     def abandon(self, address: str) -> None:
-        """Cancels what is in flight at a runtime that is gone: a provider may go on asking it for minutes."""
+        """Gives up all that is at a runtime that is gone: a provider may go on asking for it for minutes.
+
+        What is in flight there ends with an error, and what stands ready there is thrown away.
+        """
         for launch in self._in_flight.values():
             if launch.address == address:
                 launch.cancel()
+        for spare in self._pool.leave(address):
+            spare.cancel()
+            self._stopping.begin(spare)
+        self._stopping.abandon(address)
 
     def cancel(self) -> None:
         """Cancels everything in flight."""

@@ -34,6 +34,9 @@ from sandrl.sandboxes.tags import job_tag, job_tags, owner_tag
 CLEANUP_TIMEOUT_SECONDS = 25.0
 """How long the end of a job waits for its sandboxes; a second Ctrl-C promises 30 s in all."""
 
+_ENDING_SECONDS = 2.0
+_ENDING_PAUSE_SECONDS = 0.05
+
 
 class Withdrawn(Exception):
     """A launch was still waiting to be sent when the user asked to stop; it never ran."""
@@ -76,7 +79,7 @@ class Job(Closing):
         self._own_signs = SignsOfLife()
         self._runtime_signs = SignsOfLife()
         self._question: Future[None] | None = None
-        self._asked_at = 0.0
+        self._asked_at = self._looked_at = 0.0
         self._is_inherited = False
         entry = JobEntry(
             job_id=job_id,
@@ -121,6 +124,7 @@ class Job(Closing):
             timeout_seconds: The longest a command to come may take; those with too little life left for it are stopped.
         """
         self._refuse_if_inherited()
+        self._look_at_runtime()
         self._dispatch.warm_up(count, tags, timeout_seconds)
 
     def launch(
@@ -140,6 +144,7 @@ class Job(Closing):
         self._refuse_if_inherited()
         if within is not None:
             return self._dispatch.send_within(command, within)
+        self._look_at_runtime()
         return self._dispatch.hand_over(command, tags, may_be_warm=may_be_warm)
 
     def wait_any(
@@ -167,6 +172,7 @@ class Job(Closing):
         while True:
             if seen is not Level.NONE and (withdrawn := self._dispatch.withdraw()):
                 return withdrawn
+            self._look_at_runtime()
             self._dispatch.send_more()
             now = time.monotonic()
             pause = self._dispatch.seconds_to_next(now)
@@ -227,6 +233,21 @@ class Job(Closing):
         self._runtime_signs.note(now)
         self._question = self._session.ask(lambda: self._runtime_signs.note(time.monotonic()))
 
+    def _has_ended(self) -> bool:
+        return self.connection.has_ended is not None and self.connection.has_ended()
+
+    def _look_at_runtime(self) -> None:
+        """Goes on with another runtime where this one has ended; looks once a second at most.
+
+        A provider may go on asking a runtime that is gone for half a minute before a launch fails.
+        """
+        if time.monotonic() - self._looked_at < BEAT_SECONDS:
+            return
+        if self._has_ended():
+            self._renew()
+        # A runtime that does not start has taken its time: it is not started again for what waited meanwhile.
+        self._looked_at = time.monotonic()
+
     def reconnect(self, failed: Launch) -> bool:
         """Looks for the runtime again after a launch failed to reach it; a local one that ended is started anew.
 
@@ -235,8 +256,16 @@ class Job(Closing):
         """
         if failed.address != self.connection.address:
             return True
+        if self._session.is_gone(failed.address):
+            # Nothing was asked of it; the next launch looks again.
+            return False
+        return self._renew()
+
+    def _renew(self) -> bool:
         if self.connection.renew is None:
             return False
+        gone = self.connection.address
+        self._forget_if_ended()
         try:
             found = self.connection.renew()
         except SandrlError as error:
@@ -244,15 +273,24 @@ class Job(Closing):
                 Warned(f"the runtime cannot be reached again: {error.message}", error.hint, error.fields)
             )
             return False
-        if found.address == self.connection.address:
+        if found.address == gone and not self._session.is_gone(gone):
             return False
         self._journal.tell(Warned(f"the local runtime ended; the job goes on with another one at {found.address}"))
-        gone = self.connection.address
+        self._lose_runtime()
         self.connection = found
         self._session.direct_to(found)
-        self._dispatch.abandon(gone)
         self._journal.move(found.address)
         return True
+
+    def _forget_if_ended(self) -> None:
+        if self._has_ended():
+            self._lose_runtime()
+
+    def _lose_runtime(self) -> None:
+        """Gives up all sandboxes of a runtime that is gone; doing it again is fine."""
+        if not self._session.is_gone(self.connection.address):
+            self._session.lose_runtime()
+            self._dispatch.abandon(self.connection.address)
 
     def cancel(self) -> None:
         """Cancels everything in flight; the sandboxes are gone when the job is closed."""
@@ -268,13 +306,14 @@ class Job(Closing):
         if self._is_inherited:
             return
         ends_at = time.monotonic() + timeout_seconds
+        self._forget_if_ended()
         self._dispatch.give_up()
         if self._stopping:
             self._journal.tell_who_listens(CleaningUp(len(self._stopping)))
         self._stopping.wait(ends_at)
         reason = ""
         try:
-            self._stopping.finish(ends_at)
+            self._finish(ends_at)
         except SandrlError as error:
             reason = error.message
             self.unstopped = (*self._stopping.left, f"tag {self.id}")
@@ -283,6 +322,19 @@ class Job(Closing):
             self._journal.end()
         else:
             self._journal.tell_who_listens(Warned(f"{cleanup_error.message}: {reason}", hint=cleanup_error.hint))
+
+    def _finish(self, ends_at: float) -> None:
+        try:
+            self._stopping.finish(ends_at)
+        except SandrlError:
+            # A runtime that was killed a moment ago looks alive until the kernel is done with it.
+            looks_until = min(time.monotonic() + _ENDING_SECONDS, ends_at)
+            while not self._has_ended():
+                if self.connection.has_ended is None or time.monotonic() >= looks_until:
+                    raise
+                time.sleep(_ENDING_PAUSE_SECONDS)
+            self._lose_runtime()
+            self._stopping.finish(ends_at)
 
     def _refuse_if_inherited(self) -> None:
         if self._is_inherited:

@@ -53,6 +53,13 @@ class Pool:
             self._spares.remove(spare)
         return unfit
 
+    def leave(self, address: str) -> list[Launch]:
+        """Gives up the spares of one runtime, and returns them."""
+        left = [spare for spare in self._spares if spare.address == address]
+        for spare in left:
+            self._spares.remove(spare)
+        return left
+
     def clear(self) -> list[Launch]:
         """Gives up all spares, and returns them."""
         spares = list(self._spares)

@@ -68,9 +68,10 @@ class Launch:
         return self.start is not None and self.start.done() and _error_of(self.start) is not None
 
     def cancel(self) -> None:
-        """Cancels the command, if it was sent."""
-        if self.process is not None:
-            self.process.cancel()
+        """Cancels the command, if it was sent, or the start of a sandbox that was asked for ahead of one."""
+        for future in (self.process, self.start):
+            if future is not None:
+                future.cancel()
 
 
 @dataclass(slots=True, eq=False)
@@ -111,12 +112,23 @@ class Session:
         self._max_lifetime_seconds = max_lifetime_seconds
         self._ends: SimpleQueue[Launch | None] = SimpleQueue()
         self._sent = self._unreached = 0
+        self._gone: set[str] = set()
         self.direct_to(connection)
 
     def direct_to(self, connection: Connection) -> None:
         """Sends what is launched from here on to a runtime; what is in flight stays where it is."""
         self.address = connection.address
+        self._gone.discard(self.address)
         self._client = connection.open(tags=self._tags, max_lifetime_seconds=self._max_lifetime_seconds)
+
+    def lose_runtime(self) -> None:
+        """Says that the runtime is gone with all of its sandboxes; nothing is asked of it from here on."""
+        self._gone.add(self.address)
+        self._client.abandon()
+
+    def is_gone(self, address: str) -> bool:
+        """Whether a runtime is known to be gone with all of its sandboxes."""
+        return address in self._gone
 
     def send(self, launch: Launch, within: Launch | None = None) -> None:
         """Starts a fresh sandbox and the command in it, without waiting for either.
@@ -126,12 +138,18 @@ class Session:
                 became of the first, it makes no second one.
             within: An ended launch in whose sandbox to run the command, instead of a fresh one.
         """
+        launch.launched_at, launch.launched_time = time.monotonic(), datetime.now(UTC)
+        address = self.address if within is None else within.address
+        if self.is_gone(address):
+            launch.address, launch.process = address, Future()
+            launch.process.set_exception(_lost())
+            self._ends.put(launch)
+            return
         if within is not None:
             launch.address, launch.sandbox = within.address, within.sandbox
         elif launch.sandbox is None or launch.address != self.address:
             launch.address, launch.sandbox = self.address, self._client.create(launch.tags)
         assert launch.sandbox is not None, "ended launches have had one"
-        launch.launched_at, launch.launched_time = time.monotonic(), datetime.now(UTC)
         launch.process = launch.sandbox.run(launch.command)
         self._sent += 1
         launch.process.add_done_callback(lambda ended: self._note_end(launch, ended))
@@ -147,7 +165,7 @@ class Session:
     @property
     def may_have_reached(self) -> bool:
         """Whether anything that was sent may have reached a runtime; if not, no sandbox was created."""
-        return self._unreached < self._sent
+        return self._unreached < self._sent and not self.is_gone(self.address)
 
     def _note_reach(self, launch: Launch, ended: Future[Any]) -> None:
         error = None if ended.cancelled() else ended.exception()
@@ -205,8 +223,8 @@ class Session:
         assert launch.process is not None, "what has ended was sent"
         error = _error_of(launch.process)
         if error is not None:
-            if isinstance(error, InfrastructureError) and launch.address != self.address:
-                error.lost_runtime = True  # it is gone, and the job has found another one
+            if isinstance(error, InfrastructureError) and self.is_gone(launch.address):
+                raise _lost() from error
             raise error
         result = launch.process.result()
         seconds = time.monotonic() - launch.launched_at
@@ -214,6 +232,10 @@ class Session:
 
     def stop(self, launch: Launch) -> Stop:
         """Begins to stop a launch's sandbox; a command still running in it is killed."""
+        if self.is_gone(launch.address):
+            gone: Future[None] = Future()
+            gone.set_result(None)
+            return Stop(launch.key, launch.address, launch.sandbox_id or "", gone)
         assert launch.sandbox is not None, "what was not sent has none"
         return Stop(launch.key, launch.address, launch.sandbox_id or "", launch.sandbox.stop())
 
@@ -264,6 +286,12 @@ def wait_for(operations: Sequence[Future[Any]], *, at_least: int, ends_at: float
             rung.get(timeout=None if ends_at is None else max(ends_at - time.monotonic(), 0.0))
         except Empty:
             return
+
+
+def _lost() -> InfrastructureError:
+    error = InfrastructureError("the runtime ended, and its sandboxes with it")
+    error.lost_runtime = True
+    return error
 
 
 def _error_of(ended: Future[Any]) -> SandrlError | None:

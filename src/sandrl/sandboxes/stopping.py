@@ -52,13 +52,22 @@ class Stopping:
 
     def begin(self, launch: Launch) -> None:
         """Begins to stop the sandbox of a launch that was sent."""
-        if launch.sandbox_id is None:
+        if launch.sandbox_id is None and not self._session.is_gone(launch.address):
             self.lose_track()
         self._stops.append(self._session.stop(launch))
 
     def lose_track(self) -> None:
         """Says that there may be a sandbox whose id never reached us: its request may have reached the service."""
         self._has_lost_track = True
+
+    def abandon(self, address: str) -> None:
+        """Ends the stops at a runtime that is gone: there is nothing left to stop."""
+        for stop in self._stops:
+            if stop.address == address:
+                stop.operation.cancel()
+        self._stops += self._failed
+        self._failed.clear()
+        self.settle()
 
     def keep_few(self) -> None:
         """Waits for some, if there are too many at once."""
@@ -69,8 +78,8 @@ class Stopping:
         """Writes down those that have ended, without waiting."""
         for stop in [stop for stop in self._stops if stop.has_ended]:
             self._stops.remove(stop)
-            # A local runtime takes its sandboxes along when it ends.
-            if stop.error is not None and stop.address == self._session.address:
+            # A runtime that is gone has taken its sandboxes along.
+            if stop.error is not None and not self._session.is_gone(stop.address):
                 self._failed.append(stop)
             else:
                 self._journal.stopped(stop)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Sequence
 
 import pytest
 
 import sandrl
+from sandrl.events import Emit, Event, RetryScheduled, Warned, ignore
 from sandrl.problems import Problem
 from sandrl.runs import WARM_TAG
 from sandrl.runtime import daemon
@@ -17,6 +21,7 @@ from sandrl.sandboxes import Command, Connection, Interrupt, Job, Launch, connec
 from sandrl.sandboxes.fleet import Fleet
 from sandrl.sandboxes.journal import NoLedger
 from sandrl.sandboxes.providers.protocol import SandboxInfo
+from sandrl.sandboxes.stalls import BEAT_SECONDS
 from sandrl.settings import RuntimeKind, Settings
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
@@ -48,7 +53,12 @@ class Lines(NoLedger):
 
 
 def a_job(
-    connection: Connection, ledger: Lines, *, max_sandboxes: int | None = None, max_lifetime_seconds: float = 120
+    connection: Connection,
+    ledger: Lines,
+    *,
+    max_sandboxes: int | None = None,
+    max_lifetime_seconds: float = 120,
+    emit: Emit = ignore,
 ) -> Job:
     return Job(
         connection,
@@ -56,6 +66,7 @@ def a_job(
         max_lifetime_seconds=max_lifetime_seconds,
         ledger=ledger,
         max_sandboxes=max_sandboxes,
+        emit=emit,
     )
 
 
@@ -144,17 +155,71 @@ def test_one_with_too_little_life_left_is_replaced(connection: Connection) -> No
     assert ledger.events[launch.key] == ["intent", "taken", "created", "stopped"]
 
 
-@pytest.mark.slow
-def test_a_runtime_that_dies_with_them_costs_no_result(settings: Settings) -> None:
-    connection = connect(settings, runtime=RuntimeKind.LOCAL)
-    with a_job(connection, Lines()) as job:
+def end(settings: Settings) -> None:
+    """Kills the local runtime, and waits until the kernel has let go of it."""
+    endpoint = daemon.find(settings.state_dir)
+    assert endpoint is not None
+    os.kill(endpoint.pid, signal.SIGKILL)
+    while daemon.find(settings.state_dir) is not None:
+        time.sleep(0.05)
+
+
+def test_what_stands_ready_at_a_runtime_that_died_is_thrown_away_and_costs_no_retry(settings: Settings) -> None:
+    connection, ledger, told = connect(settings, runtime=RuntimeKind.LOCAL), Lines(), list[Event]()
+    with a_job(connection, ledger, emit=told.append) as job:
         job.warm_up(4)
         wait_until_there_are(4, job)
-        endpoint = daemon.find(settings.state_dir)
-        assert endpoint is not None
-        os.kill(endpoint.pid, signal.SIGKILL)
-        function = sandrl.reward_function([INC], job=job)
+        ready = set(ledger.events)
+        end(settings)
+        time.sleep(BEAT_SECONDS)
+        function = sandrl.reward_function([INC], job=job, retries=0, emit=told.append)
         assert function(["Add one."] * 6, [RIGHT.format(number) for number in range(6)]) == [1.0] * 6
+    assert [ledger.events[key] for key in sorted(ready)] == [["intent", "stopped"]] * 4
+    assert not [event for event in told if isinstance(event, RetryScheduled)]
+    assert [event.message for event in told if isinstance(event, Warned)] == [
+        f"the local runtime ended; the job goes on with another one at {job.connection.address}"
+    ]
+
+
+def test_a_runtime_that_dies_in_mid_batch_costs_no_retry_of_those_that_were_set(settings: Settings) -> None:
+    connection, told = connect(settings, runtime=RuntimeKind.LOCAL), list[Event]()
+    slow = RIGHT.format(0).replace("def", "import time\ntime.sleep(1)\ndef")
+    with a_job(connection, Lines()) as job:
+        function = sandrl.reward_function([INC], job=job, retries=0, concurrency=4, emit=told.append)
+        killer = threading.Timer(0.7, end, [settings])
+        killer.start()
+        texts = [slow.replace("0", str(number)) for number in range(8)]
+        assert function(["Add one."] * 8, texts) == [1.0] * 8
+        killer.join()
+    moved = [event for event in told if isinstance(event, RetryScheduled)]
+    assert moved
+    assert {event.delay_seconds for event in moved} == {0.0}
+
+
+_KILLED_AND_CLOSED = """
+import logging, os, signal, sys, time
+logging.basicConfig(level=logging.DEBUG)
+import sandrl
+from sandrl.runtime import daemon
+from sandrl.settings import load_settings
+problem = {"task_id": "inc", "prompt": "Add one.", "tests": ["assert f(1) == 2"]}
+text = "<answer>def f(x):\\n    return x + {0} - {0} + 1</answer>"
+with sandrl.reward_function([problem], warm_sandboxes=4, concurrency=4, runtime="local") as function:
+    for step in range(2):
+        texts = [text.format(4 * step + number) for number in range(4)]
+        print(function(["Add one."] * 4, texts))
+        time.sleep(1.0)
+        os.kill(daemon.find(load_settings().state_dir).pid, signal.SIGKILL)
+"""
+
+
+@pytest.mark.usefixtures("settings")
+def test_no_traceback_of_the_sdk_is_logged_for_sandboxes_of_a_runtime_that_died() -> None:
+    done = subprocess.run([sys.executable, "-c", _KILLED_AND_CLOSED], capture_output=True, text=True, check=False)
+    assert done.stdout == "[1.0, 1.0, 1.0, 1.0]\n" * 2
+    assert "DEBUG:cwsandbox" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 0
 
 
 def test_a_reward_function_has_as_many_ready_as_the_last_batch_ran(connection: Connection) -> None:

@@ -66,3 +66,9 @@ def test_code_that_is_always_late_ends_at_last_whatever_stalls() -> None:
     one = attempt()
     steps = [one.end_late(has_stalled=True) for _ in range(20)]
     assert Step.ASK_CANARY in steps
+
+
+def test_the_end_of_a_runtime_that_another_one_replaced_costs_no_retry_but_not_for_ever() -> None:
+    one = attempt()
+    steps = [one.fail("lost", has_run=False, retries=0, has_moved=True) for _ in range(12)]
+    assert steps == [Step.MOVE] * 10 + [Step.BLAME_RUNTIME] * 2

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from sandrl.events import Emit, RuntimeStarting
 from sandrl.runtime import daemon
+from sandrl.runtime.state import RuntimeDirectory
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.sandboxes.providers.protocol import Need
 from sandrl.settings import RuntimeKind, Settings
@@ -65,6 +66,7 @@ def _connected(
 
 
 def _connection(endpoint: daemon.DaemonEndpoint, settings: Settings, reason: str, image: str) -> SdkConnection:
+    directory = RuntimeDirectory(settings.state_dir)
     return SdkConnection(
         kind=RuntimeKind.LOCAL,
         reason=reason,
@@ -74,6 +76,7 @@ def _connection(endpoint: daemon.DaemonEndpoint, settings: Settings, reason: str
         token=endpoint.token,
         state_dir=settings.state_dir,
         way_out=_WAY_OUT,
+        has_ended=lambda: directory.has_ended(endpoint),
     )
 
 

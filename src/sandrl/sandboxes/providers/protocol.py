@@ -241,6 +241,9 @@ class Client(Protocol):
     def ping(self) -> Future[None]:
         """Done when the runtime has answered a question that costs it next to nothing."""
 
+    def abandon(self) -> None:
+        """Forgets all sandboxes that it has made, because the runtime is gone; nothing more is asked of the runtime."""
+
     def close(self, timeout_seconds: float) -> None:
         """Ends the client; sandboxes that it has made may go with it.
 
@@ -266,6 +269,8 @@ class Connection(ABC):
         state_dir: Where jobs that use it are registered; None for those of a program that keeps no state.
         way_out: What a user can do if it does not answer.
         renew: Finds the runtime again after it ended, or starts it; None where that is not ours to do.
+        has_ended: Whether the runtime, with all of its sandboxes, is gone for good, as this machine shows without a
+            question to the runtime; None where only a question tells.
     """
 
     kind: RuntimeKind
@@ -280,6 +285,7 @@ class Connection(ABC):
     state_dir: Path | None = None
     way_out: str = field(default="", compare=False)
     renew: Callable[[], Connection] | None = field(default=None, repr=False, compare=False)
+    has_ended: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
 
     def facts(self) -> dict[str, JsonValue]:
         """What a run keeps of it, besides what was asked for."""

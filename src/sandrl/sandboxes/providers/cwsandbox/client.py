@@ -32,6 +32,8 @@ REQUEST_TIMEOUT_SECONDS = 20.0
 """How long one question to the service may take, all pages of a listing together."""
 
 _LOG_TIMEOUT_SECONDS = 300.0
+# A daemon that refuses a connection is not there, and the next one has another address.
+_LOCAL_RETRY_SECONDS = 5.0
 _NOBODYS_TAG = "is-anybody-there"
 
 
@@ -68,6 +70,7 @@ class SdkClient:
             "auth": self._credentials(),
             "data_plane_mode": "gateway" if connection.is_local else "auto",
         }
+        self._patience = {"poll_retry_budget_seconds": _LOCAL_RETRY_SECONDS} if connection.is_local else {}
         self._translate = functools.partial(adapter.translate, is_local=connection.is_local)
 
     def _credentials(self) -> object:
@@ -86,6 +89,7 @@ class SdkClient:
             max_lifetime_seconds=self._max_lifetime_seconds,
             tags=self._tags,
             annotations={PACKAGES_ANNOTATION: overlay} if overlay else {},
+            **self._patience,
             **self._place,
         )
         # Metrics are sandrl's own; the SDK's reporter would look for W&B on every exec.
@@ -123,6 +127,15 @@ class SdkClient:
 
     def _seen(self, handle: Any) -> Sandbox:
         return SdkSandbox(handle, self._connection.is_local)
+
+    def abandon(self) -> None:
+        """See `Client.abandon`."""
+        if "_session" not in self.__dict__:
+            return  # nothing was created
+        # The SDK stops what its sessions hold at the end of the process at the latest, and writes a traceback for each
+        # sandbox that it cannot reach. It has no public way to give up sandboxes without asking for them.
+        self._session._sandboxes.clear()
+        self._session.close()
 
     def close(self, timeout_seconds: float) -> None:
         """See `Client.close`."""

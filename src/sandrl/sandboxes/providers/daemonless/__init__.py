@@ -176,6 +176,9 @@ class DaemonlessClient:
         """See `Client.ping`."""
         return self.runtime.submit(asyncio.sleep(0))
 
+    def abandon(self) -> None:
+        """See `Client.abandon`; this runtime ends only with the process."""
+
     def close(self, timeout_seconds: float) -> None:
         """See `Client.close`."""
         self.runtime.release(timeout_seconds)
