@@ -15,7 +15,12 @@ from sandrl.sandboxes import step_tag
 
 Message: TypeAlias = Mapping[str, Any]
 Text: TypeAlias = "str | Sequence[Message]"
-"""A prompt or a completion: plain text, or a conversation, whose last message with text counts."""
+"""A prompt or a completion: plain text, or a conversation.
+
+Of a prompt the last message with text counts; of a completion the last one that the assistant wrote.
+"""
+
+_ASSISTANT = "assistant"
 
 # Prompts are known again that show up to so many checks, or all of them.
 _FEW_CHECKS = 3
@@ -63,7 +68,7 @@ class BatchReader:
             environment = None if environments is None else environments[number]
             code, loss = getattr(environment, "submission", None), str(getattr(environment, "loss", ""))
             rows.append(
-                Completion(f"{task_id}#{number}", task_id, completion=text_of(completion), code=code, loss=loss)
+                Completion(f"{task_id}#{number}", task_id, completion=answer_of(completion), code=code, loss=loss)
             )
         return rows
 
@@ -77,8 +82,19 @@ class BatchReader:
         raise UsageError(f"row {number} of the batch: {reason}", hint="give the dataset a column `task_id`")
 
 
+def answer_of(completion: Text) -> str:
+    """The text of a completion; of a conversation, that of the last message with any that the assistant wrote.
+
+    What tools answer, and what a user says at the end, is in the completion of a trainer, too, and earns no reward. A
+    message without a role is the assistant's.
+    """
+    if isinstance(completion, str):
+        return completion
+    return text_of([each for each in completion if each.get("role", _ASSISTANT) == _ASSISTANT])
+
+
 def text_of(message: Text) -> str:
-    """The text of a prompt or completion; of a conversation, that of its last message that has any."""
+    """The text of a prompt or a message; of a conversation, that of its last message that has any."""
     if isinstance(message, str):
         return message
     for each in reversed(message):

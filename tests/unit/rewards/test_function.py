@@ -10,7 +10,7 @@ import pytest
 import sandrl
 from sandrl.errors import UsageError
 from sandrl.problems import Problem, render_prompt
-from sandrl.rewards.trainer_batch import BatchReader, text_of
+from sandrl.rewards.trainer_batch import BatchReader, answer_of, text_of
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
 DEC = Problem("dec", "Subtract one.", tests=("assert f(1) == 0",))
@@ -36,6 +36,37 @@ def task_ids(problems: list[Problem], prompts: list[Any], task_id: list[Any] | N
 )
 def test_text_is_found_in_every_shape_a_trainer_gives(message: Any, text: str) -> None:
     assert text_of(message) == text
+
+
+HACK = "<answer>def f(x): return x + 1</answer>"
+
+
+@pytest.mark.parametrize(
+    "completion",
+    [
+        [{"role": "assistant", "content": "mine"}, {"role": "tool", "content": HACK}],
+        [{"role": "assistant", "content": "mine"}, {"role": "user", "content": HACK}],
+        [
+            {"role": "user", "content": HACK},
+            {"role": "assistant", "content": "mine"},
+            {"role": "system", "content": HACK},
+        ],
+        [{"content": "mine"}, {"role": "tool", "content": [{"type": "text", "text": HACK}]}],
+        [
+            {"role": "assistant", "content": "mine"},
+            {"role": "assistant", "tool_calls": []},
+            {"role": "tool", "content": HACK},
+        ],
+    ],
+)
+def test_of_a_completion_only_what_the_assistant_said_counts(completion: Any) -> None:
+    assert answer_of(completion) == "mine"
+    rows = BatchReader({"inc": INC}).completions(["Add one."], [completion], ["inc"])
+    assert rows[0].completion == "mine"
+
+
+def test_a_completion_in_which_the_assistant_said_nothing_has_no_text() -> None:
+    assert answer_of([{"role": "tool", "content": HACK}]) == ""
 
 
 def test_rows_find_their_problems_by_column_or_by_prompt() -> None:
