@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from sandrl.problems import Case, Completion, Problem, load_completions, load_problems
-    from sandrl.rewards import Verdict, reward_function, score
+    from sandrl.rewards import Verdict, combined_rewards, reward_function, score
 
 __version__ = "0.1.0"
 
@@ -48,6 +48,7 @@ __all__ = [
     "TrainingError",
     "UsageError",
     "Verdict",
+    "combined_rewards",
     "load_completions",
     "load_problems",
     "reward_function",
@@ -60,6 +61,7 @@ _MODULE_OF = {
     "Completion": "sandrl.problems",
     "Problem": "sandrl.problems",
     "Verdict": "sandrl.rewards",
+    "combined_rewards": "sandrl.rewards",
     "load_completions": "sandrl.problems",
     "load_problems": "sandrl.problems",
     "reward_function": "sandrl.rewards",

@@ -61,6 +61,7 @@ def test_the_public_names_are_these_and_no_others() -> None:
         "TrainingError",
         "UsageError",
         "Verdict",
+        "combined_rewards",
         "load_completions",
         "load_problems",
         "reward_function",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sandrl.rewards.cache import VerdictCache
+    from sandrl.rewards.combination import CombinedRewards, combined_rewards
     from sandrl.rewards.document import report_document, result_document
     from sandrl.rewards.extraction import Extraction, extract, extract_code
     from sandrl.rewards.function import OnInfrastructureError, RewardFunction, reward_function
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "POLICIES",
+    "CombinedRewards",
     "Components",
     "Execution",
     "Extraction",
@@ -53,6 +55,7 @@ __all__ = [
     "Verdict",
     "VerdictCache",
     "binary",
+    "combined_rewards",
     "extract",
     "extract_code",
     "fraction",
@@ -69,6 +72,7 @@ __all__ = [
 
 _MODULES = {
     "cache": ("VerdictCache",),
+    "combination": ("CombinedRewards", "combined_rewards"),
     "document": ("report_document", "result_document"),
     "extraction": ("Extraction", "extract", "extract_code"),
     "function": ("OnInfrastructureError", "RewardFunction", "reward_function"),

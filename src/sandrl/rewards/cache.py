@@ -54,7 +54,7 @@ class VerdictCache:
     """
 
     def __init__(self, directory: Path | None = None) -> None:
-        self._directory = directory
+        self.directory = directory
         self._verdicts: OrderedDict[str, Verdict] = OrderedDict()
         self._characters = 0
         if directory is not None:
@@ -70,7 +70,7 @@ class VerdictCache:
         verdict = self._verdicts.get(key)
         if verdict is not None:
             self._verdicts.move_to_end(key)
-        elif self._directory is not None:
+        elif self.directory is not None:
             verdict = self._read(key)
             if verdict is not None:
                 self._remember(key, verdict)
@@ -93,8 +93,8 @@ class VerdictCache:
         if verdict.status in _NEVER_KEPT:
             return False
         self._remember(key, verdict)
-        if self._directory is not None and for_others and verdict.status.scorable:
-            path = self._path(self._directory, key)
+        if self.directory is not None and for_others and verdict.status.scorable:
+            path = self._path(self.directory, key)
             path.parent.mkdir(mode=0o700, exist_ok=True)
             content = {"schema": SCHEMA, "verdict": asdict(verdict)}
             write_whole(path, json.dumps(content, ensure_ascii=True).encode("ascii"))
@@ -109,9 +109,9 @@ class VerdictCache:
             self._characters -= _size(self._verdicts.popitem(last=False)[1])
 
     def _read(self, key: str) -> Verdict | None:
-        assert self._directory is not None, "only called with one"
+        assert self.directory is not None, "only called with one"
         try:
-            content = json.loads(read_regular(self._path(self._directory, key), _MOST_ENTRY_BYTES, follow=False))
+            content = json.loads(read_regular(self._path(self.directory, key), _MOST_ENTRY_BYTES, follow=False))
             if content["schema"] != SCHEMA:
                 return None
             verdict = _VERDICT.validate_python(content["verdict"])

@@ -10,20 +10,22 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from sandrl import forks
 from sandrl.bounds import LARGEST_WEIGHT, check_text, check_weight
 from sandrl.closing import Closing
 from sandrl.errors import InfrastructureError, InputError, InterruptedRunError, UsageError
-from sandrl.events import Emit, ignore
+from sandrl.events import Emit, Warned, ignore
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion, Problem, ProblemsLike, as_problems
 from sandrl.rewards.cache import VerdictCache
+from sandrl.rewards.combination import AsyncRewardFunction, CombinedRewards, TrainerReward, add_rewards
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.judge import IsolatedJudge, Limits, check_limits
 from sandrl.rewards.opinions import OpinionMemory
@@ -32,13 +34,12 @@ from sandrl.rewards.policies import Components, RewardPolicy, as_policy, trainin
 from sandrl.rewards.scoring import lifetime_seconds, longest_seconds, score
 from sandrl.rewards.summary import ScoreReport, raise_for_rewards
 from sandrl.rewards.trainer_batch import BatchReader, Text, step_tags
+from sandrl.rewards.user_functions import check_picklable
 from sandrl.sandboxes import Interrupt, Job, SandboxRequest
 from sandrl.settings import RuntimeKind, load_settings
 
 OPINION_PATIENCE_SECONDS = 5.0
 """How long a batch of a trainer waits for second opinions after its last result."""
-
-AsyncRewardFunction: TypeAlias = Callable[..., Awaitable[list[float | None]]]
 
 
 class OnInfrastructureError(StrEnum):
@@ -66,6 +67,7 @@ class FunctionOptions:
         require_isolated: Never judge in the completion's process.
         warm_sandboxes: How many to create ahead of the next batch at most, while the trainer makes its completions; no
             more than the last batch ran.
+        others: Reward functions whose sum is added; where it has no value, neither has the whole.
         sandboxes: Where the code runs, unless a job is given.
     """
 
@@ -74,13 +76,15 @@ class FunctionOptions:
     fallback_reward: float = 0.0
     require_isolated: bool = False
     warm_sandboxes: int = 0
+    others: CombinedRewards | None = None
     sandboxes: SandboxRequest = field(default_factory=SandboxRequest)
 
 
 class RewardFunction(Closing):
     """Scores batches; makes its job with the first of them, and ends it when it is closed or the process ends.
 
-    Calls from several threads wait for one another.
+    Calls from several threads wait for one another. A copy made by pickling has the same problems, options and
+    directory of verdicts, and makes a job of its own; it has no listeners and no interrupt.
 
     Args:
         problems: By `task_id`.
@@ -120,8 +124,31 @@ class RewardFunction(Closing):
         self._emit = emit
         self._interrupt = interrupt or Interrupt()
         self._on_result = on_result
+        self._has_warned = False
         self._lock = threading.Lock()
         forks.watch(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy in another process needs.
+
+        Raises:
+            UsageError: If a function of the user's cannot be pickled, or the job that was given has packages, whose
+                names it does not keep.
+        """
+        options = self._options
+        check_picklable("`reward`", options.score.policy)
+        if self._job is not None and not self._owns_job:
+            connection, sandboxes = self._job.connection, options.sandboxes
+            if connection.overlay and not sandboxes.packages:
+                message = "the reward function cannot be pickled, because its job was given and has packages"
+                raise UsageError(message, hint="leave `job` out, and give `packages`")
+            given = replace(sandboxes, runtime=connection.kind, image=connection.image)
+            options = replace(options, sandboxes=given)
+        return {"problems": self._problems, "options": options, "cache": self._cache.directory}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Makes the copy."""
+        RewardFunction.__init__(self, state["problems"], state["options"], cache=VerdictCache(state["cache"]))
 
     def after_fork(self) -> None:
         """Leaves the job to the parent; a function that has not scored yet scores in the child as it would there."""
@@ -143,7 +170,8 @@ class RewardFunction(Closing):
                 ignored.
 
         Returns:
-            N rewards, components included; None where nothing can be said about a completion's code.
+            N rewards, components included; None where nothing can be said about a completion's code, or a component
+            gives None.
 
         Raises:
             UsageError: If a row's problem is unknown, the reward policy fails for a completion, or the service refuses
@@ -153,6 +181,15 @@ class RewardFunction(Closing):
             InterruptedRunError: If the user's wish to stop kept the batch from being finished.
             ServiceError: If there is no runtime.
         """
+        rewards = self._scored(prompts, completions, columns)
+        if self._options.others is None:
+            return rewards
+        return add_rewards(rewards, self._options.others(prompts, completions, **columns))
+
+    def _scored(
+        self, prompts: Sequence[Text], completions: Sequence[Text], columns: Mapping[str, Any]
+    ) -> list[float | None]:
+        """The rewards without those of other functions."""
         rows = self._reader.completions(prompts, completions, columns.get("task_id"), columns.get("environments"))
         with self._lock:
             report = self._score(rows, step_tags(columns.get("trainer_state")))
@@ -165,6 +202,7 @@ class RewardFunction(Closing):
         log_metric = columns.get("log_metric")
         if callable(log_metric):
             _log(report, log_metric)
+            self._warn_of_others(log_metric)
         return [self._reward(result) for result in report.results]
 
     def as_async(self) -> AsyncRewardFunction:
@@ -173,9 +211,32 @@ class RewardFunction(Closing):
         async def sandrl_reward(
             prompts: Sequence[Text], completions: Sequence[Text], **columns: Any
         ) -> list[float | None]:
-            return await asyncio.to_thread(self, prompts, completions, **columns)
+            own = asyncio.to_thread(self._scored, prompts, completions, columns)
+            if self._options.others is None:
+                return await own
+            return add_rewards(*await asyncio.gather(own, self._options.others.scored(prompts, completions, columns)))
 
         return sandrl_reward
+
+    def _warn_of_others(self, log_metric: object) -> None:
+        """Warns once where TRL has further reward functions, beside which it takes a None of ours for 0.
+
+        TRL says nothing of them to a reward function; `log_metric` is a method of its trainer, which has them.
+        """
+        functions = getattr(getattr(log_metric, "__self__", None), "reward_funcs", ())
+        is_masking = self._options.on_infrastructure_error is OnInfrastructureError.MASK
+        if self._has_warned or not is_masking or not isinstance(functions, Sequence) or len(functions) < 2:
+            return
+        self._has_warned = True
+        message = (
+            "TRL has several reward functions and takes None for 0 beside the number of another one:"
+            " a completion that could not be scored gets the reward of a wrong answer"
+        )
+        hint = "give TRL one function: reward_function(components=[…]) or sandrl.combined_rewards(…)"
+        if self._emit is ignore:
+            warnings.warn(f"{message}; {hint}", stacklevel=3)
+        else:
+            self._emit(Warned(message, hint))
 
     def close(self) -> None:
         """Ends the job that was made for it; closing twice is fine."""
@@ -242,7 +303,7 @@ def reward_function(
     problems: ProblemsLike,
     *,
     reward: str | RewardPolicy = "binary",
-    components: Components | None = None,
+    components: Components | Sequence[Components | TrainerReward | tuple[TrainerReward, float]] | None = None,
     extraction: Extraction | str = Extraction.AUTO,
     limits: Limits | None = None,
     concurrency: int | None = None,
@@ -268,7 +329,10 @@ def reward_function(
         problems: Problems or dictionaries like rows of a file, by `task_id` or in a list, or where to load them from,
             as `--problems` takes it.
         reward: `binary`, `fraction`, `package.module:function`, or a function of a verdict and its completion.
-        components: What is rewarded besides; added to the reward, because a trainer trains on one number.
+        components: What is rewarded besides; added to the reward, because a trainer trains on one number. Weights for
+            format, length and timeouts; or a list of such weights and of reward functions in TRL's shape (plain or
+            coroutine functions), each alone or as a pair with its weight. Where a function gives None, so does the
+            whole.
         extraction: Where in a completion its code is.
         limits: What a completion may use.
         concurrency: How many sandboxes at once; what suits the runtime unless given.
@@ -297,13 +361,14 @@ def reward_function(
     check_limits(limits)
     check_weight("fallback_reward", fallback_reward, least=-LARGEST_WEIGHT)
     check_text("cache", None if cache is None else str(cache))
+    weights, others = _components(components)
     options = ScoreOptions(
         extraction=_word(Extraction, extraction, "extraction"),
         limits=limits,
         concurrency=concurrency,
         retries=retries,
         policy=policy,
-        components=_part("components", Components, components),
+        components=weights,
         caching=caching,
         second_opinion=step_opinions(second_opinion),
     )
@@ -315,6 +380,7 @@ def reward_function(
             fallback_reward=fallback_reward,
             require_isolated=require_isolated,
             warm_sandboxes=warm_sandboxes,
+            others=others,
             sandboxes=SandboxRequest(
                 runtime=_word(RuntimeKind, runtime, "runtime"),
                 image=image,
@@ -355,6 +421,21 @@ def _words(name: str, given: Sequence[str]) -> tuple[str, ...]:
     if isinstance(given, str) or not all(isinstance(each, str) for each in given):
         raise UsageError(f"{name} must be a list of strings, not {given!r:.60}")
     return tuple(given)
+
+
+def _components(
+    given: Components | Sequence[Components | TrainerReward | tuple[TrainerReward, float]] | None,
+) -> tuple[Components, CombinedRewards | None]:
+    if given is None or isinstance(given, Components):
+        return given or Components(), None
+    if not isinstance(given, list | tuple):
+        raise UsageError(f"components must be a sandrl.rewards.Components, a list or None, not {given!r:.60}")
+    weights = [each for each in given if isinstance(each, Components)]
+    functions = [each for each in given if not isinstance(each, Components)]
+    if len(weights) > 1:
+        raise UsageError("components has sandrl.rewards.Components more than once")
+    own = weights[0] if weights else Components()
+    return own, CombinedRewards(functions) if functions else None
 
 
 _Part = TypeVar("_Part")

@@ -11,6 +11,7 @@ import difflib
 import importlib
 import inspect
 import os
+import pickle
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -75,6 +76,24 @@ def check_function(what: str, function: object, arguments: tuple[str, ...]) -> C
         needed = f"with {len(arguments)} arguments ({', '.join(arguments)})"
         raise UsageError(f"{what}, which takes {signature} and cannot be called {needed}", hint=hint) from None
     return function
+
+
+def check_picklable(what: str, function: Callable[..., Any]) -> None:
+    """Refuses a function that cannot be handed to another process.
+
+    Args:
+        what: What it is, for the message.
+        function: What was given.
+
+    Raises:
+        UsageError: If it cannot be pickled: it is a lambda, or was defined in a function.
+    """
+    try:
+        pickle.dumps(function)
+    except Exception as error:
+        message = f"the reward function cannot be pickled, because {what} cannot: {name_of(function)}"
+        hint = "define it at the top level of a module, and give it by its name"
+        raise UsageError(message, hint=hint) from error
 
 
 def name_of(function: Callable[..., Any]) -> str:

@@ -138,7 +138,10 @@ def test_what_is_no_completion_is_named_by_its_place_and_field(completions: Any,
         ({"packages": "numpy"}, "packages must be a list of strings, not 'numpy'"),
         ({"tags": [1]}, "tags must be a list of strings, not [1]"),
         ({"limits": 10}, "limits must be a sandrl.rewards.Limits or None, not 10"),
-        ({"components": {"format_reward": 1}}, "components must be a sandrl.rewards.Components or None, not {'format"),
+        (
+            {"components": {"format_reward": 1}},
+            "components must be a sandrl.rewards.Components, a list or None, not",
+        ),
     ],
 )
 def test_an_option_of_the_wrong_type_says_what_is_expected(options: dict[str, Any], message: str) -> None:
