@@ -108,6 +108,8 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
             chosen["samples"] = None
         if chosen.get("base_url") is not None:
             chosen["base_url"] = "http://localhost:8000/v1"
+            if "use_model_sampling" in chosen:
+                chosen["use_model_sampling"] = False
         if chosen.get("max_sandboxes") is not None and issubclass(model, EpisodesConfig):
             chosen["max_sandboxes"] = max(2, chosen["max_sandboxes"])
         if model is ArtTrainConfig:

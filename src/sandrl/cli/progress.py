@@ -82,6 +82,9 @@ def remark(event: events.Event) -> str | None:
             return f"Policy: {name}, learning from {stage}, step {step}{measured}"
         case events.PolicyAsked(name, problems, answers):
             return f"Model: {name}, {problems} problems, {answers} answers to each"
+        case events.ModelSettingsFound(name, settings, are_used):
+            what = ", ".join(f"{setting}={value}" for setting, value in settings.items())
+            return f"Sampling: {name}'s own {what} {'are applied' if are_used else 'are not applied'}"
         case events.PolicyReady(name, path, seconds, cached=False):
             return f"Policy: {name}, made in {seconds:.0f} s, kept in {path}"
         case events.RolloutStarted(run_id, model, problems, steps, episodes, concurrency):

@@ -41,6 +41,13 @@ class EvalConfig(EndpointPart, SamplingPart, ScoredRunConfig):
         Count | None, Option("Answers to each problem.", GENERATION, metavar="K", default=f"{SAMPLES}, greedy 1")
     ] = None
     max_tokens: MaxTokens = 512
+    use_model_sampling: Annotated[
+        bool,
+        Option(
+            "Apply the model's own generation settings, such as repetition_penalty and top_k.",
+            GENERATION,
+        ),
+    ] = False
     batch_size: Annotated[
         Count | None, Option("Answers at once.", GENERATION, metavar="N", default="64, endpoints 32")
     ] = None  # fmt: skip
@@ -50,6 +57,12 @@ class EvalConfig(EndpointPart, SamplingPart, ScoredRunConfig):
     def _samples_differ(self) -> Self:
         if self.is_greedy and (self.samples or 1) > 1:
             raise ValueError("samples: greedy answers to a problem are all the same: leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _has_settings_to_use(self) -> Self:
+        if self.use_model_sampling and self.base_url is not None:
+            raise ValueError("use_model_sampling: an endpoint decides that itself: leave it out")
         return self
 
     @property

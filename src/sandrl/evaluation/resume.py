@@ -26,7 +26,8 @@ COMMAND = "eval"
 
 # What decides an answer, its verdict and its reward.
 _OF_THE_RUN = (
-    *("model", "problems", "num_problems", "samples", "temperature", "max_tokens", "show_tests", "seed", "packages"),
+    *("model", "problems", "num_problems", "samples", "temperature", "max_tokens", "use_model_sampling", "show_tests"),
+    *("seed", "packages"),
     *(name for name in ScoringPart.model_fields if name not in ("retries", "caching")),
 )
 

@@ -11,13 +11,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from itertools import islice
 
+from pydantic import JsonValue
+
 from sandrl.config.eval import EvalConfig
 from sandrl.config.words import TINY
 from sandrl.evaluation.answers import Answers, all_wanted, in_order
 from sandrl.evaluation.request import EvalRequest, EvalRun
 from sandrl.evaluation.resume import COMMAND, find_earlier
-from sandrl.events import Emit, PolicyAsked, ignore
+from sandrl.events import Emit, ModelSettingsFound, PolicyAsked, ignore
 from sandrl.models import EndpointModel, Model, ModelEndpoint, Sampling, libraries
+from sandrl.models.generation import sampling_facts
 from sandrl.models.in_process import InProcessModel
 from sandrl.problems import Completion, load_problems
 from sandrl.rewards import score_run
@@ -68,6 +71,12 @@ def run_eval(
     found = {"model": config.model or model.name, "samples": config.answers, "batch_size": model.batch_size}
     config = config.model_copy(update=found)
     emit(PolicyAsked(model.name, len(problems), config.answers))
+    own = model.own_settings if isinstance(model, InProcessModel) else {}
+    if own:
+        emit(ModelSettingsFound(model.name, own, are_used=config.use_model_sampling))
+    facts: dict[str, JsonValue] = {PROBLEMS_DIGEST: digest}
+    if isinstance(model, InProcessModel):
+        facts |= sampling_facts(own, are_used=config.use_model_sampling)
 
     def batches(writer: RunWriter) -> Iterable[Sequence[Completion]]:
         return Answers(
@@ -89,7 +98,7 @@ def run_eval(
             total=len(wanted),
             command=COMMAND,
             tags=(COMMAND, f"model:{model.name}"),
-            facts={PROBLEMS_DIGEST: digest},
+            facts=facts,
             versions={} if config.base_url else libraries.versions(),
             numbers={each.id: each.index for each in wanted},
             resumed=None if earlier is None else earlier.resumed,
@@ -103,7 +112,7 @@ def run_eval(
 
 
 def _model(config: EvalConfig, settings: Settings, closed: threading.Event, emit: Emit) -> Model:
-    sampling = Sampling.of(config)
+    sampling = Sampling(config.temperature, config.max_tokens, use_own=config.use_model_sampling)
     if config.base_url is not None:
         endpoint = ModelEndpoint.of(config, config.base_url, settings.openai_api_key)
         model = EndpointModel(endpoint, config.model, sampling, stop=closed, batch_size=config.batch_size)

@@ -16,7 +16,7 @@ from sandrl.events.art import (
     TrajectoriesCollected,
 )
 from sandrl.events.event import Emit, Event, LogLevel, all_of, ignore
-from sandrl.events.policies import PolicyAsked, PolicyBuilding, PolicyReady
+from sandrl.events.policies import ModelSettingsFound, PolicyAsked, PolicyBuilding, PolicyReady
 from sandrl.events.results import CheckStatus, CheckVerdict, Opinion, ScoredCompletion, Status, Trust
 from sandrl.events.rollouts import RolloutStarted, RolloutStepFinished
 from sandrl.events.runs import ReportingStarted, StopRequested, Warned
@@ -69,6 +69,7 @@ __all__ = [
     "ExecutionFinished",
     "JobStarted",
     "LogLevel",
+    "ModelSettingsFound",
     "Opinion",
     "OpinionFinished",
     "OpinionsAwaited",

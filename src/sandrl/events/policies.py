@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sandrl.events.event import Event
@@ -39,6 +40,21 @@ class PolicyReady(Event):
     path: str
     seconds: float
     cached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettingsFound(Event):
+    """A model in this process has generation settings of its own that differ from those that do nothing.
+
+    Attributes:
+        name: The model.
+        settings: These settings, by transformers' names.
+        are_used: Whether they are applied, because the user asked for it.
+    """
+
+    name: str
+    settings: Mapping[str, object]
+    are_used: bool
 
 
 @dataclass(frozen=True, slots=True)

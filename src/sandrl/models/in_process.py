@@ -1,7 +1,6 @@
 """A model in this process: loaded and asked through transformers, in batches.
 
-The design decision: sampled as it is trained, from the whole distribution. What a model's own generation settings would
-cut off (top-k, top-p) is part of the policy that rewards train.
+The design decision: sampled as it is trained, from the whole distribution (`generation.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Any
 from sandrl.errors import UsageError
 from sandrl.models import libraries
 from sandrl.models.client import Stopped
+from sandrl.models.generation import NEUTRAL, own_settings
 from sandrl.models.messages import Message, Reply
 from sandrl.models.places import find_model
 from sandrl.models.protocol import Abilities, Answer, Question, Sampling
@@ -38,6 +38,7 @@ class InProcessModel:
 
     Attributes:
         device: What it runs on.
+        own_settings: What its own generation settings would change; applied only if the sampling says so.
 
     Raises:
         MissingExtraError: If transformers or torch are not installed.
@@ -65,6 +66,7 @@ class InProcessModel:
         self._stop = stop or threading.Event()
         with libraries.kept_quiet():
             self._tokenizer, self._model = self._load(model)
+        self.own_settings = own_settings(self._model.generation_config)
         self._is_small = self._model.num_parameters() < _SMALL
 
     def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
@@ -94,9 +96,14 @@ class InProcessModel:
         began = time.monotonic()
         prompts = [self._rendered(question) for question in questions]
         inputs = tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=False).to(self.device)
-        settings: dict[str, Any] = {"do_sample": False, "temperature": None, "top_k": None, "top_p": None}
-        if not sampling.is_greedy:
-            settings = {"do_sample": True, "temperature": sampling.temperature, "top_k": 0, "top_p": 1.0}
+        settings: dict[str, Any] = {**NEUTRAL, **(self.own_settings if sampling.use_own else {}), "do_sample": True}
+        settings["temperature"] = sampling.temperature
+        if not settings["min_p"]:
+            settings["min_p"] = None
+        if sampling.is_greedy:
+            # Without sampling these decide nothing, and transformers warns of them.
+            unused = ("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
+            settings |= {**dict.fromkeys(unused), "do_sample": False}
 
         def stops(tokens: Any, scores: Any, **_: Any) -> Any:
             return torch.full((tokens.shape[0],), stop.is_set(), dtype=torch.bool, device=tokens.device)

@@ -23,10 +23,12 @@ class Sampling:
     Attributes:
         temperature: 0 is greedy; nothing else cuts the distribution off.
         max_tokens: The longest answer.
+        use_own: Apply the settings that the model has of its own, besides; only in this process.
     """
 
     temperature: float = 1.0
     max_tokens: int = 512
+    use_own: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature <= 100:

@@ -15,8 +15,9 @@ from typing import Any
 
 from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import CleanupError, InputError, InterruptedRunError, TrainingError, UsageError, raise_for_end
-from sandrl.events import Emit, RewardCallFinished, TrainingStarted, all_of, ignore
+from sandrl.events import Emit, ModelSettingsFound, RewardCallFinished, TrainingStarted, all_of, ignore
 from sandrl.models import libraries
+from sandrl.models.generation import keep_neutral, sampling_facts, settings_of
 from sandrl.models.places import ModelPlace, find_model
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem, chat_prompt
 from sandrl.problems.splits import load_splits
@@ -139,6 +140,9 @@ def run_grpo(
         if request.resume is not None:
             check_unchanged(request.resume, content_digest(sets.content), f"problems: {config.problems!r}")
         place = _policy(context)
+        own = settings_of(place)
+        if own:
+            context.emit(ModelSettingsFound(config.model, own, are_used=False))
         connection = SandboxRequest.of(config).connect(settings, emit=context.emit)
         plan = RunPlan(
             command=engine.command,
@@ -147,6 +151,7 @@ def run_grpo(
                 **config.document(),
                 PROBLEMS_DIGEST: content_digest(sets.content),
                 **connection.facts(),
+                **sampling_facts(own),
             },
             versions=engine.versions(),
             runs_dir=config.runs_dir,
@@ -300,6 +305,7 @@ def _trainer(context: Context, arguments: Any, place: ModelPlace, reward: Traini
         raise place.explain(error) from error
     except (ValueError, ImportError) as error:
         raise UsageError(f"TRL refuses this configuration: {libraries.first_line(error)}") from error
+    keep_neutral(trainer, place, config.set)
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer
 

@@ -1,0 +1,83 @@
+"""What of a distribution is sampled, the same for training and every evaluation in this process.
+
+The design decision: a model's own generation settings (`generation_config.json`) are not applied unless asked for. They
+cut or bend the distribution that rewards train, and a trainer applies some of them while `generate` applies all, so
+that numbers before and after training would be of two policies. Every name that changes it stands here with the value
+that does nothing; what a model prescribes structurally (end tokens, suppressed tokens) stays in force everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import JsonValue
+
+from sandrl.models import libraries
+from sandrl.models.places import ModelPlace
+
+NEUTRAL: Mapping[str, float | int] = {
+    "top_k": 0,
+    "top_p": 1.0,
+    "min_p": 0.0,
+    "typical_p": 1.0,
+    "epsilon_cutoff": 0.0,
+    "eta_cutoff": 0.0,
+    "repetition_penalty": 1.0,
+    "encoder_repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "encoder_no_repeat_ngram_size": 0,
+    "num_beams": 1,
+    "min_length": 0,
+}
+"""Settings of transformers' `GenerationConfig` with the values that leave a distribution as it is."""
+
+
+def own_settings(generation_config: Any) -> dict[str, JsonValue]:
+    """What a model's own generation settings would change, by the names of `NEUTRAL`.
+
+    Args:
+        generation_config: The `GenerationConfig` of a loaded model, or None.
+    """
+    found = {name: getattr(generation_config, name, None) for name in NEUTRAL}
+    return {name: value for name, value in found.items() if value is not None and value != NEUTRAL[name]}
+
+
+def settings_of(place: ModelPlace) -> dict[str, JsonValue]:
+    """The same of a model that is not loaded yet; nothing where it keeps no settings."""
+    configuration = libraries.load("transformers").GenerationConfig
+    try:
+        return own_settings(configuration.from_pretrained(place.name, local_files_only=place.is_offline))
+    except (OSError, ValueError):
+        return {}
+
+
+def sampling_facts(own: Mapping[str, JsonValue], *, are_used: bool = False) -> dict[str, JsonValue]:
+    """What a run keeps of how its model is sampled, besides its options.
+
+    Args:
+        own: What the model's own settings would change.
+        are_used: Whether they are applied.
+    """
+    return {
+        "sampling": {**NEUTRAL, **(own if are_used else {})},
+        "unused_model_settings": {} if are_used else dict(own),
+    }
+
+
+def keep_neutral(trainer: Any, place: ModelPlace, chosen: Mapping[str, Any]) -> None:
+    """Has TRL's trainer generate without the model's own settings, of which it would apply those that it does not set.
+
+    Args:
+        trainer: A `GRPOTrainer`; one that generates otherwise than with `generate` sets all of them itself.
+        place: Its model.
+        chosen: The user's fields of TRL's configuration, which count more.
+    """
+    generation_config = getattr(trainer, "generation_config", None)
+    if generation_config is None:
+        return
+    users = {**chosen, **(chosen.get("generation_kwargs") or {})}
+    for name in settings_of(place):
+        if name not in users:
+            setattr(generation_config, name, NEUTRAL[name])
+            trainer.generation_kwargs[name] = NEUTRAL[name]
