@@ -114,9 +114,9 @@ def _of_opinions_with_metrics(
 
 
 def _with_ledger(rows: Sequence[TrajectoryRow], ledger: Sequence[SandboxRow], *, is_complete: bool) -> list[str]:
-    used = {(row.job_id, row.key) for row in ledger if row.event is SandboxEvent.TAKEN}
+    used = {(row.job_id, row.rank, row.key) for row in ledger if row.event is SandboxEvent.TAKEN}
     intents = sum(
-        not _NO_EXECUTIONS & {*row.tags} and (WARM_TAG not in row.tags or (row.job_id, row.key) in used)
+        not _NO_EXECUTIONS & {*row.tags} and (WARM_TAG not in row.tags or (row.job_id, row.rank, row.key) in used)
         for row in ledger
         if row.event is SandboxEvent.INTENT
     )

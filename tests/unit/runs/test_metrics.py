@@ -295,6 +295,16 @@ def test_numbers_that_disagree_are_named(writer: RunWriter) -> None:
     assert "completions with other numbers than their single checks: 1" in lines
 
 
+def test_sandboxes_of_another_process_have_the_same_keys(writer: RunWriter) -> None:
+    with writer, RunWriter(writer.path, job_id=writer.job_id, rank=1) as other:
+        writer.write_trajectory(row(0, sandboxes=1))
+        for each in (writer, other):
+            each.ledger().intend("000001", ["warm"])
+        writer.ledger().taken("000001", ["problem-t"])
+    lines = disagreements(RunReader(writer.path), is_complete=True)
+    assert [line for line in lines if "ledger" in line] == []
+
+
 def test_values_that_are_no_numbers_stay_what_they_are(writer: RunWriter) -> None:
     with writer, MetricsRecorder(writer) as recorder:
         recorder.log(0, {"loss": math.nan})
