@@ -68,7 +68,12 @@ class GrpoConfig(RunPart, SandboxesPart, CachePart):
     batch_size: Annotated[
         int,
         Field(ge=2, lt=2**63),
-        Option("Completions per step, over all processes.", TRAINING, metavar="N", default="128 (tiny), 32"),
+        Option(
+            "Completions per step, over all processes.",
+            TRAINING,
+            metavar="N",
+            default="128 (tiny), 32; fewer if a set is small",
+        ),
     ] = 32
     learning_rate: Annotated[
         float,

@@ -7,18 +7,21 @@ from typing import Any
 from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import HardwareError, UsageError
 from sandrl.models import libraries
+from sandrl.problems.splits import Splits
+from sandrl.trainers.batches import Division, check_filled
 from sandrl.trainers.passthrough import checked_fields
 
 
-def trl_arguments(config: GrpoConfig, *, world_size: int) -> Any:
+def trl_arguments(config: GrpoConfig, sets: Splits, *, world_size: int) -> Any:
     """TRL's `GRPOConfig` for a run; where it keeps checkpoints is set later, when there is a run directory.
 
     Args:
         config: What was asked for.
+        sets: What to train and to evaluate on.
         world_size: How many processes train together.
 
     Raises:
-        UsageError: If TRL refuses it, or the batch cannot be divided among the processes.
+        UsageError: If TRL refuses it, the batch cannot be divided among the processes, or the problems do not fill it.
         HardwareError: If it needs a GPU, and there is none.
     """
     on_gpu = libraries.has_gpu()
@@ -30,19 +33,20 @@ def trl_arguments(config: GrpoConfig, *, world_size: int) -> Any:
         )
     grpo_config: type = libraries.load("trl").GRPOConfig
     fields = checked_fields(config.set, grpo_config)
-    accumulation = fields.get("gradient_accumulation_steps", 1)
-    parts = world_size * int(str(accumulation))
-    if config.batch_size % parts:
+    config = config.model_copy(update={"set": fields})
+    division = Division.of(config, world_size)
+    if config.batch_size % division.parts:
         raise UsageError(
             f"batch_size {config.batch_size} cannot be divided by {world_size} processes"
-            f" times gradient_accumulation_steps={accumulation}",
+            f" times gradient_accumulation_steps={division.accumulation}",
             hint="choose a multiple, or `set` gradient_accumulation_steps=1",
             fields=("batch_size", "set"),
         )
+    check_filled(config, len(sets.train), processes=world_size)
     arguments: dict[str, Any] = {
         "output_dir": "unused",
         "max_steps": config.steps,
-        "per_device_train_batch_size": config.batch_size // parts,
+        "per_device_train_batch_size": config.batch_size // division.parts,
         "per_device_eval_batch_size": config.batch_size // world_size,
         "num_generations": config.samples,
         "num_generations_eval": 1,

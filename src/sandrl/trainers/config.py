@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from sandrl.config import layers
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.words import TINY, Extraction
+from sandrl.problems.splits import Splits, load_splits
 
 REAL_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 
@@ -70,3 +71,18 @@ def resolve(
     if model == TINY and given.get("rollout") == "tools":
         defaults["max_tokens"] = TINY_EPISODE_TOKENS
     return layers.resolve(GrpoConfig, {"model": model}, defaults, file or {}, command_line)
+
+
+def splits_of(config: GrpoConfig) -> Splits:
+    """Loads the problems that a configuration trains and evaluates on.
+
+    Raises:
+        InputError: If they cannot be used.
+    """
+    return load_splits(
+        config.problems,
+        num_problems=config.num_problems,
+        eval_problems=config.eval_problems,
+        seed=config.seed,
+        prelude=config.prelude,
+    )

@@ -20,7 +20,7 @@ from sandrl.models import libraries
 from sandrl.models.generation import keep_neutral, sampling_facts, settings_of
 from sandrl.models.places import ModelPlace, find_model
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem, chat_prompt
-from sandrl.problems.splits import load_splits
+from sandrl.problems.splits import Splits
 from sandrl.rewards import ScoreOptions
 from sandrl.rewards.function import FunctionOptions, step_opinions
 from sandrl.rewards.scoring import lifetime_seconds
@@ -35,6 +35,7 @@ from sandrl.tiny import tiny_policy
 from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.callbacks import training_callback
 from sandrl.trainers.checkpoints import Checkpoint, last_checkpoint
+from sandrl.trainers.config import splits_of
 from sandrl.trainers.context import Context
 from sandrl.trainers.directory import checkpoint_directory
 from sandrl.trainers.engines import TRL, Engine
@@ -53,11 +54,21 @@ class GrpoRequest:
         config: How to train.
         engine: What trains.
         resume: The directory of the run to go on with; `config` is the one it was begun with.
+        sets: Its problems, where they are loaded already.
     """
 
     config: GrpoConfig
     engine: Engine = TRL
     resume: Path | None = None
+    sets: Splits | None = None
+
+    def splits(self) -> Splits:
+        """Its problems.
+
+        Raises:
+            InputError: If they cannot be used.
+        """
+        return splits_of(self.config) if self.sets is None else self.sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +135,10 @@ def run_grpo(
     config, engine = request.config, request.engine
     ScoreOptions.of(config)
     engine.check_installed()
-    sets = load_splits(
-        config.problems,
-        num_problems=config.num_problems,
-        eval_problems=config.eval_problems,
-        seed=config.seed,
-        prelude=config.prelude,
-    )
+    sets = request.splits()
     engine.prepare(settings, emit=emit if settings.rank == 0 else ignore)
     with libraries.kept_quiet():
-        arguments = trl_arguments(config, world_size=settings.world_size)
+        arguments = trl_arguments(config, sets, world_size=settings.world_size)
         processes = Processes(arguments.process_index, arguments.world_size)
         told = emit if processes.is_first else ignore
         context = Context(config, settings, sets, processes, interrupt, told, engine)
@@ -335,6 +340,9 @@ def _run_trainer(trainer: Any, context: Context, recorder: Recorder, begin: Chec
     else:
         # Killed after its last step. The trainer has no public way to load a checkpoint without training.
         trainer._load_from_checkpoint(str(begin.path))
+    if recorder.steps_done == (0 if begin is None else begin.step) < steps and not context.interrupt.level:
+        message = "nothing was trained: the trainer ended without a step"
+        raise TrainingError(message, hint="printed.log in the run directory may say why")
     if has_evaluation and recorder.steps_done == steps and steps not in recorder.evaluations:
         trainer.state.global_step = steps
         recorder.begin_evaluation(steps)

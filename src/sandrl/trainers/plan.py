@@ -7,17 +7,18 @@ the same, because a run whose rows were made in two ways can be read in none.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.words import TINY
+from sandrl.errors import MissingExtraError, ServiceError
 from sandrl.models import libraries
-from sandrl.problems.splits import load_splits
 from sandrl.runs.resumption import saved_config
 from sandrl.settings import Settings
 from sandrl.trainers.arguments import trl_arguments
+from sandrl.trainers.batches import fitted
 from sandrl.trainers.checkpoints import last_checkpoint
 from sandrl.trainers.config import resolve
 from sandrl.trainers.directory import check_same, checkpoint_directory, run_to_resume
@@ -76,7 +77,10 @@ def make_plan(
         model = {**content, **given}.get("model") or (engine.model if libraries.has_gpu() else TINY)
         further = engine.defaults(is_tiny=model == TINY)
         config = resolve(given, content, default_model=str(model), further=further)
-        return GrpoRequest(_with_typed_fields(config, engine, settings), engine)
+        config = _with_typed_fields(config, engine, settings)
+        if "batch_size" in {**content, **given}:
+            return GrpoRequest(config, engine)
+        return _with_fitting_batch(GrpoRequest(config, engine), settings)
     run = run_to_resume(resume, given, settings)
     saved = saved_config(GrpoConfig, run, engine.command)
     wanted = resolve(given, {**saved.document(), **content}, default_model=saved.model)
@@ -92,16 +96,10 @@ def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
         UsageError: If the configuration cannot work.
     """
     config = request.config
-    sets = load_splits(
-        config.problems,
-        num_problems=config.num_problems,
-        eval_problems=config.eval_problems,
-        seed=config.seed,
-        prelude=config.prelude,
-    )
+    sets = request.splits()
     request.engine.prepare(settings)
     with libraries.kept_quiet():
-        arguments = trl_arguments(config, world_size=settings.world_size)
+        arguments = trl_arguments(config, sets, world_size=settings.world_size)
     begin = None if request.resume is None else last_checkpoint(checkpoint_directory(config, request.resume))
     return CheckedPlan(
         config,
@@ -113,6 +111,17 @@ def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
         on_gpu=libraries.has_gpu(),
         first_step=0 if begin is None else begin.step,
     )
+
+
+def _with_fitting_batch(request: GrpoRequest, settings: Settings) -> GrpoRequest:
+    """The request with its default batch, or with a smaller one where the problems do not fill that."""
+    try:
+        sets = request.splits()
+    except (ServiceError, MissingExtraError):
+        # `--print-config` needs no hub; the plan and the run load the problems again, and report it.
+        return request
+    config = fitted(request.config, len(sets.train), processes=settings.world_size)
+    return replace(request, config=config, sets=sets)
 
 
 def _with_typed_fields(config: GrpoConfig, engine: Engine, settings: Settings) -> GrpoConfig:

@@ -137,7 +137,13 @@ def _problems(config: ArtTrainConfig) -> tuple[Problem, ...]:
     source = training_split(config.problems)
     problems = tuple(islice(load_problems(source, prelude=config.prelude).problems.values(), config.num_problems))
     if len(problems) < config.groups:
-        raise InputError(f"has {len(problems)} problems, fewer than the {config.groups} of a step", path=source)
+        name, fits = ("num_problems", 1) if config.batch_size is None else ("batch_size", config.samples)
+        raise InputError(
+            f"has {len(problems)} problems, fewer than the {config.groups} of a step",
+            path=source,
+            hint=f"use `{name}` {fits * len(problems)}",
+            fields=(name,),
+        )
     return problems
 
 

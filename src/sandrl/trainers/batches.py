@@ -1,0 +1,122 @@
+"""How many problems a batch of completions takes, and which batch fits a set of problems.
+
+TRL's sampler takes the problems of a batch together, and drops the rest of an epoch that fills no whole batch. So a set
+with fewer problems than one batch takes gives no step at all, and no error. That is found out here, before a run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sandrl.config.grpo import GrpoConfig
+from sandrl.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How the completions of a step are divided.
+
+    Attributes:
+        samples: Completions of a problem.
+        processes: How many processes train together.
+        accumulation: In how many passes a process computes the gradient of a step.
+        passes_per_generation: For how many such passes completions are generated at once.
+    """
+
+    samples: int
+    processes: int
+    accumulation: int
+    passes_per_generation: int
+
+    @classmethod
+    def of(cls, config: GrpoConfig, processes: int) -> Division:
+        """The division that a configuration with typed fields asks for.
+
+        Raises:
+            UsageError: If it divides by less than 1.
+        """
+        accumulation = _count(config, "gradient_accumulation_steps", 1)
+        return cls(config.samples, processes, accumulation, _count(config, "steps_per_generation", accumulation))
+
+    @property
+    def parts(self) -> int:
+        """In how many equal parts a step must be divisible."""
+        return self.processes * self.accumulation
+
+    def problems(self, batch_size: int) -> int:
+        """How many problems completions are generated for at once."""
+        return batch_size * self.passes_per_generation // (self.accumulation * self.samples)
+
+    def is_possible(self, batch_size: int) -> bool:
+        """Whether passes are equal and groups whole."""
+        generated = batch_size * self.passes_per_generation
+        return not (
+            batch_size % self.samples or batch_size % self.parts or generated % (self.accumulation * self.samples)
+        )
+
+    def largest(self, problems: int) -> int | None:
+        """The most completions per step that so many problems allow; None if no number works."""
+        most = problems * self.samples * self.accumulation // self.passes_per_generation
+        sizes = range(most - most % self.samples, 0, -self.samples)
+        return next((size for size in sizes if self.is_possible(size) and self.problems(size) <= problems), None)
+
+
+def _count(config: GrpoConfig, name: str, default: int) -> int:
+    value = config.set.get(name)
+    count = default if value is None else int(str(value))
+    if count < 1:
+        raise UsageError(f"set {name}={count}: must be at least 1", fields=("set",))
+    return count
+
+
+def fitted(config: GrpoConfig, problems: int, *, processes: int) -> GrpoConfig:
+    """The configuration with a batch that the problems can fill: its own, or the largest smaller one.
+
+    Args:
+        config: With the default batch size.
+        problems: How many there are to train on.
+        processes: How many processes train together.
+    """
+    division = Division.of(config, processes)
+    if division.problems(config.batch_size) <= problems:
+        return config
+    size = division.largest(problems)
+    return config if size is None else config.model_copy(update={"batch_size": size})
+
+
+def check_filled(config: GrpoConfig, problems: int, *, processes: int) -> None:
+    """Makes sure that there are problems enough for a step.
+
+    Args:
+        config: How to train; its batch can be divided.
+        problems: How many there are to train on.
+        processes: How many processes train together.
+
+    Raises:
+        UsageError: If there are not; it says what would fit.
+    """
+    division = Division.of(config, processes)
+    wanted = division.problems(config.batch_size)
+    if wanted <= problems:
+        return
+    raise UsageError(
+        f"batch_size {config.batch_size} with {config.samples} samples takes {wanted} problems at once, and there are"
+        f" {problems} to train on: no step would be made",
+        hint=_what_fits(config, division, problems),
+        fields=("batch_size", "samples", "set"),
+    )
+
+
+def _what_fits(config: GrpoConfig, division: Division, problems: int) -> str:
+    choices = []
+    size = division.largest(problems)
+    if size is not None:
+        choices.append(f"`batch_size` {size}")
+    for samples in range(config.samples + 1, config.batch_size + 1):
+        other = Division(samples, division.processes, division.accumulation, division.passes_per_generation)
+        if other.is_possible(config.batch_size) and other.problems(config.batch_size) <= problems:
+            choices.append(f"`samples` {samples}")
+            break
+    if not choices and division.accumulation > 1:
+        choices.append("`set` gradient_accumulation_steps=1")
+    return "use " + ", or ".join(choices) if choices else "train on more problems, or with fewer processes"
