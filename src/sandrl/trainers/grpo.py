@@ -42,6 +42,7 @@ from sandrl.trainers.engines import TRL, Engine
 from sandrl.trainers.environments import environment_factory, episode_trainer
 from sandrl.trainers.interrupts import TrainingInterrupt
 from sandrl.trainers.library_output import FILE, PrintedFile
+from sandrl.trainers.order import resumable_trainer
 from sandrl.trainers.recording import Recorder
 from sandrl.trainers.rewarding import EVALUATION_COLUMN, TrainingReward
 
@@ -293,7 +294,8 @@ def _trainer(context: Context, arguments: Any, place: ModelPlace, reward: Traini
         with place.kept_offline():
             policy = context.engine.policy(place.name, config)
             has_tools = config.rollout == "tools"
-            trainer = (episode_trainer(trl.GRPOTrainer) if has_tools else trl.GRPOTrainer)(
+            resumable = resumable_trainer(trl.GRPOTrainer)
+            trainer = (episode_trainer(resumable) if has_tools else resumable)(
                 model=policy.model,
                 processing_class=policy.tokenizer,
                 reward_funcs=reward,
