@@ -33,6 +33,9 @@ def test_two_processes_show_one_display_and_share_the_work(train: Train) -> None
     assert [row.metrics.get("completions") for row in rows] == [8, 8, None]
     assert [row.metrics.get("reward/groups") for row in rows] == [2, 2, None]
     assert {row.rank for row in reader.trajectories().rows} == {0, 1}
+    held_out = [(row.step, row.task_id) for row in reader.trajectories().rows if row.held_out]
+    # Each was judged once, and the row that makes five even for two processes was not.
+    assert len(held_out) == len(set(held_out)) == 10
     assert len(reader.config.jobs) == 1
     assert disagreements(reader, is_complete=True) == ()
     created = [row.sandbox_id for row in reader.sandboxes().rows if row.event == "created"]

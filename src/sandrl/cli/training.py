@@ -256,9 +256,11 @@ def print_plan(plan: CheckedPlan) -> None:
     """Prints what a run would do."""
     config = plan.config
     held_out = "held-out problems" if plan.is_held_out else "of the same problems (too few to hold any out)"
+    evaluated = f"evaluated on {plan.eval_problems} {held_out}" if plan.eval_problems else "not evaluated"
     lines = [
         f"Model: {config.model}" + (f", LoRA of rank {config.lora_rank}" if config.lora else ""),
-        f"Problems: {plan.train_problems} of {config.problems}; evaluated on {plan.eval_problems} {held_out}",
+        f"Problems: {plan.train_problems} of {config.problems}; {evaluated}",
+        *([] if plan.remark is None else [f"Note: {plan.remark}"]),
         f"Steps: {plan.first_step} to {config.steps}, each of {config.groups} problems"
         f" × {config.samples} completions = {config.batch_size}",
         f"Processes: {plan.processes}, {plan.completions_per_pass} completions in a pass of each,"

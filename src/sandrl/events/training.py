@@ -109,8 +109,8 @@ class EvaluationFinished(Event):
 
     Attributes:
         step: How many steps it has had.
-        pass_at_1: The share of problems that a sampled completion passes; None if none could be scored.
-        scored: How many completions that is about.
+        pass_at_1: The share of sampled completions that pass; None if none could be scored.
+        scored: How many problems that is about.
     """
 
     step: int

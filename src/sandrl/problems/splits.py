@@ -2,7 +2,8 @@
 
 The design decision: a set with splits of its own keeps them, because others report results on them. Of any other set a
 fifth is held out, chosen by the problems' names, so that a set that grows keeps what it has held out. A set too small
-for that is evaluated on what was trained on, and the run says so.
+for that is evaluated on what was trained on, and the run says so. A held-out problem that is a problem of the training
+split again (the same checks, or the same prompt but for case and white space) measures memory: it is left out.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 from sandrl.errors import InputError
 from sandrl.problems.loading import load_problems
 from sandrl.problems.named import TEST, TRAIN, named_set
-from sandrl.problems.problem import Problem
+from sandrl.problems.problem import Case, Problem
 
 _HELD_OUT = 5
 _FEWEST = 10
@@ -30,11 +31,21 @@ class Splits:
         train: What it trains on, by `task_id`.
         evaluation: What it is evaluated on.
         is_held_out: Whether these are not trained on.
+        duplicates: How many held-out problems were left out, because they are in the training split again.
     """
 
     train: dict[str, Problem]
     evaluation: dict[str, Problem]
     is_held_out: bool
+    duplicates: int = 0
+
+    @property
+    def remark(self) -> str | None:
+        """How many problems were left out and why, in one line; None if none was."""
+        if not self.duplicates:
+            return None
+        noun = "problem is" if self.duplicates == 1 else "problems are"
+        return f"{self.duplicates} held-out {noun} left out: the training split has the same checks or the same prompt"
 
     @property
     def all(self) -> dict[str, Problem]:
@@ -60,7 +71,7 @@ def load_splits(
     Args:
         source: As `--problems` takes it. One that names a split trains on that split.
         num_problems: How many to train on at most, drawn by the seed.
-        eval_problems: How many to evaluate on at most, the same for every seed.
+        eval_problems: How many to evaluate on at most, the same for every seed; for 0 none are held out.
         seed: Draws.
         prelude: The prelude of problems that have none of their own.
 
@@ -71,7 +82,10 @@ def load_splits(
         train = load_problems(f"{source}:{TRAIN}", prelude=prelude).problems
         held_out = load_problems(f"{source}:{TEST}", prelude=prelude).problems if eval_problems else {}
     else:
-        train, held_out = _split(load_problems(source, prelude=prelude).problems)
+        train = load_problems(source, prelude=prelude).problems
+        train, held_out = _split(train) if eval_problems else (train, {})
+    distinct = _without_duplicates(held_out, train)
+    duplicates, held_out = len(held_out) - len(distinct), distinct
     is_held_out = bool(held_out)
     evaluation = _some(held_out or train, eval_problems, seed=0)
     if num_problems is not None:
@@ -80,7 +94,7 @@ def load_splits(
                 f"has {len(train)} problems to train on, fewer than the {num_problems} wanted", path=source
             )
         train = _some(train, num_problems, seed=seed)
-    return Splits(train, evaluation, is_held_out)
+    return Splits(train, evaluation, is_held_out, duplicates)
 
 
 def _has_training_split(source: str) -> bool:
@@ -97,6 +111,25 @@ def _split(problems: Mapping[str, Problem]) -> tuple[dict[str, Problem], dict[st
         {name: problem for name, problem in problems.items() if name not in held_out},
         {name: problem for name, problem in problems.items() if name in held_out},
     )
+
+
+def _without_duplicates(held_out: Mapping[str, Problem], train: Mapping[str, Problem]) -> dict[str, Problem]:
+    prompts = {_normalised(problem.prompt) for problem in train.values()}
+    checks = {_checks(problem) for problem in train.values()} - {((), ())}
+    return {
+        name: problem
+        for name, problem in held_out.items()
+        if _normalised(problem.prompt) not in prompts and _checks(problem) not in checks
+    }
+
+
+def _normalised(prompt: str) -> str:
+    return " ".join(prompt.casefold().split())
+
+
+def _checks(problem: Problem) -> tuple[tuple[str, ...], tuple[Case, ...]]:
+    """Its checks; empty where the exit status is the only one, which all such problems share."""
+    return tuple(test.strip() for test in problem.tests), problem.cases
 
 
 def _some(problems: Mapping[str, Problem], most: int, *, seed: int) -> dict[str, Problem]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from pydantic import JsonValue
 
 from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import HardwareError, UsageError
 from sandrl.models import libraries
 from sandrl.problems.splits import Splits
 from sandrl.trainers.batches import Division, check_filled
+from sandrl.trainers.padding import evaluation_batch
 from sandrl.trainers.passthrough import checked_fields
 
 
@@ -43,13 +47,16 @@ def trl_arguments(config: GrpoConfig, sets: Splits, *, world_size: int) -> Any:
             fields=("batch_size", "set"),
         )
     check_filled(config, len(sets.train), processes=world_size)
+    answers = _evaluation_answers(fields, world_size)
     arguments: dict[str, Any] = {
         "output_dir": "unused",
         "max_steps": config.steps,
         "per_device_train_batch_size": config.batch_size // division.parts,
-        "per_device_eval_batch_size": config.batch_size // world_size,
+        "per_device_eval_batch_size": evaluation_batch(
+            len(sets.evaluation), answers, processes=world_size, most=config.batch_size // world_size
+        ),
         "num_generations": config.samples,
-        "num_generations_eval": 1,
+        "num_generations_eval": answers,
         "learning_rate": config.learning_rate,
         "lr_scheduler_type": config.lr_schedule,
         "beta": config.beta,
@@ -79,6 +86,23 @@ def trl_arguments(config: GrpoConfig, sets: Splits, *, world_size: int) -> Any:
     if config.use_vllm:
         arguments |= {"use_vllm": True, "vllm_mode": config.use_vllm, "vllm_server_base_url": config.vllm_server_url}
     try:
-        return grpo_config(**{**arguments, **fields})
+        return grpo_config(**{**arguments, **fields, "num_generations_eval": answers})
     except (ValueError, TypeError, ArithmeticError, ImportError) as error:
         raise UsageError(f"TRL refuses this configuration: {libraries.first_line(error)}") from error
+
+
+def _evaluation_answers(fields: Mapping[str, JsonValue], world_size: int) -> int:
+    """How many completions of each problem an evaluation has; TRL checks this only where it evaluates by itself."""
+    given = fields.get("num_generations_eval")
+    answers = 1 if given is None else int(str(given))
+    if answers < 1:
+        raise UsageError(f"set num_generations_eval={answers}: must be at least 1", fields=("set",))
+    batch = fields.get("per_device_eval_batch_size")
+    if batch is not None and (int(str(batch)) < 1 or int(str(batch)) * world_size % answers):
+        raise UsageError(
+            f"set per_device_eval_batch_size={batch}: times {world_size} processes, it must be a multiple of"
+            f" num_generations_eval={answers}",
+            hint="leave it out",
+            fields=("set",),
+        )
+    return answers

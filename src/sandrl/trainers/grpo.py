@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import CleanupError, InputError, InterruptedRunError, TrainingError, UsageError, raise_for_end
-from sandrl.events import Emit, ModelSettingsFound, RewardCallFinished, TrainingStarted, all_of, ignore
+from sandrl.events import Emit, ModelSettingsFound, RewardCallFinished, TrainingStarted, Warned, all_of, ignore
 from sandrl.models import libraries
 from sandrl.models.generation import keep_neutral, sampling_facts, settings_of
 from sandrl.models.places import ModelPlace, find_model
@@ -43,6 +44,7 @@ from sandrl.trainers.environments import environment_factory, episode_trainer
 from sandrl.trainers.interrupts import TrainingInterrupt
 from sandrl.trainers.library_output import FILE, PrintedFile
 from sandrl.trainers.order import resumable_trainer
+from sandrl.trainers.padding import PADDING_COLUMN, WithoutPadding, missing_problems
 from sandrl.trainers.recording import Recorder
 from sandrl.trainers.rewarding import EVALUATION_COLUMN, TrainingReward
 
@@ -145,6 +147,8 @@ def run_grpo(
         context = Context(config, settings, sets, processes, interrupt, told, engine)
         if request.resume is not None:
             check_unchanged(request.resume, content_digest(sets.content), f"problems: {config.problems!r}")
+        if sets.remark is not None:
+            context.emit(Warned(sets.remark))
         place = _policy(context)
         own = settings_of(place)
         if own:
@@ -298,10 +302,10 @@ def _trainer(context: Context, arguments: Any, place: ModelPlace, reward: Traini
             trainer = (episode_trainer(resumable) if has_tools else resumable)(
                 model=policy.model,
                 processing_class=policy.tokenizer,
-                reward_funcs=reward,
+                reward_funcs=WithoutPadding(reward, reward.__name__),
                 args=arguments,
-                train_dataset=_dataset(sets.train, config, is_evaluation=False),
-                eval_dataset=_dataset(sets.evaluation, config, is_evaluation=True) if sets.evaluation else None,
+                train_dataset=_dataset(_rows(sets.train, config)),
+                eval_dataset=_evaluation_dataset(context, arguments) if sets.evaluation else None,
                 peft_config=policy.peft_config,
                 environment_factory=(
                     environment_factory(workshop, config.tools, config.max_tool_calls) if has_tools else None
@@ -317,16 +321,33 @@ def _trainer(context: Context, arguments: Any, place: ModelPlace, reward: Traini
     return trainer
 
 
-def _dataset(problems: Mapping[str, Problem], config: GrpoConfig, *, is_evaluation: bool) -> Any:
+def _evaluation_dataset(context: Context, arguments: Any) -> Any:
+    """What is evaluated on, and as much padding as the processes need for equal batches."""
+    rows = _rows(context.sets.evaluation, context.config, is_evaluation=True)
+    missing = missing_problems(
+        len(rows),
+        arguments.num_generations_eval,
+        processes=context.processes.count,
+        batch=arguments.per_device_eval_batch_size,
+    )
+    padding = ({**row, PADDING_COLUMN: True} for row in cycle(rows))
+    return _dataset([*rows, *islice(padding, missing)])
+
+
+def _rows(problems: Mapping[str, Problem], config: GrpoConfig, *, is_evaluation: bool = False) -> list[dict[str, Any]]:
     instruction = SUBMIT_INSTRUCTION if config.rollout == "tools" else ANSWER_INSTRUCTION
-    rows = [
+    return [
         {
             "prompt": chat_prompt(problem, show_tests=config.show_tests, instruction=instruction),
             "task_id": problem.task_id,
             EVALUATION_COLUMN: is_evaluation,
+            PADDING_COLUMN: False,
         }
         for problem in problems.values()
     ]
+
+
+def _dataset(rows: list[dict[str, Any]]) -> Any:
     return libraries.load("datasets").Dataset.from_list(rows)
 
 

@@ -57,6 +57,11 @@ RESERVED: Mapping[str, str] = {
     "eval_steps": "eval_problems",
 }
 
+_REFUSED: Mapping[str, str] = {
+    "remove_unused_columns": "the reward needs every column of the dataset",
+}
+"""What cannot be another than it is, and why."""
+
 
 def checked_fields(fields: Mapping[str, JsonValue], configuration: type) -> dict[str, JsonValue]:
     """Gives fields the types that TRL's configuration declares for them.
@@ -75,6 +80,8 @@ def checked_fields(fields: Mapping[str, JsonValue], configuration: type) -> dict
         if name in RESERVED:
             own = RESERVED[name]
             raise UsageError(f"set {name!r}: sandrl sets this field itself", hint=f"use `{own}`", fields=("set", own))
+        if name in _REFUSED:
+            raise UsageError(f"set {name!r}: {_REFUSED[name]}", hint="leave it out", fields=("set",))
         if name not in known:
             message = f"set {name!r}: TRL's GRPOConfig has no such field{near(name, known)}"
             raise UsageError(message, fields=("set",))

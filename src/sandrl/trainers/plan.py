@@ -36,6 +36,7 @@ class CheckedPlan:
         train_problems: On how many problems.
         eval_problems: On how many it would be evaluated.
         is_held_out: Whether these are not trained on.
+        remark: What the user should know about these problems, in one line.
         processes: How many processes would train together.
         completions_per_pass: Completions in one forward and backward pass of a process.
         on_gpu: Whether there is a GPU.
@@ -46,6 +47,7 @@ class CheckedPlan:
     train_problems: int
     eval_problems: int
     is_held_out: bool
+    remark: str | None
     processes: int
     completions_per_pass: int
     on_gpu: bool
@@ -106,6 +108,7 @@ def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
         train_problems=len(sets.train),
         eval_problems=len(sets.evaluation),
         is_held_out=sets.is_held_out,
+        remark=sets.remark,
         processes=settings.world_size,
         completions_per_pass=arguments.per_device_train_batch_size,
         on_gpu=libraries.has_gpu(),

@@ -125,14 +125,14 @@ class Recorder:
 
     def record_evaluation(self, done: int) -> None:
         """An evaluation is over."""
-        # Processes share a set that does not divide evenly by doing some problems twice: the first counts.
-        answers = {each.task_id: each for each in reversed(self._take().completions)}
-        measured = completion_metrics(list(answers.values()))
+        answers = self._take().completions
+        measured = completion_metrics(answers)
         self.evaluations[done] = measured["pass_rate"]
         if done == self._config.steps:
             # No step follows whose row it could be in.
             self._counter.write(done, {HELD_OUT: measured["pass_rate"]})
-        self._emit(EvaluationFinished(done, measured["pass_rate"], int(measured["scored"] or 0)))
+        scored = {each.task_id for each in answers if each.reward is not None}
+        self._emit(EvaluationFinished(done, measured["pass_rate"], len(scored)))
 
     def record_checkpoint(self, done: int, *, is_sound: bool) -> None:
         """The trainer has saved a checkpoint, this process's part of it at least.

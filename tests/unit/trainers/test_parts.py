@@ -8,6 +8,7 @@ import signal
 from io import StringIO
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -143,7 +144,7 @@ def test_a_set_with_splits_keeps_them_and_the_evaluation_is_the_same_for_every_s
 
 
 def test_of_a_set_without_splits_a_fifth_is_held_out_by_name(tmp_path: Path) -> None:
-    rows = [{"task_id": f"p{n}", "prompt": "?", "check": "exit_status"} for n in range(20)]
+    rows = [{"task_id": f"p{n}", "prompt": f"Print {n}.", "check": "exit_status"} for n in range(20)]
     for name, chosen in (("all", rows), ("turned", rows[::-1])):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, chosen)), encoding="utf-8")
     one, other = (
@@ -153,6 +154,47 @@ def test_of_a_set_without_splits_a_fifth_is_held_out_by_name(tmp_path: Path) -> 
     assert one.is_held_out
     assert (len(one.train), len(one.evaluation)) == (16, 4)
     assert one.evaluation.keys() == other.evaluation.keys()
+    assert one.remark is None
+
+
+def test_without_an_evaluation_nothing_is_held_out(tmp_path: Path) -> None:
+    rows = [{"task_id": f"p{n}", "prompt": f"Print {n}.", "check": "exit_status"} for n in range(20)]
+    path = tmp_path / "all.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    sets = load_splits(str(path), num_problems=None, eval_problems=0, seed=0)
+    assert (len(sets.train), len(sets.evaluation), sets.is_held_out) == (20, 0, False)
+
+
+@pytest.mark.parametrize(
+    ("twin", "is_duplicate"),
+    [
+        ({"prompt": "Add  TWO\nnumbers: {n}.", "tests": ["assert other({n}) == 1"]}, True),
+        ({"prompt": "A sum, {n}", "tests": ["assert add({n}, 1) == {n} + 1 "]}, True),
+        ({"prompt": "A sum, {n}", "tests": ["assert add({n}, 2) == {n} + 2"]}, False),
+    ],
+)
+def test_a_held_out_problem_that_is_in_the_training_split_again_is_left_out(
+    tmp_path: Path, twin: dict[str, Any], is_duplicate: bool
+) -> None:
+    rows = [
+        {"task_id": f"p{n}", "prompt": f"Add two numbers: {n}.", "tests": [f"assert add({n}, 1) == {n} + 1"]}
+        for n in range(40)
+    ]
+    path = tmp_path / "all.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    plain = load_splits(str(path), num_problems=None, eval_problems=50, seed=0)
+    held_out, trained = next(iter(plain.evaluation)), next(iter(plain.train))
+    number = trained.removeprefix("p")
+    filled = json.loads(json.dumps(twin).replace("{n}", number))
+    rows[int(held_out.removeprefix("p"))].update(filled)
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    sets = load_splits(str(path), num_problems=None, eval_problems=50, seed=0)
+    assert sets.train == plain.train
+    assert (held_out in sets.evaluation, sets.duplicates) == (not is_duplicate, int(is_duplicate))
+    if is_duplicate:
+        assert sets.remark == (
+            "1 held-out problem is left out: the training split has the same checks or the same prompt"
+        )
 
 
 def test_a_small_set_is_evaluated_on_itself_and_too_many_problems_are_refused() -> None:
