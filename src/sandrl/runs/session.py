@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -65,6 +65,7 @@ class RunPlan:
         command: The subcommand.
         job_id: The job; of several processes the first one's counts.
         options: The resolved options; a run that is gone on with keeps its own.
+        changes: Those of which such a run has another value from now on.
         versions: Versions of what it works with, besides the usual.
         runs_dir: Where a new run's directory is made; what the settings say unless given.
         name: The name of a new run.
@@ -78,6 +79,7 @@ class RunPlan:
     command: str
     job_id: str
     options: Mapping[str, JsonValue]
+    changes: Mapping[str, JsonValue] = field(default_factory=dict)
     versions: Mapping[str, str]
     runs_dir: Path | None = None
     name: str | None = None
@@ -216,6 +218,7 @@ def _writer(plan: RunPlan, settings: Settings, processes: Processes) -> RunWrite
             name=plan.name if plan.resume is None else plan.resume.name,
             resume=plan.resume is not None,
             options=plan.options,
+            changes=plan.changes,
             versions={**own_versions(), **plan.versions},
             secrets=settings.secrets,
         )

@@ -102,6 +102,7 @@ class RunWriter(Closing):
         name: str | None = None,
         resume: bool = False,
         options: Mapping[str, JsonValue] | None = None,
+        changes: Mapping[str, JsonValue] | None = None,
         versions: Mapping[str, str] | None = None,
         secrets: Collection[str] = (),
     ) -> Self:
@@ -113,8 +114,9 @@ class RunWriter(Closing):
             job_id: The job that writes.
             state_dir: Holds the user's index; None keeps the run out of it.
             name: The user's name for the run; None generates one.
-            resume: Go on with an existing run: its configuration stays, the job is added.
+            resume: Go on with an existing run: its configuration stays but for the changes, the job is added.
             options: The resolved options.
+            changes: Options that an existing run has another value of from now on.
             versions: Versions of what the job runs with.
             secrets: Values to be masked wherever they occur in what is written.
 
@@ -129,7 +131,8 @@ class RunWriter(Closing):
             job = JobRecord(job_id=job_id, versions=dict(versions or {}))
             if resume:
                 config = read_config(path)
-                config = config.model_copy(update={"jobs": (*config.jobs, job)})
+                changed = {**config.options, **(changes or {})}
+                config = config.model_copy(update={"options": changed, "jobs": (*config.jobs, job)})
             else:
                 config = RunConfig(run_id=path.name, command=command, options=dict(options or {}), jobs=(job,))
             writer._write_whole(CONFIG_FILE, config)

@@ -13,9 +13,11 @@ from typing import Any, ClassVar
 
 from sandrl import extras
 from sandrl.config.grpo import GrpoConfig
+from sandrl.errors import UsageError
 from sandrl.events import Emit, ignore
 from sandrl.models import libraries
 from sandrl.settings import Settings
+from sandrl.trainers.adapters import find_adapters, load_adapters
 from sandrl.trainers.config import REAL_MODEL, Option
 
 LORA_MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -46,6 +48,7 @@ class Engine:
         packages: What must be installed.
         workflow_tag: Tag of its sandboxes.
         model: What it trains where there is a GPU and no model is named.
+        trains_adapters: Whether it can train the adapters of a checkpoint further.
     """
 
     command: ClassVar[str] = "grpo"
@@ -53,6 +56,7 @@ class Engine:
     packages: ClassVar[tuple[str, ...]] = libraries.PACKAGES
     workflow_tag: ClassVar[str] = "trl-grpo"
     model: ClassVar[str] = REAL_MODEL
+    trains_adapters: ClassVar[bool] = True
 
     def check_installed(self) -> None:
         """Makes sure that everything is there, without loading any of it.
@@ -82,13 +86,29 @@ class Engine:
             emit: Told what the user should know about it.
         """
 
+    def check_model(self, config: GrpoConfig) -> None:
+        """Makes sure that it can train a model of this kind, without loading it.
+
+        Raises:
+            UsageError: If it cannot.
+        """
+        if not self.trains_adapters and find_adapters(config.model) is not None:
+            raise UsageError(
+                f"model: {config.model} holds adapters, which `sandrl {self.command}` cannot train further",
+                hint="merge them into their base, or train them with `sandrl grpo`",
+                fields=("model",),
+            )
+
     def policy(self, model: str, config: GrpoConfig) -> LoadedPolicy:
         """Loads what is trained.
 
         Args:
-            model: A model id of the hub, or the directory of a model.
+            model: A model id of the hub, or the directory of a model or of adapters.
             config: How to train.
         """
+        found = find_adapters(model)
+        if found is not None:
+            return LoadedPolicy(load_adapters(found, config))
         if not config.lora:
             return LoadedPolicy(model)
         adapters = libraries.load("peft").LoraConfig(

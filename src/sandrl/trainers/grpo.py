@@ -19,7 +19,7 @@ from sandrl.errors import CleanupError, InputError, InterruptedRunError, Trainin
 from sandrl.events import Emit, ModelSettingsFound, RewardCallFinished, TrainingStarted, Warned, all_of, ignore
 from sandrl.models import libraries
 from sandrl.models.generation import keep_neutral, sampling_facts, settings_of
-from sandrl.models.places import ModelPlace, find_model
+from sandrl.models.places import ModelPlace
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem, chat_prompt
 from sandrl.problems.splits import Splits
 from sandrl.rewards import ScoreOptions
@@ -33,6 +33,7 @@ from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.sandboxes import Connection, Job, SandboxRequest, new_job_id
 from sandrl.settings import Settings
 from sandrl.tiny import tiny_policy
+from sandrl.trainers.adapters import find_policy
 from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.callbacks import training_callback
 from sandrl.trainers.checkpoints import Checkpoint, last_checkpoint
@@ -138,6 +139,7 @@ def run_grpo(
     config, engine = request.config, request.engine
     ScoreOptions.of(config)
     engine.check_installed()
+    engine.check_model(config)
     sets = request.splits()
     engine.prepare(settings, emit=emit if settings.rank == 0 else ignore)
     with libraries.kept_quiet():
@@ -163,6 +165,7 @@ def run_grpo(
                 **connection.facts(),
                 **sampling_facts(own),
             },
+            changes={"steps": config.steps},
             versions=engine.versions(),
             runs_dir=config.runs_dir,
             name=config.run_name,
@@ -184,7 +187,7 @@ def _policy(context: Context) -> ModelPlace:
     """Where the policy is loaded from; the tiny one is made first, where it is not there yet."""
     config = context.config
     if not config.is_tiny:
-        return find_model(config.model)
+        return find_policy(config.model)
     # A model this small loses time to more threads, and the sandboxes want the other processors.
     libraries.load("torch").set_num_threads(1)
     path = tiny_policy(context.settings.cache_dir, seed=config.seed, emit=context.emit)

@@ -1,7 +1,8 @@
 """From the words of a command line to a request that can be trained, or to the reason why not.
 
 The design decision: a run that goes on has one configuration, the one it was begun with. What is given again must say
-the same, because a run whose rows were made in two ways can be read in none.
+the same, because a run whose rows were made in two ways can be read in none. The number of steps may be raised: every
+step that was made stays what it is.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from pydantic import JsonValue
 
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.words import TINY
-from sandrl.errors import MissingExtraError, ServiceError
+from sandrl.errors import MissingExtraError, ServiceError, UsageError
 from sandrl.models import libraries
 from sandrl.runs.resumption import saved_config
 from sandrl.settings import Settings
+from sandrl.trainers.adapters import find_policy, with_adapters
 from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.batches import fitted
 from sandrl.trainers.checkpoints import last_checkpoint
@@ -25,6 +27,9 @@ from sandrl.trainers.directory import check_same, checkpoint_directory, run_to_r
 from sandrl.trainers.engines import TRL, Engine
 from sandrl.trainers.grpo import GrpoRequest
 from sandrl.trainers.passthrough import checked_fields
+
+MAY_CHANGE = frozenset({"steps"})
+"""What may be another when a run goes on; steps may be more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,7 @@ def make_plan(
         model = {**content, **given}.get("model") or (engine.model if libraries.has_gpu() else TINY)
         further = engine.defaults(is_tiny=model == TINY)
         config = resolve(given, content, default_model=str(model), further=further)
-        config = _with_typed_fields(config, engine, settings)
+        config = _with_typed_fields(with_adapters(config, {**content, **given}), engine, settings)
         if "batch_size" in {**content, **given}:
             return GrpoRequest(config, engine)
         return _with_fitting_batch(GrpoRequest(config, engine), settings)
@@ -87,8 +92,11 @@ def make_plan(
     saved = saved_config(GrpoConfig, run, engine.command)
     wanted = resolve(given, {**saved.document(), **content}, default_model=saved.model)
     wanted = _with_typed_fields(wanted, engine, settings)
-    check_same(run, saved, wanted)
-    return GrpoRequest(saved, engine, resume=run)
+    check_same(run, saved, wanted, may_change=MAY_CHANGE)
+    if wanted.steps < saved.steps:
+        message = f"steps: the run {run.name!r} has {saved.steps}; it can go on to more of them, not to {wanted.steps}"
+        raise UsageError(message, fields=("steps",))
+    return GrpoRequest(wanted, engine, resume=run)
 
 
 def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
@@ -99,6 +107,9 @@ def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
     """
     config = request.config
     sets = request.splits()
+    request.engine.check_model(config)
+    if not config.is_tiny:
+        find_policy(config.model)
     request.engine.prepare(settings)
     with libraries.kept_quiet():
         arguments = trl_arguments(config, sets, world_size=settings.world_size)

@@ -61,6 +61,7 @@ class Recorder:
         self._checkpoints = checkpoints
         self._config = context.config
         self._command = context.engine.command
+        self._trains_adapters = context.engine.trains_adapters
         self._eval_problems = len(context.sets.evaluation)
         self._emit = context.emit
         self._began = time.monotonic()
@@ -161,14 +162,15 @@ class Recorder:
 
     def collapsed(self, message: str) -> TrainingError:
         """What a run ends with whose policy is lost: how that shows, and the last good checkpoint."""
+        hint, fields = "try a smaller learning_rate", ("learning_rate",)
         if self.checkpoint is None:
-            hint = "try a smaller learning_rate"
-            return TrainingError(f"{message}; no checkpoint was saved before", hint=hint, fields=("learning_rate",))
+            return TrainingError(f"{message}; no checkpoint was saved before", hint=hint, fields=fields)
         path = self.checkpoint.path
-        return TrainingError(
-            f"{message}; the last good checkpoint is {path}",
-            hint=f"go on from it with a smaller step: sandrl {self._command} --model {path} --learning-rate …",
-        )
+        message = f"{message}; the last good checkpoint is {path}"
+        if self._config.lora and not self._trains_adapters:
+            return TrainingError(message, hint=hint, fields=fields)
+        hint = f"go on from it with a smaller step: sandrl {self._command} --model {path} --learning-rate …"
+        return TrainingError(message, hint=hint)
 
 
 def _evaluations(run: Path, done: int) -> dict[int, float | None]:

@@ -36,6 +36,8 @@ class UnslothEngine(Engine):
     packages: ClassVar[tuple[str, ...]] = ("unsloth", "unsloth_zoo", *libraries.PACKAGES)
     workflow_tag: ClassVar[str] = "unsloth-grpo"
     model: ClassVar[str] = "unsloth/Qwen2.5-0.5B-Instruct-bnb-4bit"
+    # Its way of loading adds adapters of its own.
+    trains_adapters: ClassVar[bool] = False
 
     def defaults(self, *, is_tiny: bool) -> Mapping[str, Option]:
         """Adapters, and for real models the learning rate of Unsloth's own GRPO notebooks."""
