@@ -8,6 +8,7 @@ that does nothing; what a model prescribes structurally (end tokens, suppressed 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,32 +53,42 @@ def settings_of(place: ModelPlace) -> dict[str, JsonValue]:
         return {}
 
 
-def sampling_facts(own: Mapping[str, JsonValue], *, are_used: bool = False) -> dict[str, JsonValue]:
+def sampling_facts(
+    own: Mapping[str, JsonValue], *, are_used: bool = False, chosen: Mapping[str, JsonValue] | None = None
+) -> dict[str, JsonValue]:
     """What a run keeps of how its model is sampled, besides its options.
 
     Args:
         own: What the model's own settings would change.
         are_used: Whether they are applied.
+        chosen: Settings that the user gave by name.
     """
+    users = {name: value for name, value in (chosen or {}).items() if name in NEUTRAL}
     return {
-        "sampling": {**NEUTRAL, **(own if are_used else {})},
-        "unused_model_settings": {} if are_used else dict(own),
+        "sampling": {**NEUTRAL, **(own if are_used else {}), **users},
+        "unused_model_settings": {} if are_used else {name: own[name] for name in own if name not in users},
     }
 
 
-def keep_neutral(trainer: Any, place: ModelPlace, chosen: Mapping[str, Any]) -> None:
+def chosen_settings(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The generation settings among a user's fields of TRL's configuration."""
+    keywords: Any = fields.get("generation_kwargs") or {}
+    given = {**fields, **(json.loads(keywords) if isinstance(keywords, str) else keywords)}
+    return {name: given[name] for name in NEUTRAL if name in given}
+
+
+def keep_neutral(trainer: Any, own: Mapping[str, JsonValue], chosen: Mapping[str, Any]) -> None:
     """Has TRL's trainer generate without the model's own settings, of which it would apply those that it does not set.
 
     Args:
         trainer: A `GRPOTrainer`; one that generates otherwise than with `generate` sets all of them itself.
-        place: Its model.
-        chosen: The user's fields of TRL's configuration, which count more.
+        own: What the model's own settings would change.
+        chosen: The settings that the user chose, which count more.
     """
     generation_config = getattr(trainer, "generation_config", None)
     if generation_config is None:
         return
-    users = {**chosen, **(chosen.get("generation_kwargs") or {})}
-    for name in settings_of(place):
-        if name not in users:
+    for name in own:
+        if name not in chosen:
             setattr(generation_config, name, NEUTRAL[name])
             trainer.generation_kwargs[name] = NEUTRAL[name]

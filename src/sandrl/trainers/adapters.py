@@ -109,6 +109,12 @@ def find_policy(model: str) -> ModelPlace:
     return place
 
 
+def base_of(place: ModelPlace) -> ModelPlace:
+    """Where the base of adapters is loaded from; of any other model, the model itself."""
+    adapters = find_adapters(place.name)
+    return place if adapters is None else find_model(adapters.base)
+
+
 def load_adapters(adapters: Adapters, config: GrpoConfig) -> Any:
     """The base with its adapters, which alone are trained."""
     given = config.set.get("model_init_kwargs") or {}

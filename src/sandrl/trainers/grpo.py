@@ -18,7 +18,7 @@ from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import CleanupError, InputError, InterruptedRunError, TrainingError, UsageError, raise_for_end
 from sandrl.events import Emit, ModelSettingsFound, RewardCallFinished, TrainingStarted, Warned, all_of, ignore
 from sandrl.models import libraries
-from sandrl.models.generation import keep_neutral, sampling_facts, settings_of
+from sandrl.models.generation import chosen_settings, keep_neutral, sampling_facts, settings_of
 from sandrl.models.places import ModelPlace
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem, chat_prompt
 from sandrl.problems.splits import Splits
@@ -33,7 +33,7 @@ from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.sandboxes import Connection, Job, SandboxRequest, new_job_id
 from sandrl.settings import Settings
 from sandrl.tiny import tiny_policy
-from sandrl.trainers.adapters import find_policy
+from sandrl.trainers.adapters import base_of, find_policy
 from sandrl.trainers.arguments import trl_arguments
 from sandrl.trainers.callbacks import training_callback
 from sandrl.trainers.checkpoints import Checkpoint, last_checkpoint
@@ -152,7 +152,7 @@ def run_grpo(
         if sets.remark is not None:
             context.emit(Warned(sets.remark))
         place = _policy(context)
-        own = settings_of(place)
+        own = settings_of(base_of(place))
         if own:
             context.emit(ModelSettingsFound(config.model, own, are_used=False))
         connection = SandboxRequest.of(config).connect(settings, emit=context.emit)
@@ -163,7 +163,7 @@ def run_grpo(
                 **config.document(),
                 PROBLEMS_DIGEST: content_digest(sets.content),
                 **connection.facts(),
-                **sampling_facts(own),
+                **sampling_facts(own, chosen=chosen_settings(config.set)),
             },
             changes={"steps": config.steps},
             versions=engine.versions(),
@@ -319,7 +319,7 @@ def _trainer(context: Context, arguments: Any, place: ModelPlace, reward: Traini
         raise place.explain(error) from error
     except (ValueError, ImportError) as error:
         raise UsageError(f"TRL refuses this configuration: {libraries.first_line(error)}") from error
-    keep_neutral(trainer, place, config.set)
+    keep_neutral(trainer, settings_of(base_of(place)), chosen_settings(config.set))
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer
 
