@@ -356,6 +356,7 @@ def test_a_run_goes_on_at_its_backends_step(training: Training) -> None:
     check_steps(training, again, 2)
     assert first.run_dir == again.run_dir
     assert trained_steps(again) == [1, 2]
+    assert RunReader(again.run_dir).config.options["steps"] == 2
     with pytest.raises(UsageError, match="learning_rate has changed, and the run 'run' cannot go on"):
         training.run(resume=True, learning_rate=1e-3)
 

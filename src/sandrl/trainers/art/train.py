@@ -105,6 +105,7 @@ def run_art(
                 TOOL_SCHEMAS: [dict(tool) for tool in checked.tools],
                 **(connection.facts() if connection is not None else {}),
             },
+            changes={"steps": config.steps},
             versions=versions(_PACKAGES[config.backend]),
             runs_dir=config.runs_dir,
             name=config.run_name,
