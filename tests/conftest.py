@@ -7,9 +7,13 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from sandrl.runtime import daemon
+from sandrl.settings import load_settings
 
 _SCRUBBED = ("CWSANDBOX_", "AVIATO_", "WANDB_", "HF_", "HUGGING_FACE_", "OPENAI_", "TINKER_", "ART_", "SANDRL_", "XDG_")
 _KEPT = ("SANDRL_REQUIRE_PROGRAMS", "SANDRL_RUNTIME_ISOLATION", "SANDRL_TEST_")
@@ -42,3 +46,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Removes what the session left."""
     shutil.rmtree(config.stash[_directory], ignore_errors=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _runtime_ends_with_the_session() -> Iterator[None]:
+    yield
+    daemon.stop(load_settings().state_dir)

@@ -11,17 +11,10 @@ from pathlib import Path
 import pytest
 
 from sandrl.runtime import daemon
-from sandrl.settings import load_settings
 from tests.support.forked_commands import ForkedCommands
 
 SANDRL = (sys.executable, "-m", "sandrl")
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _runtime_ends_with_the_session() -> Iterator[None]:
-    yield
-    daemon.stop(load_settings().state_dir)
 
 
 @pytest.fixture(scope="session")

@@ -8,14 +8,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sandrl.runtime import daemon
 from sandrl.settings import load_settings
 
 MISSING = [name for name in ("torch", "trl", "transformers", "datasets", "peft") if not importlib.util.find_spec(name)]
@@ -34,12 +33,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         # Each begins with ten seconds of imports, and the first makes the policy.
         item.add_marker(pytest.mark.timeout(900))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _runtime_ends_with_the_session() -> Iterator[None]:
-    yield
-    daemon.stop(load_settings().state_dir)
 
 
 @pytest.fixture(scope="session")

@@ -6,13 +6,10 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from sandrl.runtime import daemon
-from sandrl.settings import load_settings
 
 MISSING = [name for name in ("torch", "trl", "unsloth") if not importlib.util.find_spec(name)]
 
@@ -29,12 +26,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if Path(__file__).parent in item.path.parents:
                 item.add_marker(pytest.mark.skip(reason=reason))
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _runtime_ends_with_the_session() -> Iterator[None]:
-    yield
-    daemon.stop(load_settings().state_dir)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sandrl.runtime import daemon
 from sandrl.sandboxes import Connection, Job, connect, new_job_id
 from sandrl.settings import RuntimeKind, Settings, load_settings
 
@@ -14,10 +13,8 @@ MakeJob = Callable[..., Job]
 
 
 @pytest.fixture(scope="session")
-def settings() -> Iterator[Settings]:
-    settings = load_settings()
-    yield settings
-    daemon.stop(settings.state_dir)
+def settings() -> Settings:
+    return load_settings()
 
 
 @pytest.fixture

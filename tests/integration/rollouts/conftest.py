@@ -8,15 +8,8 @@ import pytest
 
 from sandrl.events import Event
 from sandrl.rollouts.workbench import Workshop
-from sandrl.runtime import daemon
 from sandrl.sandboxes import Job, connect, new_job_id
 from sandrl.settings import RuntimeKind, load_settings
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _runtime_ends_with_the_session() -> Iterator[None]:
-    yield
-    daemon.stop(load_settings().state_dir)
 
 
 @pytest.fixture
