@@ -54,7 +54,7 @@ def checks_of(expression, namespace):
             yield "assert type({}) is {}".format(expression, "type(None)" if value is None else type(value).__name__)
     elif type(value).__name__ == "C":
         yield f"r = {expression}\nassert isinstance(r, C)\nassert r.n == {value.n!r}"
-        yield f"r = {expression}\nassert r.n == {value.n + 1!r}"
+        yield f"r = {expression}\nassert r.n == {other_than(value.n)!r}"
     elif value is NotImplemented:
         yield f"assert ({expression}) is NotImplemented"
 
