@@ -84,7 +84,11 @@ def _steps(reader: RunReader) -> list[tuple[datetime, Event]]:
 def _calls_and_completions(reader: RunReader) -> list[tuple[datetime, Event]]:
     kinds = {"reward_call_finished": RewardCallFinished, "completion_finished": CompletionFinished}
     rows = [row for row in reader.log().rows if row.event in kinds]
-    return [(row.time, TypeAdapter(kinds[row.event]).validate_python(row.fields)) for row in rows]
+    # The line of a completion has the fields of its result beside those of the event.
+    fields = [{**row.fields, "result": row.fields} for row in rows]
+    return [
+        (row.time, TypeAdapter(kinds[row.event]).validate_python(each)) for row, each in zip(rows, fields, strict=True)
+    ]
 
 
 def picture_metrics(run: Path, picture: Path) -> None:
