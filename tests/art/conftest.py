@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if Path(__file__).parent in item.path.parents:
                 item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_unconfigure() -> None:
+    """Lets the connections go that live as long as the process; pytest looks for them once more at its very end."""
+    if not MISSING:
+        warnings.filterwarnings("ignore", "unclosed", ResourceWarning)
 
 
 @pytest.fixture(scope="session")
