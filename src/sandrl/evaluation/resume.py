@@ -61,7 +61,8 @@ def resumed_config(path: Path, *layers: Mapping[str, Any]) -> EvalConfig:
         InputError: If it is no evaluation.
         UsageError: If something is asked for that the run does otherwise.
     """
-    saved = saved_config(EvalConfig, path, COMMAND)
+    run = RunReader(path)
+    saved = saved_config(EvalConfig, run, COMMAND)
     asked = resolve(EvalConfig, saved.document(), *layers)
     for name in _OF_THE_RUN:
         before, now = getattr(saved, name), getattr(asked, name)
@@ -76,7 +77,7 @@ def resumed_config(path: Path, *layers: Mapping[str, Any]) -> EvalConfig:
         raise UsageError(message, fields=("base_url",))
     if any("image" in layer for layer in layers):
         return asked
-    options = RunReader(path).config.options
+    options = run.config.options
     # The image that the run's sandboxes had; that of one runtime means nothing to the other.
     is_same = asked.runtime.value in ("auto", options.get("runtime_kind"))
     return resolve(EvalConfig, asked.document(), {"image": options.get("runtime_image") if is_same else None})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 
 from pydantic import JsonValue
@@ -71,12 +71,12 @@ def run_eval(
     found = {"model": config.model or model.name, "samples": config.answers, "batch_size": model.batch_size}
     config = config.model_copy(update=found)
     emit(PolicyAsked(model.name, len(problems), config.answers))
-    own = model.own_settings if isinstance(model, InProcessModel) else {}
-    if own:
-        emit(ModelSettingsFound(model.name, own, are_used=config.use_model_sampling))
     facts: dict[str, JsonValue] = {PROBLEMS_DIGEST: digest}
     if isinstance(model, InProcessModel):
-        facts |= sampling_facts(own, are_used=config.use_model_sampling)
+        own, are_used = model.own_settings, config.use_model_sampling
+        facts |= sampling_facts(own, are_used=are_used)
+        if own:
+            emit(ModelSettingsFound(model.name, own, are_used=are_used))
 
     def batches(writer: RunWriter) -> Iterable[Sequence[Completion]]:
         return Answers(
@@ -112,7 +112,7 @@ def run_eval(
 
 
 def _model(config: EvalConfig, settings: Settings, closed: threading.Event, emit: Emit) -> Model:
-    sampling = Sampling(config.temperature, config.max_tokens, use_own=config.use_model_sampling)
+    sampling = replace(Sampling.of(config), use_own=config.use_model_sampling)
     if config.base_url is not None:
         endpoint = ModelEndpoint.of(config, config.base_url, settings.openai_api_key)
         model = EndpointModel(endpoint, config.model, sampling, stop=closed, batch_size=config.batch_size)

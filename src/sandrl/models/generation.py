@@ -8,7 +8,6 @@ that does nothing; what a model prescribes structurally (end tokens, suppressed 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -72,8 +71,7 @@ def sampling_facts(
 
 def chosen_settings(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The generation settings among a user's fields of TRL's configuration."""
-    keywords: Any = fields.get("generation_kwargs") or {}
-    given = {**fields, **(json.loads(keywords) if isinstance(keywords, str) else keywords)}
+    given = {**fields, **libraries.keywords(fields, "generation_kwargs")}
     return {name: given[name] for name in NEUTRAL if name in given}
 
 

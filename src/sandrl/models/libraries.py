@@ -6,13 +6,15 @@ silenced in one place, because what a user needs to know is told through events;
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from types import ModuleType
+from typing import Any
 
 from sandrl import extras
 
@@ -92,3 +94,9 @@ def has_gpu() -> bool:
 def first_line(error: BaseException) -> str:
     """What one of their errors says, in one line."""
     return str(error).strip().split("\n")[0] or type(error).__name__
+
+
+def keywords(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A field of TRL's configuration with keyword arguments: a table, or JSON text of one; empty if it is not set."""
+    given = fields.get(name) or {}
+    return dict(json.loads(given) if isinstance(given, str) else given)

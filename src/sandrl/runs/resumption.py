@@ -25,25 +25,25 @@ def content_digest(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def saved_config(model: type[ConfigT], run: Path, command: str) -> ConfigT:
+def saved_config(model: type[ConfigT], run: RunReader, command: str) -> ConfigT:
     """The configuration that a run was begun with.
 
     Args:
         model: The type of the configuration.
-        run: The directory of the run.
+        run: The run.
         command: The command that is to go on with the run.
 
     Raises:
         InputError: If the run is one of another command, or of another version of sandrl.
     """
-    config = RunReader(run).config
+    config = run.config
     if config.command != command:
         message = f"is a run of `sandrl {config.command}`, which `sandrl {command}` cannot go on with"
-        raise InputError(message, path=run)
+        raise InputError(message, path=run.path)
     try:
         return model.model_validate({k: v for k, v in config.options.items() if k in model.model_fields})
     except ValidationError as error:
-        raise InputError("is a run of another version of sandrl", path=run) from error
+        raise InputError("is a run of another version of sandrl", path=run.path) from error
 
 
 def check_unchanged(run: Path, digest: str, source: str, *, noun: str = "run") -> None:

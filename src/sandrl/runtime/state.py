@@ -128,20 +128,16 @@ class RuntimeDirectory:
     def has_ended(self, endpoint: DaemonEndpoint) -> bool:
         """Whether a daemon of this directory is gone; one that is stopped by a signal is not."""
         try:
-            probe = self.hold(_ALIVE, wait=False)
+            if not self._has_daemon():
+                return True
         except OSError:
             return False  # too many open files, say, tell nothing of it
-        if probe is not None:
-            os.close(probe)
-            return True
         found = self.find()
         return found is not None and found != endpoint
 
     def find(self) -> DaemonEndpoint | None:
         """The daemon of this directory, if one is alive and has published its address."""
-        probe = self.hold(_ALIVE, wait=False)
-        if probe is not None:
-            os.close(probe)
+        if not self._has_daemon():
             return None
         try:
             state = json.loads(read_regular(self.path / _STATE, _MOST_BYTES, follow=False))
@@ -149,3 +145,11 @@ class RuntimeDirectory:
             return DaemonEndpoint(str(state["base_url"]), token, int(state["pid"]), self.state_dir)
         except (OSError, ValueError, KeyError, TypeError):
             return None  # it lives but is still starting, or is already leaving
+
+    def _has_daemon(self) -> bool:
+        """Whether a daemon holds the lock of those that are alive."""
+        probe = self.hold(_ALIVE, wait=False)
+        if probe is None:
+            return True
+        os.close(probe)
+        return False

@@ -6,7 +6,6 @@ shows what is trained, and an option that says something else is refused.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,8 +116,7 @@ def base_of(place: ModelPlace) -> ModelPlace:
 
 def load_adapters(adapters: Adapters, config: GrpoConfig) -> Any:
     """The base with its adapters, which alone are trained."""
-    given = config.set.get("model_init_kwargs") or {}
-    keywords: Any = json.loads(given) if isinstance(given, str) else given
+    keywords = libraries.keywords(config.set, "model_init_kwargs")
     # Weights of 32 bits unless told otherwise, as TRL does. `AutoPeftModel` would cut the vocabulary to the tokens.
     base = libraries.load("transformers").AutoModelForCausalLM.from_pretrained(
         adapters.base, **{"dtype": "float32", **keywords}

@@ -11,7 +11,7 @@ from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import HardwareError, UsageError
 from sandrl.models import libraries
 from sandrl.problems.splits import Splits
-from sandrl.trainers.batches import Division, check_filled
+from sandrl.trainers.batches import Division, check_filled, count_of
 from sandrl.trainers.padding import evaluation_batch
 from sandrl.trainers.passthrough import checked_fields
 
@@ -93,10 +93,7 @@ def trl_arguments(config: GrpoConfig, sets: Splits, *, world_size: int) -> Any:
 
 def _evaluation_answers(fields: Mapping[str, JsonValue], world_size: int) -> int:
     """How many completions of each problem an evaluation has; TRL checks this only where it evaluates by itself."""
-    given = fields.get("num_generations_eval")
-    answers = 1 if given is None else int(str(given))
-    if answers < 1:
-        raise UsageError(f"set num_generations_eval={answers}: must be at least 1", fields=("set",))
+    answers = count_of(fields, "num_generations_eval", 1)
     batch = fields.get("per_device_eval_batch_size")
     if batch is not None and (int(str(batch)) < 1 or int(str(batch)) * world_size % answers):
         raise UsageError(

@@ -6,7 +6,10 @@ with fewer problems than one batch takes gives no step at all, and no error. Tha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from pydantic import JsonValue
 
 from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import UsageError
@@ -35,8 +38,9 @@ class Division:
         Raises:
             UsageError: If it divides by less than 1.
         """
-        accumulation = _count(config, "gradient_accumulation_steps", 1)
-        return cls(config.samples, processes, accumulation, _count(config, "steps_per_generation", accumulation))
+        accumulation = count_of(config.set, "gradient_accumulation_steps", 1)
+        passes = count_of(config.set, "steps_per_generation", accumulation)
+        return cls(config.samples, processes, accumulation, passes)
 
     @property
     def parts(self) -> int:
@@ -61,8 +65,13 @@ class Division:
         return next((size for size in sizes if self.is_possible(size) and self.problems(size) <= problems), None)
 
 
-def _count(config: GrpoConfig, name: str, default: int) -> int:
-    value = config.set.get(name)
+def count_of(fields: Mapping[str, JsonValue], name: str, default: int) -> int:
+    """A number of things among a user's typed fields of TRL's configuration.
+
+    Raises:
+        UsageError: If it is less than 1.
+    """
+    value = fields.get(name)
     count = default if value is None else int(str(value))
     if count < 1:
         raise UsageError(f"set {name}={count}: must be at least 1", fields=("set",))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
 
 from sandrl.config.grpo import GrpoConfig
 from sandrl.events import Emit
@@ -25,6 +28,7 @@ class Context:
         interrupt: The user's wish to stop.
         emit: Told what happens.
         engine: What trains.
+        own_settings: The policy's own generation settings, which are not applied.
     """
 
     config: GrpoConfig
@@ -34,3 +38,4 @@ class Context:
     interrupt: TrainingInterrupt
     emit: Emit
     engine: Engine = TRL
+    own_settings: Mapping[str, JsonValue] = field(default_factory=dict)

@@ -152,9 +152,9 @@ def run_grpo(
         if sets.remark is not None:
             context.emit(Warned(sets.remark))
         place = _policy(context)
-        own = settings_of(base_of(place))
-        if own:
-            context.emit(ModelSettingsFound(config.model, own, are_used=False))
+        context = replace(context, own_settings=settings_of(base_of(place)))
+        if context.own_settings:
+            context.emit(ModelSettingsFound(config.model, context.own_settings, are_used=False))
         connection = SandboxRequest.of(config).connect(settings, emit=context.emit)
         plan = RunPlan(
             command=engine.command,
@@ -163,7 +163,7 @@ def run_grpo(
                 **config.document(),
                 PROBLEMS_DIGEST: content_digest(sets.content),
                 **connection.facts(),
-                **sampling_facts(own, chosen=chosen_settings(config.set)),
+                **sampling_facts(context.own_settings, chosen=chosen_settings(config.set)),
             },
             changes={"steps": config.steps},
             versions=engine.versions(),
@@ -319,7 +319,7 @@ def _trainer(context: Context, arguments: Any, place: ModelPlace, reward: Traini
         raise place.explain(error) from error
     except (ValueError, ImportError) as error:
         raise UsageError(f"TRL refuses this configuration: {libraries.first_line(error)}") from error
-    keep_neutral(trainer, settings_of(base_of(place)), chosen_settings(config.set))
+    keep_neutral(trainer, context.own_settings, chosen_settings(config.set))
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer
 

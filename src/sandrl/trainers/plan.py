@@ -16,6 +16,7 @@ from sandrl.config.grpo import GrpoConfig
 from sandrl.config.words import TINY
 from sandrl.errors import MissingExtraError, ServiceError, UsageError
 from sandrl.models import libraries
+from sandrl.runs import RunReader
 from sandrl.runs.resumption import saved_config
 from sandrl.settings import Settings
 from sandrl.trainers.adapters import find_policy, with_adapters
@@ -89,7 +90,7 @@ def make_plan(
             return GrpoRequest(config, engine)
         return _with_fitting_batch(GrpoRequest(config, engine), settings)
     run = run_to_resume(resume, given, settings)
-    saved = saved_config(GrpoConfig, run, engine.command)
+    saved = saved_config(GrpoConfig, RunReader(run), engine.command)
     wanted = resolve(given, {**saved.document(), **content}, default_model=saved.model)
     wanted = _with_typed_fields(wanted, engine, settings)
     check_same(run, saved, wanted, may_change=MAY_CHANGE)

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from sandrl.config.art import MAY_CHANGE, ArtTrainConfig
 from sandrl.config.layers import resolve
 from sandrl.config.words import EpisodeKind
-from sandrl.runs import find_run
+from sandrl.runs import RunReader, find_run
 from sandrl.runs.resumption import saved_config
 from sandrl.settings import Settings
 from sandrl.trainers.art.checks import check
@@ -87,7 +87,7 @@ def make_request(
     if resume is None:
         return ArtRequest(_found(resolve(ArtTrainConfig, file or {}, given), settings))
     run = run_to_resume(resume, given, settings)
-    saved = saved_config(ArtTrainConfig, run, COMMAND)
+    saved = saved_config(ArtTrainConfig, RunReader(run), COMMAND)
     wanted = _found(resolve(ArtTrainConfig, saved.document(), file or {}, given), settings)
     check_same(run, saved, wanted, may_change=MAY_CHANGE)
     return ArtRequest(wanted, resume=run)
