@@ -32,8 +32,7 @@ if "request_size" not in globals():
     )
 
 
-# Of directories in directories that are looked into to remove them.
-MOST_LEVELS = 20
+MOST_ENTRIES_REMOVED, MOST_DEPTH = 100_000, 100
 
 
 def stdin_of_case(request: "Request", position: int) -> int:
@@ -79,7 +78,7 @@ def files_of_case(request: "Request", position: int) -> "list[tuple[str, bytes]]
     return [*request.get("files", ()), *([(name, request["inputs"][position])] if name else ())]
 
 
-def take_output(ended: Ended, path: str) -> None:
+def take_output(ended: "Ended", path: str) -> None:
     """Takes a file that a program has written for what it printed; one that is no plain file is none."""
     try:
         descriptor = posix.open(path, posix.O_RDONLY | posix.O_NOFOLLOW | posix.O_NONBLOCK | posix.O_CLOEXEC)
@@ -92,16 +91,36 @@ def take_output(ended: Ended, path: str) -> None:
     ended.stdout = descriptor
 
 
-def remove_folder(folder: str, depth: int = 0) -> None:
-    """Removes a directory whose process has ended, as far as that is possible."""
+def remove_folder(name: str, parent: "int | None" = None, left: "list[int] | None" = None, depth: int = 0) -> None:
+    """Removes a directory whose processes have ended, with what is in it, as far as possible; follows no link.
+
+    Args:
+        name: The directory.
+        parent: A descriptor of the directory that it is in, where the name is no whole path.
+        left: How many entries may still be removed.
+        depth: In how many directories that are removed, too, it lies.
+    """
+    left = [MOST_ENTRIES_REMOVED] if left is None else left
+    flags = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW
     try:
-        for name in posix.listdir(folder):
-            try:
-                posix.unlink(f"{folder}/{name}")
-            except OSError:
-                if depth < MOST_LEVELS:
-                    remove_folder(f"{folder}/{name}", depth + 1)
-        posix.rmdir(folder)
+        try:
+            descriptor = posix.open(name, flags, dir_fd=parent)
+        except PermissionError:
+            posix.chmod(name, 0o700, dir_fd=parent)
+            descriptor = posix.open(name, flags, dir_fd=parent)
+        try:
+            with posix.scandir(descriptor) as found:
+                for entry in found:
+                    left[0] -= 1
+                    if left[0] < 0 or depth > MOST_DEPTH:
+                        return
+                    try:
+                        posix.unlink(entry.name, dir_fd=descriptor)
+                    except OSError:
+                        remove_folder(entry.name, descriptor, left, depth + 1)
+        finally:
+            posix.close(descriptor)
+        posix.rmdir(name, dir_fd=parent)
     except OSError:
         pass
 

@@ -35,7 +35,6 @@ if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.cases import judge_cases, remove_folder
     from sandrl.rewards.guest.child import completion_files, completion_lines, describe, finish, fresh_module, run_code
-    from sandrl.rewards.guest.clock import read_numbers
     from sandrl.rewards.guest.comparison import Comparison
     from sandrl.rewards.guest.descriptors import head, write_all
     from sandrl.rewards.guest.programs import judge_programs
@@ -43,13 +42,14 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.supervisor import (
         CHECKER_FAILED,
         Judged,
+        become_reaper,
+        children_by_parent,
         from_hex,
         judge_child,
         kill_quietly,
         run_child,
     )
 
-PR_SET_CHILD_SUBREAPER = 36
 # What an output may have beyond four times the expected one. A checker has limited time, and no completion may make its
 # problem unscorable by printing more than any checker reads in that.
 MOST_ANSWER_BYTES = 16 << 20
@@ -69,11 +69,7 @@ def limits_of_process() -> "list[tuple[int, int]]":
 
 def descendants() -> "set[int]":
     """The processes below this one that have not been waited for."""
-    children: "dict[int, list[int]]" = {}
-    for name in posix.listdir("/proc"):
-        words = read_numbers(f"/proc/{name}/stat") if name.isdigit() else []
-        if len(words) > 1:
-            children.setdefault(int(words[1]), []).append(int(name))
+    children = children_by_parent()
     found: "set[int]" = set()
     waiting = [posix.getpid()]
     while waiting:
@@ -277,13 +273,13 @@ def write_text(path: str, text: str) -> str:
     return path
 
 
-def become_reaper(call: "Libc | None") -> None:
-    """Makes this process the parent of all processes below it whose own one ends.
+def find_all_processes(call: "Libc | None") -> None:
+    """Makes sure that this process finds all processes that a completion leaves.
 
     Raises:
-        OSError: If it cannot be.
+        OSError: If it cannot.
     """
-    if call is None or call("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+    if not become_reaper(call):
         raise OSError("a checker needs an interpreter with ctypes, and a kernel that knows reapers")
 
 
@@ -293,7 +289,7 @@ def judge_checked(request: "Request", call: "Libc | None") -> Judged:
     Raises:
         OSError: If this interpreter cannot find the processes that a completion leaves.
     """
-    become_reaper(call)
+    find_all_processes(call)
     return judge_cases(request, call, compared=lambda request: CheckedComparison(request, call))
 
 
@@ -303,5 +299,5 @@ def judge_checked_programs(request: "Request", call: "Libc | None") -> Judged:
     Raises:
         OSError: If this interpreter cannot find the processes that a completion leaves.
     """
-    become_reaper(call)
+    find_all_processes(call)
     return judge_programs(request, call, lambda request: CheckedComparison(request, call))

@@ -23,18 +23,27 @@ if MYPY:
     Plan = dict[str, Any]
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.cases import files_of_case, judge_cases, stdin_of_case, take_output
+    from sandrl.rewards.guest.cases import (
+        MOST_DEPTH,
+        files_of_case,
+        judge_cases,
+        remove_folder,
+        stdin_of_case,
+        take_output,
+    )
     from sandrl.rewards.guest.child import describe, to_hex
-    from sandrl.rewards.guest.clock import read_numbers, read_start
+    from sandrl.rewards.guest.clock import read_start
     from sandrl.rewards.guest.comparison import Comparison
     from sandrl.rewards.guest.descriptors import head, read_exactly, scratch_file, write_all
+    from sandrl.rewards.guest.script import judge_program
     from sandrl.rewards.guest.supervisor import (
         Ended,
         Judged,
         Times,
+        become_reaper,
+        children_by_parent,
         filled,
         from_hex,
-        judge_child,
         kill_quietly,
         run_child,
     )
@@ -45,9 +54,8 @@ LEAST_MEMORY_BYTES = 32 << 20  # without which a virtual machine does not start
 SHARE_OF_MEMORY = 0.6  # that a virtual machine may use for objects; its code and its threads need the rest
 FILE_BYTES_OF_COMPILER = 64 << 20
 MOST_PROGRAM_BYTES, MOST_PROGRAM_FILES = 128 << 20, 4000
-MOST_ENTRIES_REMOVED, MOST_DEPTH = 100_000, 100
 MOST_ROUNDS = 50
-RLIMIT_STACK, PR_SET_CHILD_SUBREAPER = 3, 36
+RLIMIT_STACK = 3
 UNSTARTED = 126
 LINE_CHARACTERS = 200
 # Signals that Python ignores, and what it starts would then.
@@ -88,13 +96,7 @@ class Place:
 
     def remove(self) -> None:
         """Removes them with all that is in them, as far as possible; what is left takes room, and nothing else."""
-        root = posix.open("/", posix.O_RDONLY)
-        try:
-            remove_tree(root, self.name, [MOST_ENTRIES_REMOVED], 0)
-        except OSError:
-            pass
-        finally:
-            posix.close(root)
+        remove_folder(self.name)
 
 
 def make_directory(path: str) -> None:
@@ -103,29 +105,6 @@ def make_directory(path: str) -> None:
         posix.mkdir(path, 0o755)
     except FileExistsError:
         pass
-
-
-def remove_tree(parent: int, name: str, left: "list[int]", depth: int) -> None:
-    """Removes a directory and what is in it; follows no link."""
-    flags = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW
-    try:
-        descriptor = posix.open(name, flags, dir_fd=parent)
-    except PermissionError:
-        posix.chmod(name, 0o700, dir_fd=parent)
-        descriptor = posix.open(name, flags, dir_fd=parent)
-    try:
-        with posix.scandir(descriptor) as found:
-            for entry in found:
-                left[0] -= 1
-                if left[0] < 0 or depth > MOST_DEPTH:
-                    return
-                if not entry.is_dir(follow_symlinks=False):
-                    posix.unlink(entry.name, dir_fd=descriptor)
-                else:
-                    remove_tree(descriptor, entry.name, left, depth + 1)
-    finally:
-        posix.close(descriptor)
-    posix.rmdir(name, dir_fd=parent)
 
 
 class TooLarge(Exception):
@@ -157,13 +136,19 @@ def read_files(directory: str, prefix: str = "", depth: int = 0) -> "list[tuple[
     return files
 
 
+def limits_on(name: str) -> "tuple[int | None, int | None]":
+    """The soft and the hard limit of this process with a name of the kernel's; None where it has none."""
+    words = read_start("/proc/self/limits").partition(b"\nMax %s " % name.encode())[2].split()
+    soft, hard = [int(word) if word.isdigit() else None for word in [*words[:2], b"", b""][:2]]
+    return soft, hard
+
+
 def memory_bytes() -> int:
     """The memory that all processes of this sandbox may use together, as far as it can be found out."""
     found = []
-    for line in read_start("/proc/self/limits").split(b"\n"):
-        words = line.split()
-        if words[:3] == [b"Max", b"data", b"size"] and words[3].isdigit():
-            found.append(int(words[3]) - ROOM_FOR_STACKS_BYTES)
+    soft, _ = limits_on("data size")
+    if soft is not None:
+        found.append(soft - ROOM_FOR_STACKS_BYTES)
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         word = read_start(path).strip()
         if word.isdigit():
@@ -200,11 +185,9 @@ def find_command(name: str, searched: str) -> "str | None":
 
 def enlarge_stack(call: "Libc") -> None:
     """Lifts the limit of the stack as far as it goes; threads get the size that is usual without one."""
-    for line in read_start("/proc/self/limits").split(b"\n"):
-        words = line.split()
-        if words[:3] == [b"Max", b"stack", b"size"]:
-            most = int(words[4]) if words[4].isdigit() else (1 << 64) - 1
-            call("setrlimit", RLIMIT_STACK, most.to_bytes(8, "little") * 2)
+    _, hard = limits_on("stack size")
+    most = (1 << 64) - 1 if hard is None else hard
+    call("setrlimit", RLIMIT_STACK, most.to_bytes(8, "little") * 2)
 
 
 def starter(
@@ -235,20 +218,13 @@ def starter(
     return body
 
 
-def judge_exit(ended: "Ended", seconds: float) -> "tuple[str, str]":
-    """Returns (status, detail) of a program from its exit status."""
-    if ended.excess:
-        return judge_child(ended, seconds)
-    if ended.wait_status == 0:
-        return "passed", ""
-    if ended.wait_status is None or ended.wait_status & 0x7F:
-        return judge_child(ended, seconds)
+def judge_exit(ended: "Ended", exit_status: int, last: "list[bytes]") -> "tuple[str, str]":
+    """Returns (status, detail) of a program that exited with another status than 0; see `judge_script_exit`."""
     # Nothing but the child before it became the program can write there.
-    last = ended.words[-2].split(b" ") if len(ended.words) > 1 else []
     if last[:2] == [b"end", b"unstarted"]:
         return "invalid_problem", from_hex(last[2])
     said = telling_lines(ended, 1)
-    return "failed", f"it exited with status {ended.wait_status >> 8}" + (f": {said}" if said else "")
+    return "failed", f"it exited with status {exit_status}" + (f": {said}" if said else "")
 
 
 def telling_lines(ended: "Ended", most: int) -> str:
@@ -291,13 +267,7 @@ def children() -> "list[int]":
         posix.waitid(posix.P_ALL, 0, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT)
     except ChildProcessError:
         return []
-    own, found = b"%d" % posix.getpid(), []
-    for name in posix.listdir("/proc"):
-        if name.isdigit():
-            words = read_numbers(f"/proc/{name}/stat")
-            if len(words) > 1 and words[1] == own:
-                found.append(int(name))
-    return found
+    return children_by_parent().get(posix.getpid(), [])
 
 
 class Program:
@@ -332,7 +302,7 @@ class Program:
         )
         self.compile_seconds = ended.times.wall - ended.times.starved
         ended.times = Times(0.0, 0.0, 0.0)  # not of the program's time
-        status, detail = judge_exit(ended, seconds)
+        status, detail = judge_program(ended, seconds, judge_exit)
         if status == "passed" and not self.files:
             return "resource_limit", f"compiled, it is larger than {MOST_PROGRAM_BYTES >> 20} MiB"
         if status == "failed":
@@ -388,12 +358,6 @@ class Program:
             return []
 
 
-def adopt(call: "Libc | None") -> None:
-    """Makes this process the parent of those whose own parent ends: so it finds what a run leaves behind."""
-    if call is not None:
-        call("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
 def nothing_ran() -> "Ended":
     """The end of a program that was not started."""
     return Ended([], 0, Times(0.0, 0.0, 0.0), scratch_file(), scratch_file())
@@ -403,9 +367,7 @@ class Judgement:
     """The judgement of a completion whose program, or programs, are built and run here."""
 
     def __init__(self, request: "Request", call: "Libc | None") -> None:
-        if call is not None:
-            # Processes whose parent has ended become children of this one: so it finds what a run leaves behind.
-            call("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        become_reaper(call)
         self.request = request
         self.call = call
         self.keep = frozenset(children())
@@ -447,7 +409,7 @@ class Judgement:
             if program.compiler is None:
                 raise
             return nothing_ran(), "resource_limit", f"it left no room to run in ({error})"
-        return (ended, *judge_exit(ended, limit))
+        return (ended, *judge_program(ended, limit, judge_exit))
 
 
 def judge_programs(

@@ -15,15 +15,18 @@ import sys
 
 MYPY = False
 if MYPY:
+    from collections.abc import Callable
     from typing import Any
 
     from sandrl.rewards.guest.child import Request, Say
     from sandrl.rewards.guest.descriptors import Libc
     from sandrl.rewards.guest.supervisor import Ended
+
+    JudgeExit = Callable[["Ended", int, "list[bytes]"], "tuple[str, str]"]
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import SPEECHLESS, describe, fresh_module, judge_top_level, run_code, to_hex
-    from sandrl.rewards.guest.supervisor import Judged, from_hex, judge_child, letter_of, run_child
+    from sandrl.rewards.guest.supervisor import UNWRITTEN, Judged, from_hex, judge_child, letter_of, run_child
 
 # What a program may say of itself, none of which is worth more than another.
 EXPLANATIONS = frozenset(("failed", "syntax_error", "resource_limit", "invalid_problem"))
@@ -131,25 +134,39 @@ def leave_at_once(code: object) -> None:
         posix._exit((code or 0) & 0xFF)
 
 
-def judge_program(ended: "Ended", seconds: float) -> "tuple[str, str]":
-    """Returns (status, detail) of one program from how it ended."""
-    if ended.excess:
-        return judge_child(ended, seconds)
-    if ended.wait_status == 0:
-        return "passed", ""
-    if ended.wait_status is None or ended.wait_status & 0x7F:
-        return judge_child(ended, seconds)
-    code = ended.wait_status >> 8
-    last = ended.words[-2].split(b" ") if len(ended.words) > 1 else []
+def judge_script_exit(ended: "Ended", exit_status: int, last: "list[bytes]") -> "tuple[str, str]":
+    """Returns (status, detail) of a script that exited with another status than 0.
+
+    Args:
+        ended: How it ended.
+        exit_status: The status.
+        last: The words that its process reported last.
+    """
     try:
         if len(last) == 3 and last[0] == b"end" and last[1].decode("ascii") in EXPLANATIONS:
             return last[1].decode("ascii"), from_hex(last[2])
     except ValueError:
         pass  # not said by us, so it explains nothing
-    if code == SPEECHLESS:
+    if exit_status == SPEECHLESS:
+        return UNWRITTEN
+    why = ": its output could not be written" if exit_status == FLUSH_FAILED else ""
+    return "failed", f"it exited with status {exit_status}{why}"
+
+
+def judge_program(ended: "Ended", seconds: float, judge_exit: "JudgeExit" = judge_script_exit) -> "tuple[str, str]":
+    """Returns (status, detail) of one program from how it ended.
+
+    Args:
+        ended: How it ended.
+        seconds: How long it was allowed to take.
+        judge_exit: Judges it by another exit status than 0.
+    """
+    if ended.wait_status == 0 and not ended.excess:
+        return "passed", ""
+    if ended.excess or ended.wait_status is None or ended.wait_status & 0x7F:
         return judge_child(ended, seconds)
-    why = ": its output could not be written" if code == FLUSH_FAILED else ""
-    return "failed", f"it exited with status {code}{why}"
+    last = ended.words[-2].split(b" ") if len(ended.words) > 1 else []
+    return judge_exit(ended, ended.wait_status >> 8, last)
 
 
 def judge_script(request: "Request", call: "Libc | None") -> Judged:

@@ -19,10 +19,11 @@ if MYPY:
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import SPEECHLESS, become_child
-    from sandrl.rewards.guest.clock import Clock, is_running, read_start, too_long
+    from sandrl.rewards.guest.clock import Clock, is_running, read_numbers, read_start, too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached, head, read_exactly, scratch_file
 
 REPORT_LIMIT_BYTES = 4 << 20
+PR_SET_CHILD_SUBREAPER = 36
 
 
 class Times:
@@ -100,6 +101,24 @@ def kill_quietly(target: int, number: int = _signal.SIGKILL) -> None:
         posix.kill(target, number)
     except OSError:
         pass
+
+
+def become_reaper(call: "Libc | None") -> bool:
+    """Makes this process the parent of all processes below it whose own one ends; returns whether it is.
+
+    So it finds what a run leaves behind.
+    """
+    return call is not None and call("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+def children_by_parent() -> "dict[int, list[int]]":
+    """The processes that can be seen here, by the process that is their parent."""
+    found: "dict[int, list[int]]" = {}
+    for name in posix.listdir("/proc"):
+        words = read_numbers(f"/proc/{name}/stat") if name.isdigit() else []
+        if len(words) > 1:
+            found.setdefault(int(words[1]), []).append(int(name))
+    return found
 
 
 class Child:
@@ -247,6 +266,7 @@ CHILD_STATUSES = frozenset(
 
 # No completion may excuse itself by blaming its problem.
 UNTRUE = "crashed", "its report is not true"
+UNWRITTEN = "resource_limit", "its files or its report could not be written, most likely for a full disk"
 
 
 def judge_child(ended: Ended, seconds: float) -> "tuple[str, str]":
@@ -263,7 +283,7 @@ def judge_child(ended: Ended, seconds: float) -> "tuple[str, str]":
             return "crashed", "its report cannot be read"
         return (status, detail) if status in CHILD_STATUSES else UNTRUE
     if ended.wait_status >> 8 == SPEECHLESS:
-        return "resource_limit", "its files or its report could not be written, most likely for a full disk"
+        return UNWRITTEN
     if ended.wait_status & 0x7F:
         number = ended.wait_status & 0x7F
         if number == _signal.SIGKILL:
