@@ -33,6 +33,7 @@ MODES = {"tests": TESTS, "cases": CASES, "calls": ISOLATED_TESTS, "exit_status":
 _PROGRAM_MODES = {"tests": PROGRAM_TESTS, "cases": PROGRAM_CASES, "exit_status": PROGRAM_EXIT_STATUS}
 _COMPARED = frozenset({CASES, PROGRAM_CASES})
 CHECKED = (CHECKED_CASES, CHECKED_PROGRAM_CASES)
+ALL_MODES = (*MODES.values(), *_PROGRAM_MODES.values(), *CHECKED)
 
 
 def mode_of(problem: Problem) -> Mode:

@@ -24,7 +24,7 @@ from sandrl.rewards.builds import Build, builds_of, example_of, is_python
 from sandrl.rewards.expected import Returned
 from sandrl.rewards.guest.clock import LONGEST
 from sandrl.rewards.guest_report import Execution, read_reference_values, read_verdict
-from sandrl.rewards.guest_request import CHECKED, MODES, hidden_part, mode_of, open_part, setup_of_completion
+from sandrl.rewards.guest_request import ALL_MODES, CHECKED, MODES, hidden_part, mode_of, open_part, setup_of_completion
 from sandrl.rewards.limits import (
     Limits,
     check_time_limit,
@@ -36,7 +36,6 @@ from sandrl.rewards.limits import (
 from sandrl.rewards.program import (
     BOOTSTRAP,
     ISOLATED_TESTS,
-    PROGRAM_CASES,
     PROGRAM_EXIT_STATUS,
     TESTS,
     Mode,
@@ -181,7 +180,7 @@ class InProcessJudge:
     @property
     def version(self) -> str:
         """A digest of the guest's source."""
-        return "in-process-" + digest((*MODES.values(), PROGRAM_CASES, *CHECKED))
+        return "in-process-" + digest(ALL_MODES)
 
     def preview(self, problem: Problem) -> Verdict | Review | None:
         """The trial of the reference where calls must return what it returns, or the verdict that it has failed."""
@@ -440,7 +439,7 @@ class IsolatedJudge(InProcessJudge):
     def version(self) -> str:
         """A digest of the guest's source, and whether isolation is required."""
         name = "isolated-required-" if self._require_isolated else "isolated-"
-        return name + digest([*MODES.values(), ISOLATED_TESTS, PROGRAM_CASES, *CHECKED])
+        return name + digest(ALL_MODES)
 
     def prepare(self, problem: Problem, code: str, limits: Limits) -> Execution:
         """The command that judges `code`; what it is held against never reaches the completion's process."""

@@ -151,10 +151,14 @@ class Program:
         return b"".join((*blocks, hidden))
 
 
-@cache
 def program_of(mode: Mode) -> Program:
     """The program that judges in a mode."""
-    first, rest = _sources_of(mode)
+    return _compiled(*_sources_of(mode))
+
+
+@cache
+def _compiled(first: bytes, rest: bytes) -> Program:
+    # By the texts: several modes have the same.
     return Program(Part.of(first), Part.of(rest))
 
 
