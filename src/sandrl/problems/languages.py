@@ -11,7 +11,7 @@ does not, the tools are missing, and no program in that form is judged by what i
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sandrl.errors import InputError
 
@@ -67,6 +67,7 @@ class Language:
         version: The command that says which version is there.
         environment: Variables, besides those that all programs have.
         has_large_stack: Whether the main thread's stack is bounded by the memory alone, as at online judges.
+        empty_program: A program that does nothing, and ends with 0.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Language:
     version: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     has_large_stack: bool = False
+    empty_program: str = field(kw_only=True)
 
     @property
     def packages(self) -> tuple[str, ...]:
@@ -141,7 +143,12 @@ _TYPESCRIPT = ("nodejs", "node-typescript")
 _PHP = ("memory_limit=-1", "display_errors=stderr", "html_errors=0", "zend.assertions=1", "opcache.enable_cli=0")
 
 LANGUAGES = (
-    Language(PYTHON, ("py", "py3", "pypy", "pytest"), (Form("solution.py", (), ("python", "solution.py"), (), ""),)),
+    Language(
+        PYTHON,
+        ("py", "py3", "pypy", "pytest"),
+        (Form("solution.py", (), ("python", "solution.py"), (), ""),),
+        empty_program="pass",
+    ),
     Language(
         "cpp",
         ("c++", "cxx", "cc", "c++17", "cpp17", "g++"),
@@ -157,6 +164,7 @@ LANGUAGES = (
             Form("main.cpp", _cpp(), ("./program",), ("g++",), "#include <iostream>\nint main() { std::cout << 1; }\n"),
         ),
         comment="//",
+        empty_program="int main() { return 0; }\n",
         version=("g++", "--version"),
         has_large_stack=True,
     ),
@@ -173,6 +181,7 @@ LANGUAGES = (
             ),
         ),
         comment="//",
+        empty_program="int main() { return 0; }\n",
         version=("gcc", "--version"),
         has_large_stack=True,
     ),
@@ -188,6 +197,7 @@ LANGUAGES = (
             Form("main.js", (), _node("main.js"), ("nodejs",), "console.log(1);\n"),
         ),
         comment="//",
+        empty_program=";\n",
         version=("node", "--version"),
     ),
     Language(
@@ -208,6 +218,7 @@ LANGUAGES = (
             Form("main.ts", _tsc("main.js"), _node("main.js"), _TYPESCRIPT, _SCRIPT),
         ),
         comment="//",
+        empty_program=";\n",
         version=("tsc", "--version"),
     ),
     Language(
@@ -229,6 +240,7 @@ LANGUAGES = (
             ),
         ),
         comment="//",
+        empty_program="package main\n\nfunc main() {}\n",
         version=("go", "version"),
         # No network, and no `.git` directory to ask.
         environment=(("GOPROXY", "off"), ("GOTOOLCHAIN", "local"), ("GOFLAGS", "-buildvcs=false")),
@@ -247,6 +259,7 @@ LANGUAGES = (
             ),
         ),
         comment="//",
+        empty_program="fn main() {}\n",
         version=("rustc", "--version"),
         has_large_stack=True,
     ),
@@ -272,12 +285,14 @@ LANGUAGES = (
             ),
         ),
         comment="//",
+        empty_program="class Main {\n    public static void main(String[] args) {}\n}\n",
         version=("javac", "-version"),
     ),
     Language(
         "bash",
         ("sh", "shell", "shellscript"),
         (Form("main.sh", (), ("bash", "main.sh"), ("bash",), "echo 1\n"),),
+        empty_program=":\n",
         version=("bash", "--version"),
     ),
     Language(
@@ -292,6 +307,7 @@ LANGUAGES = (
             ),
             Form("main.rb", (), ("ruby", "main.rb"), ("ruby",), "puts 1\n"),
         ),
+        empty_program="nil\n",
         version=("ruby", "--version"),
     ),
     Language(
@@ -306,6 +322,7 @@ LANGUAGES = (
                 "<?php\necho 1;\n",
             ),
         ),
+        empty_program="<?php\n",
         version=("php", "--version"),
     ),
     Language(
@@ -319,6 +336,7 @@ LANGUAGES = (
             ),
             Form("main.pl", (), ("perl", "main.pl"), ("perl",), "print 1;\n"),
         ),
+        empty_program="1;\n",
         version=("perl", "--version"),
     ),
     Language(
@@ -331,12 +349,14 @@ LANGUAGES = (
             ),
             Form("main.lua", (), ("lua", "main.lua"), ("lua5.4",), "print(1)\n"),
         ),
+        empty_program="do end\n",
         version=("lua", "-v"),
     ),
     Language(
         "r",
         ("rscript",),
         (Form("main.R", (), ("Rscript", "main.R"), ("r-base-core",), "cat(1)\n"),),
+        empty_program="invisible(NULL)\n",
         version=("Rscript", "--version"),
     ),
 )

@@ -16,7 +16,6 @@ from sandrl.problems.case_choice import with_most_cases
 from sandrl.problems.formats import ParsedProblem, own_row, parse_problem
 from sandrl.problems.formats.names import id_field
 from sandrl.problems.known_names import KnownNames
-from sandrl.problems.languages import PYTHON
 from sandrl.problems.mapping import FieldMap
 from sandrl.problems.mbpp import is_in_split
 from sandrl.problems.preludes import prelude_of
@@ -126,7 +125,7 @@ def load_problems(
         set_name = file_set(row.path) if row.path else found.name
         parsed = _parsed(row, path, set_name, field_map)
         problem = parsed.problem
-        if before and not problem.prelude and problem.language == PYTHON:
+        if before and not problem.prelude and problem.is_python:
             problem = replace(problem, prelude=before)
         problem = with_most_cases(problem, max_cases)
         name = problem.task_id

@@ -155,7 +155,7 @@ class Problem:
             _check_seconds(name, getattr(self, name))
         _check_bytes("memory_bytes", self.memory_bytes)
         object.__setattr__(self, "language", language_named(self.language).name)
-        if self.language != PYTHON:
+        if not self.is_python:
             self._check_program()
         elif self.tests:
             checks = checks_of(self.tests, setup=self.setup, entry_point=self.entry_point)
@@ -245,6 +245,11 @@ class Problem:
         if self.check is not None:
             return self.check
         return "cases" if self.cases else "calls" if self.calls else "tests"
+
+    @property
+    def is_python(self) -> bool:
+        """Whether its completions are in Python, which the guest runs itself."""
+        return self.language == PYTHON
 
     @property
     def asks_reference(self) -> bool:

@@ -83,7 +83,7 @@ def shown_checks(problem: Problem, show_tests: int) -> tuple[tuple[str, ...], tu
         return tuple(call.as_assert(function) for call in problem.calls[: max(show_tests, 0)]), ()
     reads = any(case.stdin for case in problem.cases)
     # In another language than Python a test is a part of a program, and often no whole sentence of it.
-    tests = _within(problem.tests, show_tests) if problem.language == PYTHON else ()
+    tests = _within(problem.tests, show_tests) if problem.is_python else ()
     return tests, problem.cases[: max(show_tests, 0)] if reads else ()
 
 

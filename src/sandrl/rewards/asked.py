@@ -8,7 +8,6 @@ from functools import lru_cache
 
 from sandrl.problems import EXIT_STATUS, Problem
 from sandrl.problems.calls import function_of
-from sandrl.problems.languages import PYTHON
 from sandrl.rewards.definitions import MAX_LENGTH, read_text
 from sandrl.rewards.openings import asked_name
 from sandrl.rewards.reference import names_under_test
@@ -45,7 +44,7 @@ NOTHING = Asked()
 @lru_cache(maxsize=128)
 def asked_by(problem: Problem) -> Asked:
     """What a problem asks for, by its entry point, its checks and its reference."""
-    if problem.language != PYTHON:
+    if not problem.is_python:
         return _in_another_language(problem)
     if problem.check == EXIT_STATUS:
         return Asked(is_program=True)

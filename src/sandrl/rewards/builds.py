@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any
 
 from sandrl.problems import Problem
-from sandrl.problems.languages import PYTHON, SOURCE, TYPE, Form, Language, language_named
+from sandrl.problems.languages import SOURCE, TYPE, Form, Language, language_named
 
 # In all languages of the table whose comments can be left out; a text may hold what looks like a comment. One that does
 # not end is matched, too: otherwise a source of many quotes would be read to its end from each of them.
@@ -73,11 +73,6 @@ class Build:
 def language_of(problem: Problem) -> Language:
     """The language of a problem's completions."""
     return language_named(problem.language)
-
-
-def is_python(problem: Problem) -> bool:
-    """Whether a problem's completions are in Python, which the guest runs itself."""
-    return problem.language == PYTHON
 
 
 @cache

@@ -13,7 +13,6 @@ import hashlib
 import json
 import platform
 from collections import OrderedDict
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,12 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from sandrl import __version__
+from sandrl.digests import digest_of
 from sandrl.errors import InputError
 from sandrl.events.results import Status
 from sandrl.files import read_regular, write_whole
 from sandrl.problems import Problem
-from sandrl.rewards.builds import is_python, language_of, tools_of
+from sandrl.rewards.builds import language_of, tools_of
 from sandrl.rewards.expected import returned_content
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.limits import Limits, check_time_limit, checker_time_limits, time_limit
@@ -173,7 +173,8 @@ class VerdictNames:
         if known is None or known[0] is not problem:
             if len(self._of_problems) >= _MOST_PROBLEMS:
                 self._of_problems.clear()
-            known = self._of_problems[problem.task_id] = (problem, _digest(self._conditions | self._checks(problem)))
+            digest = digest_of([self._conditions | self._checks(problem)])
+            known = self._of_problems[problem.task_id] = (problem, digest)
         conditions = hashlib.sha256(known[1]).digest() if stops_at_failure else known[1]
         return hashlib.sha256(conditions + code.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -181,13 +182,13 @@ class VerdictNames:
         """The name of what a problem's reference returns: 64 hex digits."""
         conditions = {name: value for name, value in self._conditions.items() if name != "limits"}
         given = {"time_limit": asdict(time_limit(problem, self._limits))}
-        return _digest(conditions | returned_content(problem) | given).hex()
+        return digest_of([conditions | returned_content(problem) | given]).hex()
 
     def _checks(self, problem: Problem) -> dict[str, Any]:
         return {
             **problem.check_content,
             "prelude": problem.prelude,
-            "tools": None if is_python(problem) else self._tools(problem),
+            "tools": None if problem.is_python else self._tools(problem),
             "reference": problem.reference,
             "time_limit": asdict(time_limit(problem, self._limits)),
             "check_timeout_seconds": check_time_limit(problem, self._limits),
@@ -199,7 +200,3 @@ class VerdictNames:
         """How programs in a problem's language are built, and, locally, with which files of this machine."""
         language = language_of(problem)
         return [repr(language), *(tools_of(language) if self._is_local else ())]
-
-
-def _digest(content: Mapping[str, Any]) -> bytes:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=True).encode("ascii")).digest()

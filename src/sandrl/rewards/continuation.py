@@ -12,7 +12,6 @@ import textwrap
 from collections.abc import Iterator
 
 from sandrl.problems import Problem
-from sandrl.problems.languages import PYTHON
 from sandrl.rewards.assembly import join_to_tests
 from sandrl.rewards.selection import join
 from sandrl.rewards.sources import read_source
@@ -32,7 +31,7 @@ def join_to_starter(problem: Problem, code: str) -> str:
         The code as it is, unless the problem begins a function or a class. Then preamble and code, where the code
         defines that itself; or the beginning and the code, where the code is the missing body or method.
     """
-    if problem.language != PYTHON:
+    if not problem.is_python:
         return join_to_tests(problem, code)
     starter = starter_of(problem)
     if starter is None:

@@ -7,7 +7,6 @@ kept besides, because it decides how long a completion may take.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -16,9 +15,11 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from sandrl.digests import digest_of
 from sandrl.errors import SandrlError
 from sandrl.files import read_regular, write_whole
 from sandrl.problems import Problem
+from sandrl.rewards.guest.oracles import is_floats
 from sandrl.settings import private_directory
 
 LEAST_SECONDS = 4.0
@@ -93,17 +94,11 @@ def call_tolerances(problem: Problem, returned: Returned | None) -> list[float]:
     for number, call in enumerate(problem.calls):
         if call.part != part:
             part, tolerance = call.part, given
-        is_float = _is_floats(call.values[1]) if returned is None else returned.floats[number] == "f"
+        is_float = is_floats(call.values[1]) if returned is None else returned.floats[number] == "f"
         if not tolerance and is_float:
             tolerance = _FLOAT_TOLERANCE
         found.append(tolerance)
     return found
-
-
-def _is_floats(value: object) -> bool:
-    if isinstance(value, list | tuple):
-        return bool(value) and all(isinstance(each, float) for each in value)
-    return isinstance(value, float)
 
 
 def returned_content(problem: Problem) -> dict[str, Any]:
@@ -136,7 +131,7 @@ class ReturnedStore:
         """What is kept under a name for a problem; None if nothing is, or it is damaged."""
         try:
             content = json.loads(read_regular(self._path(key), _MOST_BYTES, follow=False))
-            if content["schema"] != _SCHEMA or content["digest"] != _digest(content["returned"]):
+            if content["schema"] != _SCHEMA or content["digest"] != digest_of([content["returned"]]).hex():
                 return None
             returned = _RETURNED.validate_python(content["returned"])
         except (OSError, SandrlError, ValueError, KeyError, TypeError, RecursionError, ValidationError):
@@ -146,7 +141,8 @@ class ReturnedStore:
     def keep(self, key: str, returned: Returned) -> None:
         """Keeps what a reference returned."""
         content = asdict(returned)
-        text = json.dumps({"schema": _SCHEMA, "digest": _digest(content), "returned": content}, ensure_ascii=True)
+        digest = digest_of([content]).hex()
+        text = json.dumps({"schema": _SCHEMA, "digest": digest, "returned": content}, ensure_ascii=True)
         with suppress(OSError, SandrlError):
             path = self._path(key)
             path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -154,7 +150,3 @@ class ReturnedStore:
 
     def _path(self, key: str) -> Path:
         return private_directory(private_directory(self._cache_dir) / "references") / key[:2] / f"{key[2:]}.json"
-
-
-def _digest(content: object) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=True).encode("ascii")).hexdigest()

@@ -10,7 +10,6 @@ from typing import Any
 
 from sandrl.problems import Comparison, Problem
 from sandrl.problems.calls import function_of
-from sandrl.rewards.builds import is_python
 from sandrl.rewards.expected import Returned, call_seconds, call_tolerances
 from sandrl.rewards.limits import Limits, check_time_limit, checker_time_limits
 from sandrl.rewards.program import (
@@ -39,8 +38,8 @@ ALL_MODES = (*MODES.values(), *_PROGRAM_MODES.values(), *CHECKED)
 def mode_of(problem: Problem) -> Mode:
     """The way of judging a problem where nothing says that it is another."""
     if problem.checker is not None:
-        return CHECKED_CASES if is_python(problem) else CHECKED_PROGRAM_CASES
-    return (MODES if is_python(problem) else _PROGRAM_MODES)[problem.kind]
+        return CHECKED_CASES if problem.is_python else CHECKED_PROGRAM_CASES
+    return (MODES if problem.is_python else _PROGRAM_MODES)[problem.kind]
 
 
 def setup_of_completion(problem: Problem) -> str:
@@ -64,7 +63,7 @@ def open_part(problem: Problem, mode: Mode) -> dict[str, Any]:
             files = {"files": problem.files, "input_file": problem.input_file, "output_file": problem.output_file}
         inputs = [case.stdin.encode("utf-8", "surrogatepass") for case in problem.cases]
         return {"inputs": inputs, "unit": "case", **files}
-    if not is_python(problem):
+    if not problem.is_python:
         # One program each, whose exit status decides.
         unit = "check" if len(problem.tests) > 1 else ""
         return {"inputs": [b""] * problem.check_count, "unit": unit, **files}
@@ -86,7 +85,7 @@ def hidden_part(
             "checker_seconds": seconds,
             "all_checkers_seconds": all_seconds,
         }
-    if not is_python(problem):
+    if not problem.is_python:
         return {}
     if mode is ISOLATED_TESTS:
         reference = read_reference(problem.reference) if problem.reference is not None else None

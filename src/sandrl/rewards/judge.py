@@ -20,7 +20,7 @@ from sandrl.errors import InfrastructureError
 from sandrl.events.results import CheckStatus, Status, Trust
 from sandrl.problems import Problem
 from sandrl.problems.languages import Form
-from sandrl.rewards.builds import Build, builds_of, example_of, is_python
+from sandrl.rewards.builds import Build, builds_of, example_of
 from sandrl.rewards.expected import Returned
 from sandrl.rewards.guest.clock import LONGEST
 from sandrl.rewards.guest_report import Execution, read_reference_values, read_verdict
@@ -239,7 +239,7 @@ class InProcessJudge:
             "memory_bytes": problem.memory_bytes,
             **open_part(problem, mode),
         }
-        if not is_python(problem):
+        if not problem.is_python:
             request["code"], request["setup"] = "", ""
             request["plans"] = [build.plan for build in builds or builds_of(problem, code)]
             request["compile_timeout_seconds"] = float(limits.compile_timeout_seconds)
@@ -275,7 +275,7 @@ class InProcessJudge:
 
     def review(self, problem: Problem, code: str, verdict: Verdict) -> Verdict | Review:
         """The verdict that counts: a completion had the sandbox before it can say that the problem is broken."""
-        if not is_python(problem):
+        if not problem.is_python:
             return self._review_program(problem, code, verdict)
         if (ruling := self._review_packages(problem, verdict)) is not None:
             return ruling
@@ -366,7 +366,7 @@ class InProcessJudge:
 
     def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
         """The command that runs `code` and its checks in one process; None if the problem has no such checks."""
-        is_split = problem.kind == "tests" and is_python(problem)
+        is_split = problem.kind == "tests" and problem.is_python
         return self._execution(problem, code, limits, TESTS) if is_split else None
 
     def interpret(self, execution: Execution, outcome: CommandOutcome) -> Verdict:
@@ -443,7 +443,7 @@ class IsolatedJudge(InProcessJudge):
 
     def prepare(self, problem: Problem, code: str, limits: Limits) -> Execution:
         """The command that judges `code`; what it is held against never reaches the completion's process."""
-        if problem.kind != "tests" or not is_python(problem) or self._is_judged_in_process(problem, code):
+        if problem.kind != "tests" or not problem.is_python or self._is_judged_in_process(problem, code):
             return super().prepare(problem, code, limits)
         return self._execution(problem, code, limits, ISOLATED_TESTS)
 
@@ -454,7 +454,7 @@ class IsolatedJudge(InProcessJudge):
 
     def review(self, problem: Problem, code: str, verdict: Verdict) -> Verdict | Review:
         """The verdict that counts for `code`, or what to do before there is one."""
-        if not is_python(problem):
+        if not problem.is_python:
             ruling = super().review(problem, code, verdict)
             if self._require_isolated and problem.kind == "tests" and isinstance(ruling, Verdict):
                 return _not_isolated(ruling)
@@ -488,14 +488,14 @@ class IsolatedJudge(InProcessJudge):
 
     def prepare_trial(self, problem: Problem, wanted: Review, limits: Limits) -> Execution:
         """The command that judges the problem's reference: apart from its checks, or with them once it failed so."""
-        if wanted is not Review.TRY_REFERENCE or not is_python(problem):
+        if wanted is not Review.TRY_REFERENCE or not problem.is_python:
             return super().prepare_trial(problem, wanted, limits)
         mode = TESTS if problem in self._fails_apart else ISOLATED_TESTS
         return self._execution(problem, problem.reference or "", limits, mode)
 
     def hear_trial(self, problem: Problem, wanted: Review, verdict: Verdict) -> None:
         """Learns from the reference whether the problem's checks can be kept apart from a completion."""
-        if wanted is not Review.TRY_REFERENCE or not is_python(problem):
+        if wanted is not Review.TRY_REFERENCE or not problem.is_python:
             super().hear_trial(problem, wanted, verdict)
         elif verdict.trust is Trust.IN_PROCESS:
             # One that always fails is no reason to judge in a weaker way.

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from sandrl.bounds import check_seconds
 from sandrl.problems import Problem
 from sandrl.problems.checkers import CHECKER_SECONDS
-from sandrl.rewards.builds import is_python
 
 # For all cases together a checker has so many times its limit for one.
 _CHECKED_AT_LENGTH = 6
@@ -93,7 +92,7 @@ def time_limit(problem: Problem, limits: Limits) -> TimeLimit:
 
 def compile_time_limit(problem: Problem, limits: Limits) -> float:
     """Seconds that all compilations of a completion of a problem may take together; 0 in Python."""
-    return 0.0 if is_python(problem) else limits.compile_timeout_seconds * (len(problem.tests) or 1)
+    return 0.0 if problem.is_python else limits.compile_timeout_seconds * (len(problem.tests) or 1)
 
 
 def checker_time_limits(problem: Problem) -> tuple[float, float]:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from sandrl.problems import Problem
 from sandrl.problems.calls import function_of
 from sandrl.problems.comparisons import Comparison
-from sandrl.problems.languages import PYTHON
 from sandrl.rewards.asked import asked_by
+from sandrl.rewards.builds import language_of
 from sandrl.rewards.guest.tolerance import same_lines, same_numbers
 from sandrl.rewards.usage import class_names
 from sandrl.syntax import parse
@@ -22,24 +22,6 @@ from sandrl.syntax import parse
 _CONSTANTS: dict[str, object] = {"None": None, "0": 0, '""': "", "[]": [], "True": True}
 ARGUMENT = "its first argument"
 NOTHING = "no code"
-
-
-_MAIN_IN_C = "int main() { return 0; }\n"
-_EMPTY_PROGRAMS = {
-    "cpp": _MAIN_IN_C,
-    "c": _MAIN_IN_C,
-    "go": "package main\n\nfunc main() {}\n",
-    "rust": "fn main() {}\n",
-    "java": "class Main {\n    public static void main(String[] args) {}\n}\n",
-    "php": "<?php\n",
-    "javascript": ";\n",
-    "typescript": ";\n",
-    "bash": ":\n",
-    "ruby": "nil\n",
-    "perl": "1;\n",
-    "lua": "do end\n",
-    "r": "invisible(NULL)\n",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +42,9 @@ def stubs_of(problem: Problem) -> tuple[Stub, ...]:
 
     In another language than Python there is one: a program that does nothing.
     """
-    if problem.language != PYTHON:
+    if not problem.is_python:
         may_pass = problem.kind == "tests" or (problem.kind == "cases" and _prints_all(problem, ""))
-        return (Stub(NOTHING, _EMPTY_PROGRAMS[problem.language]),) if may_pass else ()
+        return (Stub(NOTHING, language_of(problem).empty_program),) if may_pass else ()
     if problem.kind == "cases":
         return tuple(stub for stub, output in _programs() if _prints_all(problem, output))
     if problem.fn is not None:

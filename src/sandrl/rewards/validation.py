@@ -7,11 +7,10 @@ validates here is what will be rewarded in training.
 from __future__ import annotations
 
 import time
-from collections import ChainMap, Counter, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import cast
 
 from sandrl.config.scoring import ValidateConfig
 from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, raise_for_end
@@ -20,7 +19,7 @@ from sandrl.events.results import ScoredCompletion, Status, Trust
 from sandrl.problems import Completion, Problem, load_problems, reference_completions
 from sandrl.problems.languages import PYTHON
 from sandrl.problems.references import expected_answer
-from sandrl.problems.store import select
+from sandrl.problems.store import joined, select
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions, SecondOpinion
@@ -158,11 +157,10 @@ def _references(problems: Mapping[str, Problem]) -> tuple[tuple[Completion, ...]
     for name, problem in problems.items():
         if problem.checker is not None and name not in answers:
             answers[name] = Completion(id=name, task_id=name, code=expected_answer(problem))
-            if problem.language != PYTHON:
+            if not problem.is_python:
                 others[name] = replace(problem, language=PYTHON)
     # Problems stay where they are: there may be more than fit into memory.
-    judged = ChainMap(others, cast("dict[str, Problem]", problems)) if others else problems
-    return tuple(answers[name] for name in problems if name in answers), judged
+    return tuple(answers[name] for name in problems if name in answers), joined(problems, others)
 
 
 def _accepted_stubs(

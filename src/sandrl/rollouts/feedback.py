@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from sandrl.problems import Case, Problem
-from sandrl.problems.languages import PYTHON
 from sandrl.rewards.selection import join
 from sandrl.rollouts.workbench import Workbench, observation
 
@@ -45,7 +44,7 @@ def try_shown(bench: Workbench, problem: Problem, code: str, shown: ShownChecks)
         What a model is to read about it; empty if nothing is wrong. Programs in other languages than Python are not
         tried: what is wrong with them, the judge alone finds out.
     """
-    if problem.language != PYTHON:
+    if not problem.is_python:
         return ""
     tests, cases = shown
     program = "\n\n".join([code, problem.setup, *tests]) if tests else code

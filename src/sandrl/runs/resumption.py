@@ -6,14 +6,13 @@ the same words everywhere.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from sandrl.config.layers import ConfigT
+from sandrl.digests import digest_of
 from sandrl.errors import InputError, UsageError
 from sandrl.runs.reader import RunReader
 
@@ -28,10 +27,7 @@ def content_digest(content: object) -> str:
 
 def digest_of_all(contents: Iterable[object]) -> str:
     """The same for contents that come one after the other, and are never in memory together."""
-    digest = hashlib.sha256()
-    for content in contents:
-        digest.update(json.dumps(content, sort_keys=True).encode())
-    return digest.hexdigest()[:16]
+    return digest_of(contents).hex()[:16]
 
 
 def saved_config(model: type[ConfigT], run: RunReader, command: str) -> ConfigT:

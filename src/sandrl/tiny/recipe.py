@@ -6,10 +6,9 @@ number gets another policy and never an old one.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict, dataclass
 
+from sandrl.digests import digest_of
 from sandrl.problems.prompts import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION
 from sandrl.problems.tiny import tasks
 from sandrl.tiny.chat import CHAT_TEMPLATE, RESPONSE_TEMPLATE
@@ -73,5 +72,4 @@ class Recipe:
         """Names what the recipe makes: 16 hexadecimal digits."""
         texts = [CHAT_TEMPLATE, RESPONSE_TEMPLATE, ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION]
         problems = [(task.right, task.wrong, task.to_problem().prompt) for task in tasks("train")]
-        content = json.dumps([_FORMAT, asdict(self), texts, problems, TOOLS], sort_keys=True)
-        return hashlib.sha256(content.encode()).hexdigest()[:16]
+        return digest_of([[_FORMAT, asdict(self), texts, problems, TOOLS]]).hex()[:16]
