@@ -8,12 +8,14 @@ is read up to a limit.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import resource
 import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from sandrl.errors import UsageError
 
@@ -124,3 +126,34 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600, durable: bool 
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def read_entry(directory: Path, key: str, most_bytes: int) -> Any:
+    """The plain content that a cache keeps under a name.
+
+    Args:
+        directory: The cache's.
+        key: The name, a digest in hexadecimal digits.
+        most_bytes: The largest size of an entry.
+
+    Raises:
+        OSError: If there is no such entry, or it cannot be read.
+        ValueError: If it is no JSON.
+        RecursionError: If it is nested too deep.
+    """
+    return json.loads(read_regular(_entry(directory, key), most_bytes, follow=False))
+
+
+def write_entry(directory: Path, key: str, content: object) -> None:
+    """Keeps plain content under a name, for `read_entry`.
+
+    Raises:
+        OSError: If it cannot be written.
+    """
+    path = _entry(directory, key)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    write_whole(path, json.dumps(content, ensure_ascii=True).encode("ascii"))
+
+
+def _entry(directory: Path, key: str) -> Path:
+    return directory / key[:2] / f"{key[2:]}.json"

@@ -10,7 +10,6 @@ A policy's reward is not kept, only the verdict: the same verdicts serve every p
 from __future__ import annotations
 
 import hashlib
-import json
 import platform
 from collections import OrderedDict
 from dataclasses import asdict, replace
@@ -23,7 +22,7 @@ from sandrl import __version__
 from sandrl.digests import digest_of
 from sandrl.errors import InputError
 from sandrl.events.results import Status
-from sandrl.files import read_regular, write_whole
+from sandrl.files import read_entry, write_entry
 from sandrl.problems import Problem
 from sandrl.rewards.builds import language_of, tools_of
 from sandrl.rewards.expected import returned_content
@@ -100,10 +99,7 @@ class VerdictCache:
             return False
         self._remember(key, verdict)
         if self.directory is not None and for_others and verdict.status.scorable:
-            path = self._path(self.directory, key)
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            content = {"schema": SCHEMA, "verdict": asdict(verdict)}
-            write_whole(path, json.dumps(content, ensure_ascii=True).encode("ascii"))
+            write_entry(self.directory, key, {"schema": SCHEMA, "verdict": asdict(verdict)})
         return True
 
     def _remember(self, key: str, verdict: Verdict) -> None:
@@ -117,17 +113,13 @@ class VerdictCache:
     def _read(self, key: str) -> Verdict | None:
         assert self.directory is not None, "only called with one"
         try:
-            content = json.loads(read_regular(self._path(self.directory, key), _MOST_ENTRY_BYTES, follow=False))
+            content = read_entry(self.directory, key, _MOST_ENTRY_BYTES)
             if content["schema"] != SCHEMA:
                 return None
             verdict = _VERDICT.validate_python(content["verdict"])
         except (OSError, ValueError, KeyError, TypeError, RecursionError, ValidationError):
             return None
         return verdict if verdict.status.scorable and verdict.status not in _NEVER_KEPT else None
-
-    @staticmethod
-    def _path(directory: Path, key: str) -> Path:
-        return directory / key[:2] / f"{key[2:]}.json"
 
 
 def _size(verdict: Verdict) -> int:

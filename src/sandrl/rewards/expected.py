@@ -7,7 +7,6 @@ kept besides, because it decides how long a completion may take.
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sandrl.digests import digest_of
 from sandrl.errors import SandrlError
-from sandrl.files import read_regular, write_whole
+from sandrl.files import read_entry, write_entry
 from sandrl.problems import Problem
 from sandrl.rewards.guest.oracles import is_floats
 from sandrl.settings import private_directory
@@ -130,7 +129,7 @@ class ReturnedStore:
     def find(self, key: str, problem: Problem) -> Returned | None:
         """What is kept under a name for a problem; None if nothing is, or it is damaged."""
         try:
-            content = json.loads(read_regular(self._path(key), _MOST_BYTES, follow=False))
+            content = read_entry(self._directory(), key, _MOST_BYTES)
             if content["schema"] != _SCHEMA or content["digest"] != digest_of([content["returned"]]).hex():
                 return None
             returned = _RETURNED.validate_python(content["returned"])
@@ -141,12 +140,9 @@ class ReturnedStore:
     def keep(self, key: str, returned: Returned) -> None:
         """Keeps what a reference returned."""
         content = asdict(returned)
-        digest = digest_of([content]).hex()
-        text = json.dumps({"schema": _SCHEMA, "digest": digest, "returned": content}, ensure_ascii=True)
+        entry = {"schema": _SCHEMA, "digest": digest_of([content]).hex(), "returned": content}
         with suppress(OSError, SandrlError):
-            path = self._path(key)
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            write_whole(path, text.encode("ascii"))
+            write_entry(self._directory(), key, entry)
 
-    def _path(self, key: str) -> Path:
-        return private_directory(private_directory(self._cache_dir) / "references") / key[:2] / f"{key[2:]}.json"
+    def _directory(self) -> Path:
+        return private_directory(private_directory(self._cache_dir) / "references")
