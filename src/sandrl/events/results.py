@@ -149,6 +149,7 @@ class ScoredCompletion:
         cached: Whether the verdict is that of an identical completion.
         components: What it earned besides the reward, by name; not part of it.
         cpu_seconds: How long it was on a processor.
+        compile_seconds: How long its compilation took, by the clock; 0 where nothing was compiled.
         code: What was extracted and run; None if there was none.
         stdout: What it printed, as much as was kept.
         stderr: What it printed as errors, as much as was kept.
@@ -177,6 +178,7 @@ class ScoredCompletion:
     cached: bool = False
     components: dict[str, float] = field(default_factory=dict)
     cpu_seconds: float = 0.0
+    compile_seconds: float = 0.0
     code: str | None = field(default=None, repr=False)
     stdout: str = field(default="", repr=False)
     stderr: str = field(default="", repr=False)

@@ -492,6 +492,7 @@ class Batch:
             failures=tuple(attempt.failures),
             cached=cached,
             cpu_seconds=verdict.cpu_seconds,
+            compile_seconds=verdict.compile_seconds,
             code=attempt.code,
             stdout=verdict.stdout,
             stderr=verdict.stderr,

@@ -17,7 +17,7 @@ from sandrl.runs.summary import Summary
 
 
 def result_document(result: ScoredCompletion) -> dict[str, Any]:
-    """One result; with its components and its second opinion only where these were asked for."""
+    """One result; with its components and its second opinion only where asked for, and a time of compilation if any."""
     document: dict[str, Any] = {
         "id": result.id,
         "task_id": result.task_id,
@@ -31,6 +31,8 @@ def result_document(result: ScoredCompletion) -> dict[str, Any]:
         "detail": result.detail,
         "checks": [_check_document(check) for check in result.checks],
     }
+    if result.compile_seconds:
+        document["compile_seconds"] = round(result.compile_seconds, 4)
     if result.components:
         document["components"] = dict(result.components)
     if result.second_opinion is not None:

@@ -59,6 +59,7 @@ def result_of(row: TrajectoryRow) -> ScoredCompletion:
         cached=row.cached,
         components=row.components,
         cpu_seconds=row.timing.get("cpu", 0.0),
+        compile_seconds=row.compile_seconds,
         code=row.code,
         stdout=row.stdout,
         stderr=row.stderr,

@@ -222,6 +222,7 @@ class TrajectoryRow(StepRow):
     passed: int = 0
     total: int = 0
     duration_seconds: float
+    compile_seconds: float = 0.0
     timing: dict[str, float] = Field(default_factory=dict)
     sandbox_id: str | None = None
     sandboxes: int = 0

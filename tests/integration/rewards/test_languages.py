@@ -16,6 +16,7 @@ from sandrl.problems.calls import Call
 from sandrl.problems.languages import LANGUAGES, PYTHON, language_named
 from sandrl.rewards import IsolatedJudge, ScoreOptions, score
 from sandrl.rewards.builds import SEARCHED, builds_of
+from sandrl.rewards.document import result_document
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.redteam import EXPLOITS_IN_CPP, attack
 from sandrl.rewards.redteam.corpus.compiled import PRIMES
@@ -166,6 +167,8 @@ def test_compiling_and_running_have_times_of_their_own(job: Job) -> None:
     slow = "#define A(x) x x x x x x x x x x\nint n = 0;\nint main() { A(A(A(A(A(A(n += n * n;)))))) }"
     [quick] = scored(job, problem, ADDERS["cpp"], limits=Limits(timeout_seconds=0.4))
     assert quick.reward == 1.0, quick.detail
+    assert 0.0 < quick.compile_seconds < quick.duration_seconds
+    assert result_document(quick)["compile_seconds"] == round(quick.compile_seconds, 4)
     [late] = scored(job, problem, slow, limits=Limits(compile_timeout_seconds=1.0))
     assert late.reward == 0.0
     assert late.status in (Status.TIMEOUT, Status.RESOURCE_LIMIT)

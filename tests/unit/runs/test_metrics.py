@@ -146,8 +146,8 @@ def test_a_row_and_a_result_give_the_same_metrics() -> None:
 def test_a_row_has_every_field_of_the_result_and_survives_the_disk() -> None:
     check = CheckVerdict(CheckStatus.FAILED, "1 != 2 \udc80")
     scored = result(
-        reward=0.5, failures=("lost",), cached=True, cpu_seconds=0.25, code="x = 1", stdout="out", stderr="\udc80",
-        truncated=True, checks=(check,), detail="why",
+        reward=0.5, failures=("lost",), cached=True, cpu_seconds=0.25, code="x = 1", stdout="out",
+        stderr="\udc80", truncated=True, checks=(check,), detail="why", compile_seconds=0.5,
     )  # fmt: skip
     place = Place("job-1", rank=1, step=3, attempt=2, held_out=True)
     said = Completion("c", "t", completion="said")
