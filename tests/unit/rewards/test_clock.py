@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -130,6 +131,43 @@ def test_what_was_waited_is_left_to_run() -> None:
     assert limit.left(4.0, cpu=4.0) == 6.0
     limit.excused = 7.0
     assert limit.left(10.0, cpu=3.0) == 7.0
+
+
+@contextmanager
+def a_watch(monkeypatch: pytest.MonkeyPatch, now: list[float], looks: list[float]) -> Iterator[clock.Clock]:
+    """A clock of a completion that notes when it looks at the account."""
+
+    def look(account: clock.Account) -> float:
+        looks.append(now[0])
+        return 0.0
+
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+    monkeypatch.setattr(clock.Account, "look", look)
+    yield clock.Clock(60.0, os.getpid())
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def test_a_hundred_quick_checks_with_a_limit_look_at_the_account_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, looks = [100.0], list[float]()
+    with a_watch(monkeypatch, now, looks) as watch:
+        for _ in range(100):
+            watch.start(4.0)
+            now[0] += 0.0004
+            watch.stop()
+    assert len(looks) == 1
+
+
+@pytest.mark.parametrize(("limit", "oldest"), [(0.1, 0.005), (0.5, 0.025), (1.0, 0.05), (10.0, 0.05)])
+def test_the_account_is_never_older_than_a_share_of_the_limit_of_a_check(
+    monkeypatch: pytest.MonkeyPatch, limit: float, oldest: float
+) -> None:
+    now, looks = [100.0], list[float]()
+    with a_watch(monkeypatch, now, looks) as watch:
+        for _ in range(200):
+            watch.start(limit)
+            assert now[0] - looks[-1] < oldest
+            now[0] += 0.001
+            watch.stop()
 
 
 def test_processor_time_counts_even_while_other_threads_wait() -> None:

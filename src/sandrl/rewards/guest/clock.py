@@ -30,8 +30,9 @@ LONGEST = 4.0
 TICK_SECONDS = 0.5
 # A tick that comes so much too late shows that this process was frozen; one among many waits less for its turn.
 GAP_SECONDS = 1.0
-# To look costs 0.1 ms, which what takes less than this is not worth.
+# To look costs 0.1 ms, which what takes less than this is not worth; nor is less than a share of a limit.
 LOOKED_AGAIN_SECONDS = 0.05
+SHARE_OF_LIMIT = 0.05
 PROCESSES_LOOKED_AT = 2000
 
 
@@ -196,6 +197,7 @@ class Clock:
         self.left = seconds
         self.wall = 0.0
         self.began = self.looked = self.due = 0.0
+        self.seen = -LOOKED_AGAIN_SECONDS
         self.unlooked = 0.0
         self.waited = 0.0
         self.gap = 0.0
@@ -207,8 +209,13 @@ class Clock:
         return self.limits[0].excused
 
     def start(self, most: "float | None" = None) -> None:
-        """Has `DeadlineReached` raised when the time, or `most` seconds of it, are over; at once if they are."""
-        if most is not None or self.left <= 0:
+        """Has `DeadlineReached` raised when the time, or `most` seconds of it, are over; at once if they are.
+
+        What was run or waited for since the account was last brought up to date counts for `most` as if it came
+        after this, so the account may only be as old as makes no difference to that limit.
+        """
+        age = monotonic() - self.seen
+        if self.left <= 0 or (most is not None and age >= min(LOOKED_AGAIN_SECONDS, SHARE_OF_LIMIT * most)):
             self.look(0.0)
         if most is not None:
             self.limits.append(Limit(most, self.account.cpu))
@@ -253,6 +260,7 @@ class Clock:
         """
         self.excuse(self.account.look() - self.waited, wall)
         self.unlooked = 0.0
+        self.seen = monotonic()
 
     def excuse(self, waited: float, wall: float) -> None:
         """Excuses time that was spent waiting, and gaps."""
