@@ -105,6 +105,9 @@ _TWO_SUM_RIGHT = styled(_TYPED_TWO_SUM) | {
     "tuple": "```python\nclass Solution:\n    def twoSum(self, nums, target):\n"
     "        return next((i, j) for j in range(len(nums)) "
     "for i in range(j) if nums[i] + nums[j] == target)\n```",
+    # Graders call a function where an answer has no class.
+    "function": "```python\ndef twoSum(nums, target):\n    for j, n in enumerate(nums):\n"
+    "        if target - n in nums[:j]:\n            return [nums.index(target - n), j]\n```",
     "helper": "```python\nclass Solution:\n    def _find(self, nums, t):\n        for j, n in enumerate(nums):\n"
     "            if t - n in nums[:j]:\n                return [nums.index(t - n), j]\n\n"
     "    def twoSum(self, nums, target):\n"
@@ -199,6 +202,101 @@ _BASH_TESTS = (
     '}\n\ncandidate() {\n    double "$@"\n}\n\nset -e\nrun_test() {\n    [[ $(candidate "1") = "2" ]]\n'
     '    [[ $(candidate "4") = "8" ]]\n}\n\nrun_test'
 )
+
+_TWO_SUM_CHECK = (
+    "def check(candidate):\n"
+    + "".join(
+        f"    assert list(candidate(nums={given[0]}, target={given[1]})) == {expected}\n"
+        for given, expected in _TWO_SUM_PAIRS
+    )
+    + "\n\n"
+)
+_AREA = "def area(a, b):\n    return a * b\n"
+_AREA_TESTS = ["assert area(2, 3) == 6", "assert area(0, 5) == 0", "assert area(1.5, 2) == 3"]
+_AREA_STARTER = "def area(a, b):\n    "
+_AREA_RIGHT = styled(_AREA) | {
+    "class": "<think>Perhaps\n```python\ndef area(a, b): return a\n```\nbut no.</think>\n"
+    "```python\nclass Solution:\n    def area(self, a, b):\n        return b * a\n```",
+    "marks": f"[BEGIN]\n{_AREA}[DONE]",
+    "end mark": f"{_AREA}[DONE]\n",
+    "example": f"```python\n{_AREA}```\nFor example:\n```python\nprint(area(1, 2))\n# Output: 2\n```",
+}
+_AREA_WRONG = {
+    "nothing": "",
+    "marks": "[BEGIN]\n[DONE]",
+    "sum": f"[BEGIN]\n{_AREA.replace('*', '+')}[DONE]",
+    "list": "def area(a, b):\n    return [a * b]\n",
+    "class": "class Solution:\n    def area(self, a, b):\n        return a\n",
+}
+
+
+def _verl(name: str, prompt: str, tests: Any) -> dict[str, Any]:
+    return {
+        "task_id": name, "data_source": "code", "prompt": [{"role": "user", "content": prompt}], "ability": "code",
+        "reward_model": {"style": "rule", "ground_truth": tests if isinstance(tests, str) else json.dumps(tests)},
+    }  # fmt: skip
+
+
+def _without_classes(answers: Mapping[str, str]) -> dict[str, str]:
+    """Answers for tests that call a function by its name."""
+    return {style: text for style, text in answers.items() if "Solution" not in text}
+
+
+# Code as ground truth, and outputs in lists of their own, as in sets that were made of APPS.
+TRAINING: tuple[Example, ...] = (
+    Example(
+        "verl",
+        _verl("verl functional", "Two numbers.", {"functional": _TWO_SUM_CHECK + "check(Solution().twoSum)"}),
+        {style: text for style, text in _TWO_SUM_RIGHT.items() if style not in ("function", "body")},
+        _TWO_SUM_WRONG,
+    ),
+    Example(
+        "verl",
+        _verl(
+            "verl code",
+            "Two numbers.",
+            {"import_prefix": "import math\n", "test_code": _TWO_SUM_CHECK, "entry_point": "Solution().twoSum"},
+        ),
+        styled(_TYPED_TWO_SUM),
+        _TWO_SUM_WRONG,
+    ),
+    *(
+        Example("verl", _verl(f"verl {kind}", "Write `area`.", tests), _without_classes(_AREA_RIGHT), _AREA_WRONG)
+        for kind, tests in (
+            ("asserts", _AREA_TESTS),
+            ("assert_case", {"assert_case": _AREA_TESTS, "inputs": None, "outputs": None}),
+            ("pytest", {"pytest": "from solution import area\n\ndef test_area():\n    " + "\n    ".join(_AREA_TESTS)}),
+            ("text", "\n".join(_AREA_TESTS)),
+        )
+    ),
+    Example(
+        "DeepCoder",
+        {
+            "task_id": "deepcoder metadata", "problem": "Two numbers.", "starter_code": _STARTER,
+            "tests": json.dumps([{**each, "metadata": {"func_name": "twoSum"}} for each in _LINES]),
+        },
+        _TWO_SUM_RIGHT,
+        _TWO_SUM_WRONG,
+    ),
+    Example(
+        "PrimeIntellect",
+        {
+            "task_id": "prime written by Python", "prompt": f"Write `area`.\n\n```python\n{_AREA_STARTER}\n```\n",
+            "gold_standard_solution": f"```python\n{_AREA}```",
+            "verification_info": repr(
+                {
+                    "language": "python",
+                    "test_cases": [
+                        {"type": "function_call", "fn_name": "area", "input": given, "output": [expected]}
+                        for given, expected in (([2, 3], 6), ([0, 5], 0), ([1.5, 2], 3.0))
+                    ],
+                }
+            ),
+        },
+        _AREA_RIGHT | {"body": "    return a * b\n"},
+        _AREA_WRONG,
+    ),
+)  # fmt: skip
 
 MORE: tuple[Example, ...] = (
     Example(
@@ -415,5 +513,5 @@ MORE: tuple[Example, ...] = (
     ),
 )  # fmt: skip
 
-EXAMPLES: tuple[Example, ...] = (*(_of_row(number, *pair) for number, pair in enumerate(ROWS)), *MORE)
+EXAMPLES: tuple[Example, ...] = (*(_of_row(number, *pair) for number, pair in enumerate(ROWS)), *MORE, *TRAINING)
 """Every format that is judged has one at least."""

@@ -6,7 +6,6 @@ text; one that is an array or an object as JSON (or as Python writes it, as pand
 
 from __future__ import annotations
 
-import ast
 import codecs
 import contextlib
 import csv
@@ -20,8 +19,8 @@ from typing import Any
 
 from sandrl.errors import InputError
 from sandrl.jsonl import MAX_PROBLEM_BYTES, BadRow, Row, object_decoder, opened, read_rows, type_name
+from sandrl.problems.formats.texts import python_value
 from sandrl.problems.hub import read_parquet
-from sandrl.syntax import compiling
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".csv", ".parquet")
 """What names of files of problems end in."""
@@ -219,6 +218,5 @@ def _cell(text: str) -> Any:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        with contextlib.suppress(SyntaxError), compiling():
-            value = ast.literal_eval(text)
+        value = python_value(text)
     return value if isinstance(value, list | dict) else text

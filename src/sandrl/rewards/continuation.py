@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Iterator
 
 from sandrl.problems import Problem
+from sandrl.problems.calls import SOLUTION, function_of
 from sandrl.rewards.assembly import join_to_tests
 from sandrl.rewards.selection import join
 from sandrl.rewards.sources import read_source
@@ -36,7 +37,7 @@ def join_to_starter(problem: Problem, code: str) -> str:
     starter = starter_of(problem)
     if starter is None:
         return code
-    if defines(code, starter.name):
+    if defines(code, starter.name) or _defines_what_is_called(problem, code):
         return join([starter.preamble, code]) if starter.preamble else code
     whole = continued(problem, code)
     if whole is not None:
@@ -55,6 +56,20 @@ def defines(code: str, name: str) -> bool:
         return True
     source = read_source(code) if name in code else None
     return source is not None and name in source.binds
+
+
+def _defines_what_is_called(problem: Problem, code: str) -> bool:
+    """Whether code defines the function or the class of calls, in the form that its problem does not begin with.
+
+    A function whose first parameter is `self` is a method that was given without its class.
+    """
+    if problem.fn is None or read_source(code) is None:
+        return False
+    owner, name = function_of(problem.fn)
+    if owner != SOLUTION:
+        return False
+    is_method = re.search(rf"^(?:async[ \t]+)?def[ \t]+{re.escape(name)}[ \t]*\(\s*self\b", code, re.MULTILINE)
+    return defines(code, owner) or (is_method is None and defines(code, name))
 
 
 def continued(problem: Problem, code: str) -> str | None:

@@ -45,6 +45,8 @@ _ANSWER_OPENS = re.compile(r"<answer(?:[ \t][^<>\n]{0,200})?>", re.IGNORECASE)
 _ANSWER_TAG = re.compile(r"</?answer(?:[ \t][^<>\n]{0,200})?>", re.IGNORECASE)
 _CLOSES = "</answer>"
 _SQUARE_TAG = re.compile(r"\[(/?)PYTHON\]")
+# As in the prompts of MBPP.
+_BEGIN_TAG, _DONE_TAG = re.compile(r"^[ \t]*\[BEGIN\]", re.MULTILINE), re.compile(r"^[ \t]*\[DONE\]", re.MULTILINE)
 _DEFINITION = re.compile(r"^[ \t]*(?:(?:async[ \t]+)?def|class|import|from)[ \t]+\w+", re.MULTILINE)
 # How the first line of a text that is nothing but code may begin.
 _CODE_LINE = re.compile(
@@ -145,7 +147,8 @@ class _Reading:
             return True, self._fenced(blocks)
         if default is not None or not is_auto:
             return default is not None, default
-        codes = tagged(_SQUARE_TAG.sub(r"<\1python>", text), "(?:code|python|solution)", self._sources, blocks)
+        marked = _DONE_TAG.sub("</code>", _BEGIN_TAG.sub("<code>", _SQUARE_TAG.sub(r"<\1python>", text)))
+        codes = tagged(marked, "(?:code|python|solution)", self._sources, blocks)
         if codes:
             contents = [tidy(code.content) for code in codes]
             return True, self._choose(contents) or contents[-1]

@@ -26,7 +26,8 @@ _MAX_NESTING = 3
 _END_TOKEN = (
     r"(?:<[|｜][\w▁ /-]{1,40}[|｜]>|</?s>|<(?:eos|bos|pad|end_of_turn|EOT|EOS)>|\[(?:EOS|/?INST|end of text)\])"
 )
-_END = re.compile(rf"(?:\s*{_END_TOKEN})+\s*\Z")
+# A line that is `[DONE]` does nothing as code; prompts of MBPP end answers with it.
+_END = re.compile(rf"(?:\s*(?:{_END_TOKEN}|^\[DONE\]))+\s*\Z", re.MULTILINE)
 _MARK = re.compile(r"^((?:</?\w[^<>\n]{0,80}>)?[ \t>*+\-\d.)]{0,100}?)(`{3,}|~{3,})(.*)$", re.MULTILINE)
 _PREFIX = re.compile(r"(?:</?\w[^<>\n]{0,80}>)?((?:[ \t]*>)*)([ \t]*)((?:[-*+]|\d{1,4}[.)])[ \t]+)?")
 _AFTER_CLOSING = re.compile(rf"(?:\s|{_END_TOKEN}|</?\w[^<>]{{0,80}}>)*\Z")

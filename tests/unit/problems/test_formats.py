@@ -565,3 +565,42 @@ def test_a_row_of_codeforces_that_cannot_be_judged_is_refused_with_its_field(
     more: dict[str, Any], message: str
 ) -> None:
     assert message in refusal({**CODEFORCES, **more})
+
+
+@pytest.mark.parametrize(
+    ("annotation", "outputs", "expected"),
+    [
+        ("", [[[0, 1]], [[2, 3]]], [[0, 1], [2, 3]]),
+        ("", [[1], [2]], [1, 2]),
+        (" -> int", [[1], [2]], [1, 2]),
+        (" -> List[int]", [[1], [2]], [[1], [2]]),
+        (" -> List[int]", [[[1]], [[2, 3]]], [[1], [2, 3]]),
+        (" -> 'List[List[int]]'", [[[1]], [[2, 3]]], [[[1]], [[2, 3]]]),
+        (" -> list[list[int]]", [[[[1]]], [[[]]]], [[[1]], [[]]]),
+        ("", [[1], [2, 3]], [[1], [2, 3]]),
+    ],
+)
+def test_outputs_in_lists_of_their_own_are_taken_out_unless_the_function_returns_lists(
+    annotation: str, outputs: list[Any], expected: list[Any]
+) -> None:
+    starter = f"class Solution:\n    def f(self, n: int){annotation}:\n        "
+    columns = {"fn_name": "f", "inputs": [[1], [2]], "outputs": outputs}
+    apps = parsed({"id": "a", "question": "Q.", "input_output": columns, "starter_code": starter}).problem
+    tests = [
+        {"type": "function_call", "fn_name": "f", "input": [1 + n], "output": each} for n, each in enumerate(outputs)
+    ]
+    deepcoder = parsed({"id": "d", "problem": "Q.", "tests": json.dumps(tests), "starter_code": starter}).problem
+    assert [call.values[1] for call in apps.calls] == [call.values[1] for call in deepcoder.calls] == expected
+
+
+def test_a_ground_truth_that_is_code_names_its_field_where_it_is_wrong() -> None:
+    def error(tests: Any) -> str:
+        return refusal({"id": "v", "prompt": "P.", "reward_model": {"ground_truth": json.dumps(tests)}})
+
+    assert "reward_model.ground_truth.functional': no test function asserts" in error({"functional": "def test_a():\n    f(1)"})
+    assert "reward_model.ground_truth[1]': checks nothing" in error(["assert f(1) == 2", "f(2) == 3"])
+    assert "reward_model.ground_truth.assert_case': must be an array of strings" in error({"assert_case": "assert f()"})
+    assert "several kinds (functional, inputs, outputs)" in error(
+        {"functional": "assert f(1)", "inputs": ["1"], "outputs": ["2"]}
+    )
+    assert "only problems of code" in error("42")

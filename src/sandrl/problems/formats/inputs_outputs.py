@@ -26,7 +26,11 @@ FRACTIONS = Tolerance(absolute=1e-6)
 WORDS = Tolerance(words=True)
 """How cases compare words, wherever the lines end."""
 
-_LEETCODE = re.compile(rf"^[ \t]*class\s+{SOLUTION}\b|\b(?:List|Dict|Set|Tuple|Optional|Union)\[", re.MULTILINE)
+_LEETCODE = re.compile(
+    rf"^[ \t]*class\s+{SOLUTION}\b|\b{SOLUTION}\(\)\.|\b(?:List|Dict|Set|Tuple|Optional|Union)\[", re.MULTILINE
+)
+_LIST = r"(?:typing\.)?(?:List|list|Sequence|Tuple|tuple)"
+_MOST_LEVELS = 20
 _FRACTION = re.compile(r"\d\.\d")
 _PROGRAMS = frozenset({"stdin", "stdin_stdout", "stdio"})
 _CALLS = frozenset({"functional", "function_call", "call_based"})
@@ -43,12 +47,14 @@ class Pair:
         expected: The output.
         fields: Where the two stand.
         function: The function that is called; empty for a program.
+        may_be_wrapped: Whether the output may stand in a list of its own, as APPS and the sets made of it have it.
     """
 
     given: Any
     expected: Any
     fields: tuple[str, str]
     function: str = ""
+    may_be_wrapped: bool = False
 
 
 def pairs_of(value: object, field: str, *, function: str = "") -> list[Pair]:
@@ -106,7 +112,7 @@ def promised_names(checks: Mapping[str, Any], code: str) -> str:
         checks: What tests have become.
         code: Starter code, or a prompt that shows it.
     """
-    return STANDARD if "calls" in checks and _LEETCODE.search(code) else ""
+    return STANDARD if ("calls" in checks or "tests" in checks) and _LEETCODE.search(code) else ""
 
 
 def by_words(checks: dict[str, Any]) -> dict[str, Any]:
@@ -122,14 +128,14 @@ def _is_padded(case: Case) -> bool:
     return text.startswith((" ", "\t")) and not text.isspace() and "\n" not in text.strip()
 
 
-def function_of(metadata: object) -> str:
-    """The function that the `metadata` of a row names, which may be JSON text; empty if none.
+def function_of(metadata: object, field: str = "metadata") -> str:
+    """The function that the `metadata` of a row or of a test names, which may be JSON text; empty if none.
 
     Raises:
         InputError: If it is no name.
     """
-    found = json_value(metadata or {}, "metadata")
-    return _function(found.get("func_name"), "metadata.func_name") if isinstance(found, Mapping) else ""
+    found = json_value(metadata or {}, field)
+    return _function(found.get("func_name"), f"{field}.func_name") if isinstance(found, Mapping) else ""
 
 
 def _columns(tests: Mapping[str, Any], field: str, function: str) -> list[Pair]:
@@ -145,11 +151,8 @@ def _columns(tests: Mapping[str, Any], field: str, function: str) -> list[Pair]:
     if len(given) != len(expected):
         raise InputError(f"has {len(given)} {names[0]} and {len(expected)} {names[1]}", field=field)
     function = _function(tests.get("fn_name"), f"{field}.fn_name") or function
-    if function and all(isinstance(each, list) and len(each) == 1 for each in expected):
-        # APPS has the value that is returned in a list of its own.
-        expected = [each[0] for each in expected]
     return [
-        Pair(*pair, (f"{field}.{names[0]}[{position}]", f"{field}.{names[1]}[{position}]"), function)
+        Pair(*pair, (f"{field}.{names[0]}[{position}]", f"{field}.{names[1]}[{position}]"), function, bool(function))
         for position, pair in enumerate(zip(given, expected, strict=True))
     ]
 
@@ -170,7 +173,8 @@ def _pair(test: Any, field: str, function: str) -> Pair:
             value, place = value[inner], f"{place}.{inner}"
         values.append(value)
         fields.append(place)
-    named = _function(test.get("fn_name"), f"{field}.fn_name") or function
+    own = _function(test.get("fn_name"), f"{field}.fn_name")
+    named = own or function_of(test.get("metadata"), f"{field}.metadata") or function
     kind = test.get("type", test.get("testtype"))
     if not isinstance(kind, str | None):
         raise InputError(f"must name the kind of the test, not be {type_name(kind)}", field=f"{field}.type")
@@ -180,7 +184,7 @@ def _pair(test: Any, field: str, function: str) -> Pair:
         raise InputError("calls a function, and nothing says which", field=field)
     elif kind not in (None, *_CALLS):
         raise InputError(f"is a test of an unknown kind: {kind!r:.40}", field=field)
-    return Pair(values[0], values[1], (fields[0], fields[1]), named)
+    return Pair(values[0], values[1], (fields[0], fields[1]), named, bool(own and named))
 
 
 def _refuse_files(value: Mapping[str, Any], inner: str, field: str) -> None:
@@ -214,8 +218,27 @@ def _calls(pairs: Sequence[Pair], code: str) -> dict[str, Any]:
     is_method = "." not in function and re.search(rf"^class\s+{SOLUTION}\b", code, re.MULTILINE) is not None
     return {
         "fn": f"{SOLUTION}.{function}" if is_method else function,
-        "calls": tuple(_call(_arguments(pair), _expected(pair), pair) for pair in pairs),
+        "calls": tuple(_call(_arguments(pair), _expected(pair), pair) for pair in _unwrapped(pairs, code)),
     }
+
+
+def _unwrapped(pairs: Sequence[Pair], code: str) -> Sequence[Pair]:
+    """Calls whose outputs stand in no lists of their own; if the function is annotated to return lists, they do not."""
+    if not all(pair.may_be_wrapped and isinstance(pair.expected, list) and len(pair.expected) == 1 for pair in pairs):
+        return pairs
+    name = re.escape(pairs[0].function.rpartition(".")[2])
+    found = re.search(rf"\bdef\s+{name}\s*\([^)]*\)\s*->\s*['\"]?(?P<lists>{_LIST}(?:\[{_LIST})*)\b", code)
+    levels = 0 if found is None else found["lists"].count("[") + 1
+    if found is not None and max(_levels(pair.expected) for pair in pairs) <= levels:
+        return pairs
+    return [replace(pair, expected=pair.expected[0]) for pair in pairs]
+
+
+def _levels(value: Any, depth: int = 0) -> int:
+    """How many lists are in each other."""
+    if not isinstance(value, list) or depth > _MOST_LEVELS:
+        return 0
+    return 1 + max((_levels(each, depth + 1) for each in value), default=0)
 
 
 def _call(arguments: list[Any], expected: Any, pair: Pair) -> Call:

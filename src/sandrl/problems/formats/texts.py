@@ -7,6 +7,7 @@ accepted. What it unpacks to is bounded before it is unpacked.
 
 from __future__ import annotations
 
+import ast
 import base64
 import binascii
 import json
@@ -16,6 +17,7 @@ from typing import Any, NoReturn
 
 from sandrl.errors import InputError
 from sandrl.jsonl import MAX_PROBLEM_BYTES
+from sandrl.syntax import compiling
 
 MAX_UNPACKED_BYTES = MAX_PROBLEM_BYTES
 """What packed tests may unpack to."""
@@ -27,10 +29,12 @@ _HARMLESS = frozenset(
     | {"MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT"}
 )
 _DICT_KEY = "input_output"
+# A syntax tree takes fifty times as much memory as its text.
+_MOST_PYTHON_CHARACTERS = 16 << 20
 
 
 def json_value(value: object, field: str) -> Any:
-    """The value of a field that is JSON text, or was that already.
+    """The value of a field that is JSON text, or was that already; an array or object may be as Python writes it.
 
     Raises:
         InputError: If it is a string that is no JSON.
@@ -40,11 +44,26 @@ def json_value(value: object, field: str) -> Any:
     try:
         return json.loads(value, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
+        if (written := python_value(value)) is not None:
+            return written
         raise InputError(f"must be JSON text: {error.msg} at character {error.pos + 1}", field=field) from error
     except RecursionError as error:
         raise InputError("must be JSON text: nested too deeply", field=field) from error
     except ValueError as error:
         raise InputError(f"must be JSON text: {str(error).partition(';')[0]}", field=field) from error
+
+
+def python_value(text: str) -> list[Any] | dict[Any, Any] | None:
+    """The list or dictionary that a text is as Python writes it, in `repr`; None if it is none."""
+    text = text.strip()
+    if text[:1] not in ("[", "{") or text[-1:] not in ("]", "}") or len(text) > _MOST_PYTHON_CHARACTERS:
+        return None
+    try:
+        with compiling():
+            value = ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value if isinstance(value, list | dict) else None
 
 
 def is_packed(text: object) -> bool:

@@ -1,18 +1,30 @@
-"""Rows of verl, Eurus and sets made for them: messages as the prompt, and tests as `reward_model.ground_truth`."""
+"""Rows of verl, Eurus and sets made for them: messages as the prompt, and tests as `reward_model.ground_truth`.
+
+The tests are inputs and outputs, or Python code. Code is asserts (an array of them, or `assert_case`), a program that
+follows the answer (`functional`, or `test_code` with `entry_point` and `import_prefix`), or a file of pytest.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from sandrl.errors import InputError
 from sandrl.problems.fields import InputRow
 from sandrl.problems.formats.inputs_outputs import checks_of_pairs, pairs_of, promised_names
+from sandrl.problems.formats.kodcode import without_solution_import
 from sandrl.problems.formats.messages import Prompt
 from sandrl.problems.formats.row import Format, FormatRow
 from sandrl.problems.formats.texts import json_value
 from sandrl.problems.problem import Problem
 
 _FIELD = "reward_model.ground_truth"
+_CODE = ("functional", "pytest", "test_code", "assert_case")
+"""What has tests as Python code."""
+
+_CHECKED = re.compile(r"^check\(([\w.()]+)\)\s*\Z", re.MULTILINE)
+_ASSERTS = re.compile(r"^[ \t]*(?:assert\b|self\.assert)", re.MULTILINE)
 
 
 class RewardModelRow(InputRow):
@@ -29,19 +41,94 @@ class VerlRow(FormatRow):
 
     def to_problem(self, name: str) -> Problem:
         """Returns the problem of the row."""
+        tests, field = _tests(self.reward_model.ground_truth)
+        if isinstance(tests, dict | list):
+            checks = checks_of_pairs(pairs_of(tests, _FIELD), _FIELD, code=self.prompt)
+            prelude = self.prelude or promised_names(checks, self.prompt)
+            return Problem(task_id=name, prompt=self.prompt, prelude=prelude, **checks)
+        return tests.problem(name, self.prompt, self.prelude, field)
+
+
+class _Code:
+    """Tests that are Python code.
+
+    Args:
+        tests: The code.
+        entry_point: The function or class that it tests, if that is said.
+        prelude: What runs before an answer.
+    """
+
+    def __init__(self, tests: list[str], entry_point: str | None = None, prelude: str = "") -> None:
+        self.tests = tests
+        self.entry_point = entry_point
+        self.prelude = prelude
+
+    def problem(self, name: str, prompt: str, prelude: str, field: str) -> Problem:
+        """The problem of a row with these tests."""
+        shown = "\n".join([prompt, *self.tests])
         try:
-            tests = json_value(self.reward_model.ground_truth, _FIELD)
+            return Problem(
+                task_id=name,
+                prompt=prompt,
+                tests=tuple(self.tests),
+                prelude=prelude or self.prelude or promised_names({"tests": self.tests}, shown),
+                entry_point=self.entry_point,
+            )
         except InputError as error:
-            raise InputError("must be JSON text of tests: only problems of code are supported", field=_FIELD) from error
-        if not isinstance(tests, dict | list):
-            raise InputError("must be tests: only problems of code are supported", field=_FIELD)
-        checks = checks_of_pairs(pairs_of(tests, _FIELD), _FIELD, code=self.prompt)
-        return Problem(
-            task_id=name,
-            prompt=self.prompt,
-            prelude=self.prelude or promised_names(checks, self.prompt),
-            **checks,
-        )
+            # A single text may stand in no array.
+            place = (error.field or "").removeprefix("tests").removeprefix("[0]" if len(self.tests) == 1 else "")
+            raise InputError(error.reason, field=field + place, hint=error.hint) from None
+
+
+def _tests(value: Any) -> tuple[_Code | dict[str, Any] | list[Any], str]:
+    """The tests of a row, and the field that they are in."""
+    try:
+        tests = json_value(value, _FIELD)
+    except InputError as error:
+        if isinstance(value, str) and _ASSERTS.search(value):
+            return _code(value, ""), _FIELD
+        raise InputError("must be JSON text of tests: only problems of code are supported", field=_FIELD) from error
+    if isinstance(tests, list) and tests and all(isinstance(each, str) for each in tests):
+        return _Code(tests), _FIELD
+    if not isinstance(tests, dict | list):
+        raise InputError("must be tests: only problems of code are supported", field=_FIELD)
+    kinds = [kind for kind in _CODE if isinstance(tests, Mapping) and tests.get(kind)]
+    if not kinds or not isinstance(tests, Mapping):
+        return tests, _FIELD
+    others = [kind for kind in ("inputs", "outputs") if tests.get(kind)]
+    if len(kinds) + bool(others) > 1:
+        names = ", ".join([*kinds, *others])
+        raise InputError(f"has tests of several kinds ({names}); only one would count", field=_FIELD)
+    field = f"{_FIELD}.{kinds[0]}"
+    return _code(tests[kinds[0]], kinds[0], tests), field
+
+
+def _code(value: Any, kind: str, tests: Mapping[str, Any] | None = None) -> _Code:
+    """The tests of one of the fields for code."""
+    texts = [value] if isinstance(value, str) and kind != "assert_case" else value
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+        kinds = "an array of strings" if kind == "assert_case" else "a string"
+        raise InputError(f"must be {kinds}", field=f"{_FIELD}.{kind}")
+    prefix, entry_point = (_text(tests or {}, name) for name in ("import_prefix", "entry_point"))
+    if kind == "pytest":
+        try:
+            test, names = without_solution_import(texts[0])
+        except InputError as error:
+            raise InputError(error.reason, field=f"{_FIELD}.{kind}") from None
+        return _Code([test], names[0] if len(names) == 1 else None, prefix)
+    if kind == "assert_case":
+        return _Code(texts, entry_point or None, prefix)
+    if entry_point and not _CHECKED.search(texts[0]):
+        texts = [f"{texts[0].rstrip()}\n\ncheck({entry_point})\n"]
+    found = _CHECKED.search(texts[0])
+    return _Code(texts, entry_point or (found[1] if found else None), prefix)
+
+
+def _text(tests: Mapping[str, Any], name: str) -> str:
+    value = tests.get(name) or ""
+    if not isinstance(value, str):
+        raise InputError("must be a string", field=f"{_FIELD}.{name}")
+    return value
 
 
 VERL = Format("verl", (("prompt",), ("reward_model",)), VerlRow)

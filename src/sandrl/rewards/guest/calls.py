@@ -24,6 +24,7 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.values import Decoder, Encoder, Malformed, Unsendable
 
 CALL = "__call__"
+SOLUTION = "Solution"
 PLAIN = "plain"
 NOT_NONE = "evalplus-not-none"
 # Of all values that a reference returns.
@@ -59,7 +60,10 @@ class Calls:
 
     def texts(self, offered: "frozenset[str]") -> "list[str]":
         """The calls as checks, in the form that the completion has: a function, or a method of a class."""
-        is_method = self.is_method or (self.owner in offered and self.name not in offered)
+        is_method = self.owner in offered and self.name not in offered
+        if self.is_method:
+            # Graders call a function, too, where an answer has no class of that name.
+            is_method = self.owner != SOLUTION or self.owner in offered or self.name not in offered
         function = f"{self.owner}().{self.name}" if is_method else self.name
         return [f"{CALL}({number}, {function})" for number in range(len(self.cases))]
 
