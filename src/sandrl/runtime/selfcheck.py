@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 from sandrl.errors import RuntimeUnavailableError
 from sandrl.runtime.guest import probe
 from sandrl.runtime.host.choice import Choice, choose_launcher
-from sandrl.runtime.host.images import find_images
+from sandrl.runtime.host.images import own_image
 from sandrl.runtime.host.launcher import BootRequest, LaunchError
 from sandrl.runtime.host.process import Exit
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
@@ -103,7 +103,7 @@ def check_isolation() -> SelfCheck:
 async def _check(folder: Path) -> SelfCheck:
     overlays = folder / "overlays"
     overlays.mkdir(mode=0o755)
-    choice = await choose_launcher(find_images()[:1], folder, overlays)
+    choice = await choose_launcher([own_image()], folder, overlays)
     try:
         groups = await asyncio.gather(*(_tried(attempt, choice, folder) for attempt in _ATTEMPTS.values()))
         for number, (name, attempt) in enumerate(_ATTEMPTS.items()):

@@ -2,7 +2,8 @@
 
 A sandbox sees an interpreter's own prefix as `/usr/local` with an empty site-packages, which is what the official
 image looks like. The interpreter that runs sandrl is the default, because it is the one version a user can count
-on.
+on. Scripts, such as the shims of pyenv, are asked only for versions that no program provides: a shim starts several
+shells, and a daemon that starts would wait for all of them.
 """
 
 from __future__ import annotations
@@ -111,6 +112,7 @@ def own_image() -> Image:
 
 
 def _candidates() -> list[Path]:
+    """What may be an interpreter by its name: programs first, then scripts, each in the order of their directories."""
     places = [Path(part) for part in os.environ.get("PATH", os.defpath).split(":") if part]
     places += [Path("/usr/bin"), Path("/usr/local/bin")]
     home = os.environ.get("HOME", "")
@@ -124,7 +126,15 @@ def _candidates() -> list[Path]:
             found += sorted(path for path in place.iterdir() if pattern.match(path.name))
         except OSError:
             continue  # a directory on PATH may be missing or unreadable
-    return found
+    return sorted(found, key=_is_script)
+
+
+def _is_script(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False  # the probe finds out what it is
 
 
 def _probe(executable: Path) -> Image | None:
