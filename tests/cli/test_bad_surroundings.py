@@ -18,13 +18,16 @@ from sandrl.cli.app import app
 from sandrl.sandboxes import find_connection
 from sandrl.sandboxes.fleet import Fleet
 from sandrl.settings import load_settings
-from tests.cli.conftest import RIGHT, SANDRL, Run
+from tests.cli.conftest import PROBLEM, RIGHT, SANDRL, Run
 
 _COMMAND = shlex.join(SANDRL)
 
 
 def shell(script: str, directory: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Runs a line of bash, in which `$S` is the command."""
+    """Runs a line of bash, in which `$S` is the command, and `$REWARD` scores one completion, which takes no time."""
+    (directory / "one.jsonl").write_text(RIGHT, encoding="utf-8")
+    (directory / "its-problem.jsonl").write_text(PROBLEM, encoding="utf-8")
+    script = script.replace("$REWARD", "$S reward one.jsonl --problems its-problem.jsonl")
     return subprocess.run(
         ["bash", "-c", script.replace("$S", _COMMAND)],
         capture_output=True,
@@ -132,19 +135,19 @@ def test_a_key_that_is_given_twice_is_named_with_its_file_and_line(
 
 # Each stream for the command that opens most, and all at once for every one; the rest of the combinations is slow.
 _CLOSED = (">&-", "2>&-", "<&-", "<&- >&- 2>&-")
-_USING_STREAMS = ("--version", "reward --json", "runs ls", "sandboxes ls")
+_USING_STREAMS = ("$S --version", "$REWARD --json", "$S runs ls", "$S sandboxes ls")
 
 
 @pytest.mark.parametrize(
     ("words", "closed"),
     [
-        pytest.param(words, closed, marks=[] if "reward" in words or closed == _CLOSED[-1] else pytest.mark.slow)
+        pytest.param(words, closed, marks=[] if "REWARD" in words or closed == _CLOSED[-1] else pytest.mark.slow)
         for words in _USING_STREAMS
         for closed in _CLOSED
     ],
 )
 def test_a_command_whose_streams_are_closed_ends_cleanly(words: str, closed: str, tmp_path: Path) -> None:
-    done = shell(f"$S {words} {closed}", tmp_path)
+    done = shell(f"{words} {closed}", tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     # Nothing that was opened got the number of a closed stream, and so what was printed.
@@ -156,11 +159,11 @@ def test_a_command_whose_streams_are_closed_ends_cleanly(words: str, closed: str
 @pytest.mark.parametrize(
     ("script", "code"),
     [
-        ("$S reward >/dev/full", 3),
-        ("$S reward 2>/dev/full", 3),
+        ("$REWARD >/dev/full", 3),
+        ("$REWARD 2>/dev/full", 3),
         ("$S runs ls --json >/dev/full 2>&1", 3),
-        ("$S reward 2>&1 | true; exit ${PIPESTATUS[0]}", 141),
-        ("$S reward 2> >(true) | cat; exit ${PIPESTATUS[0]}", 141),
+        ("$REWARD 2>&1 | true; exit ${PIPESTATUS[0]}", 141),
+        ("$REWARD 2> >(true) | cat; exit ${PIPESTATUS[0]}", 141),
     ],
 )
 def test_output_that_nobody_takes_ends_a_command_without_a_traceback(script: str, code: int, tmp_path: Path) -> None:
@@ -171,14 +174,14 @@ def test_output_that_nobody_takes_ends_a_command_without_a_traceback(script: str
 
 @pytest.mark.parametrize("limit", [12, 16, 24])
 def test_too_few_open_files_are_named_as_the_reason(limit: int, tmp_path: Path) -> None:
-    done = shell(f"ulimit -n {limit}; $S reward", tmp_path)
+    done = shell(f"ulimit -n {limit}; $REWARD", tmp_path)
     assert done.returncode == 2, done.stderr
     assert f"this process may open {limit} files" in done.stderr
     assert "ulimit -n" in done.stderr
 
 
 def test_too_few_open_files_for_sandboxes_are_named_before_a_runtime_is_started(tmp_path: Path) -> None:
-    done = shell("ulimit -n 64; $S reward", tmp_path, SANDRL_STATE_DIR=str(tmp_path / "state"))
+    done = shell("ulimit -n 64; $REWARD", tmp_path, SANDRL_STATE_DIR=str(tmp_path / "state"))
     assert done.returncode == 3, done.stderr
     assert "gives each program 512 open files, and this process is limited to 64" in done.stderr
 
@@ -186,7 +189,7 @@ def test_too_few_open_files_for_sandboxes_are_named_before_a_runtime_is_started(
 def test_a_soft_limit_of_open_files_is_raised_to_the_hard_one(tmp_path: Path) -> None:
     if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 512:
         pytest.skip("the hard limit is too low")
-    done = shell("ulimit -Sn 12; $S reward --json", tmp_path)
+    done = shell("ulimit -Sn 12; $REWARD --json", tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -209,9 +212,12 @@ def test_foreign_entries_of_a_cache_are_neither_waited_for_nor_read_whole(
             entry.touch()
 
 
-def test_foreign_files_in_a_run_directory_are_neither_waited_for_nor_read_whole(sandrl: Run, tmp_path: Path) -> None:
+def test_foreign_files_in_a_run_directory_are_neither_waited_for_nor_read_whole(
+    sandrl: Run, problems: Path, completions: Path, tmp_path: Path
+) -> None:
     runs = tmp_path / "runs"
-    assert sandrl("reward", "--runs-dir", runs, "--run-name", "one").returncode == 0
+    words = ("reward", completions, "--problems", problems, "--runs-dir", runs, "--run-name", "one")
+    assert sandrl(*words).returncode == 0
     for name in ("trajectories.jsonl", "config.json"):
         path = runs / "one" / name
         for make in (os.mkfifo, lambda path: os.symlink("/dev/zero", path)):
@@ -280,7 +286,8 @@ def test_a_full_disk_under_the_runs_is_the_reason_and_leaves_no_sandbox(
     completions.write_text(RIGHT * 30, encoding="utf-8")
     runs = tmp_path / "runs"
     runs.mkdir()
-    subprocess.run([*SANDRL, "reward", "--runs-dir", str(tmp_path / "other")], check=True, capture_output=True)
+    # The runtime runs before there is no room.
+    assert shell("$REWARD", tmp_path).returncode == 0
     mount = f"mount -t tmpfs -o size={kibibytes}k none {runs}"
     reward = f"$S reward {completions} --problems {problems} --no-cache -c 4 --runs-dir {runs}"
     done = shell(f"unshare -m bash -c {shlex.quote(f'{mount} && {reward}')}", tmp_path)
@@ -314,11 +321,14 @@ def test_a_document_keeps_the_rest_where_a_number_is_none(capsys: pytest.Capture
 @pytest.mark.parametrize(
     "words",
     [
-        *("reward", "sandboxes ls"),
-        *(pytest.param(words, marks=pytest.mark.slow) for words in ("doctor", "runs ls", "runtime status", "--help")),
+        *("$REWARD", "$S sandboxes ls"),
+        *(
+            pytest.param(f"$S {words}", marks=pytest.mark.slow)
+            for words in ("doctor", "runs ls", "runtime status", "--help")
+        ),
     ],
 )
 def test_a_bare_environment_is_enough(words: str, tmp_path: Path) -> None:
     state = os.environ["SANDRL_STATE_DIR"]
-    done = shell(f"env -i SANDRL_STATE_DIR={state} PATH=$PATH LC_ALL=POSIX COLUMNS=40 $S {words}", tmp_path)
+    done = shell(f"env -i SANDRL_STATE_DIR={state} PATH=$PATH LC_ALL=POSIX COLUMNS=40 {words}", tmp_path)
     assert done.returncode == 0, done.stderr

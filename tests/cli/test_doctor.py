@@ -1,7 +1,7 @@
 """`sandrl doctor`: on machines that can do everything, and on those that lack something.
 
-Most of its time goes into booting sandboxes. Tests of other checks share one real result of that (`doctor`); tests of
-isolation, of signals and of whole processes start the command (`sandrl`, `SANDRL`).
+Most of its time goes into booting sandboxes and starting compilers. Tests of other checks share one real result of
+each (`doctor`); tests of isolation, of signals and of whole processes start the command (`sandrl`, `SANDRL`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ import pytest
 
 from sandrl.cli.app import main
 from sandrl.doctor import examination
+from sandrl.doctor.languages import languages_check
 from sandrl.doctor.machine import gpu_check
 from sandrl.doctor.packages import extra_checks
+from sandrl.doctor.report import Check
 from sandrl.doctor.services import hub_check, wandb_check
 from sandrl.runtime import daemon
 from sandrl.runtime.selfcheck import SelfCheck, check_isolation
@@ -50,13 +52,22 @@ def isolation() -> SelfCheck:
     return check_isolation()
 
 
+@pytest.fixture(scope="module")
+def languages() -> Check:
+    """The languages of this machine, whose tools are started once."""
+    return languages_check()
+
+
 @pytest.fixture
-def doctor(isolation: SelfCheck, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Doctor:
-    """Runs `sandrl doctor` in this process, without trying the isolation again."""
+def doctor(
+    isolation: SelfCheck, languages: Check, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Doctor:
+    """Runs `sandrl doctor` in this process, without trying the isolation or starting compilers again."""
 
     def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         with monkeypatch.context() as patch:
             patch.setattr(examination, "check_isolation", lambda: isolation)
+            patch.setattr(examination, "languages_check", lambda: languages)
             for name, value in environment.items():
                 patch.setenv(name, value)
             code = main(["doctor", *words])
