@@ -597,7 +597,9 @@ def test_a_ground_truth_that_is_code_names_its_field_where_it_is_wrong() -> None
     def error(tests: Any) -> str:
         return refusal({"id": "v", "prompt": "P.", "reward_model": {"ground_truth": json.dumps(tests)}})
 
-    assert "reward_model.ground_truth.functional': no test function asserts" in error({"functional": "def test_a():\n    f(1)"})
+    assert "reward_model.ground_truth.functional': no test function asserts" in error(
+        {"functional": "def test_a():\n    f(1)"}
+    )
     assert "reward_model.ground_truth[1]': checks nothing" in error(["assert f(1) == 2", "f(2) == 3"])
     assert "reward_model.ground_truth.assert_case': must be an array of strings" in error({"assert_case": "assert f()"})
     assert "several kinds (functional, inputs, outputs)" in error(
