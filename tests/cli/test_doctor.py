@@ -31,7 +31,7 @@ from sandrl.doctor.services import hub_check, wandb_check
 from sandrl.runtime import daemon
 from sandrl.runtime.selfcheck import SelfCheck, check_isolation
 from sandrl.settings import can_be_private, load_settings
-from tests.cli.conftest import SANDRL, Run
+from tests.cli.conftest import RIGHT, SANDRL, Run
 from tests.support.terminal import run_on_terminal
 
 PROPERTIES = {
@@ -180,7 +180,7 @@ def test_the_runtime_that_is_asked_about_decides(sandrl: Run, doctor: Doctor) ->
 
 
 def test_without_a_port_only_the_daemonless_runtime_works_and_it_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    problems: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("this user may not make a network without a loopback interface")
@@ -195,7 +195,8 @@ def test_without_a_port_only_the_daemonless_runtime_works_and_it_does(
     found = states(document(done), "runtime")
     assert (found["local"], found["daemonless"], found["port on 127.0.0.1"]) == ("absent", "ok", "failed")
     assert "or use --runtime daemonless" in document(done)["problem"]["hint"]
-    assert cut_off("reward", "--runtime", "daemonless").returncode == 0
+    (tmp_path / "c.jsonl").write_text(RIGHT, encoding="utf-8")
+    assert cut_off("reward", "c.jsonl", "--problems", problems.name, "--runtime", "daemonless").returncode == 0
 
 
 @pytest.mark.parametrize("runtime", ["local", "daemonless"])

@@ -75,8 +75,9 @@ def test_escape_sequences_in_tags_reach_no_terminal(sandrl: Run, state: dict[str
         assert shown.exit_code == 0
         assert "x\\x1b[2J\\x1b]0;owned\\x07\\u202ey" in shown.text, words
         assert "\x1b" not in shown.text
-    for words in ([*LS], [*LS, "--json"], [*SANDRL, "sandboxes", "show", ids(sandrl, state)[0]]):
-        done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **state}, check=True)
+    for piped in (("ls",), ("ls", "--json"), ("show", ids(sandrl, state)[0])):
+        done = sandrl("sandboxes", *piped, **state)
+        assert done.returncode == 0, done.stderr
         assert "\x1b" not in done.stdout
         assert "‮" not in done.stdout
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sandrl.problems.named import DATA, DEMO_PROBLEMS
 from sandrl.runtime import daemon
 from sandrl.settings import load_settings
 from tests.cli.conftest import PROBLEM
@@ -31,15 +32,24 @@ def test_the_table_fills_as_results_arrive() -> None:
     assert "\x1b[?25h" in shown.text, "the cursor is back"
 
 
-def test_no_color_is_respected() -> None:
-    shown = run_on_terminal([*SANDRL, "reward"], environment={"NO_COLOR": "1"})
+@pytest.fixture
+def demo_without_waiting(tmp_path: Path) -> list[str]:
+    """A command that scores the completions of the demo, none of which sleeps."""
+    path = tmp_path / "completions.jsonl"
+    text = (DATA / "demo_completions.jsonl").read_text(encoding="utf-8")
+    path.write_text(re.sub(r"sleep\(\d\)", "sleep(0)", text), encoding="utf-8")
+    return [*SANDRL, "reward", str(path), "--problems", str(DEMO_PROBLEMS)]
+
+
+def test_no_color_is_respected(demo_without_waiting: list[str]) -> None:
+    shown = run_on_terminal(demo_without_waiting, environment={"NO_COLOR": "1"})
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", shown.text)
     assert "Pass rate: 3/5 (60%)" in shown.plain
 
 
 @pytest.mark.parametrize("columns", [36, 50])
-def test_a_narrow_terminal_still_shows_rows_rewards_and_totals(columns: int) -> None:
-    shown = run_on_terminal([*SANDRL, "reward"], columns=columns)
+def test_a_narrow_terminal_still_shows_rows_rewards_and_totals(columns: int, demo_without_waiting: list[str]) -> None:
+    shown = run_on_terminal(demo_without_waiting, columns=columns)
     assert shown.exit_code == 0
     assert "Pass rate: 3/5 (60%)" in shown.plain
     last = shown.plain[shown.plain.rindex("row  id") :].partition("Run: ")[0]
@@ -47,8 +57,8 @@ def test_a_narrow_terminal_still_shows_rows_rewards_and_totals(columns: int) -> 
     assert re.search(r"0 +slo\S* +passed +1\.0 +\d\.\d s", last)
 
 
-def test_a_dumb_terminal_gets_plain_lines() -> None:
-    shown = run_on_terminal([*SANDRL, "reward"], environment={"TERM": "dumb"})
+def test_a_dumb_terminal_gets_plain_lines(demo_without_waiting: list[str]) -> None:
+    shown = run_on_terminal(demo_without_waiting, environment={"TERM": "dumb"})
     assert "[5/5] Problem" in shown.plain
     assert "\x1b" not in shown.text
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -138,6 +137,7 @@ REPRESENTATIVE = tuple(
         )
     }.values()
 )
+PARTS = 3
 OPTIONS = ScoreOptions(limits=Limits(timeout_seconds=3.0), concurrency=4)
 
 
@@ -159,17 +159,27 @@ def assert_held(report: RedteamReport) -> None:
     assert all(attempt.result.reward == 0.0 for attempt in report.attempts)
 
 
+SIMPLE = replace(HALF, tests=("assert half(4) == 2", "assert half(6) == 3"))
+GROUPS = {"exit", "object", "subclass", "metaclass", "patched type", "tracing", "snooping", "forgery"}
+FOOLING = {
+    "exit-zero", "exit-handler", "exit-thread", "equal-int", "equal-class", "rerun-without-asserts",
+    "patched-integers", "traced-exit", "reads-command-lines", "reads-callers-constants",
+}  # fmt: skip
+
+
+def test_the_common_scheme_is_fooled_by_exploits_of_many_groups(job: Job) -> None:
+    tried = [each for each in QUICK if each in REPRESENTATIVE or each.group == "forgery" or each.name in FOOLING]
+    names = fooled(tuple(tried), SIMPLE, job)
+    assert {exploit.group for exploit in QUICK if exploit.name in names} >= GROUPS, sorted(names)
+    assert names >= FOOLING
+
+
+@pytest.mark.slow
 def test_the_common_scheme_is_fooled_by_most_of_the_corpus(job: Job) -> None:
-    tried = tuple(exploit for exploit in QUICK if ExploitKind.FUNCTION in exploit.kinds)
-    simple = replace(HALF, tests=("assert half(4) == 2", "assert half(6) == 3"))
-    names = fooled(tried, simple, job)
+    names = fooled(tuple(exploit for exploit in QUICK if ExploitKind.FUNCTION in exploit.kinds), SIMPLE, job)
     assert len(names) >= 55, sorted(names)
-    groups = Counter(exploit.group for exploit in tried if exploit.name in names)
-    assert {"exit", "object", "subclass", "metaclass", "patched type", "tracing", "snooping", "forgery"} <= set(groups)
-    assert {
-        "exit-zero", "exit-handler", "exit-thread", "equal-int", "equal-class", "rerun-without-asserts",
-        "patched-integers", "traced-exit", "reads-command-lines", "reads-callers-constants",
-    } <= names  # fmt: skip
+    assert {exploit.group for exploit in QUICK if exploit.name in names} >= GROUPS
+    assert names >= FOOLING
 
 
 def test_the_common_scheme_is_fooled_about_classes_and_programs_too(job: Job) -> None:
@@ -179,10 +189,18 @@ def test_the_common_scheme_is_fooled_about_classes_and_programs_too(job: Job) ->
 
 
 def test_a_representative_part_of_the_corpus_is_never_rewarded_and_disturbs_nobody(job: Job) -> None:
-    report = attack(PROBLEMS, REPRESENTATIVE, job=job, options=OPTIONS)
-    assert len(report.attempts) > 200
-    assert len(report.neighbours) > 30
-    assert_held(report)
+    # Each problem is attacked by a third of the exploits, and by all of the few that are not for functions.
+    for_others = [exploit for exploit in REPRESENTATIVE if ExploitKind.FUNCTION not in exploit.kinds]
+    reports = []
+    for part in range(PARTS):
+        exploits = tuple(dict.fromkeys((*REPRESENTATIVE[part::PARTS], *for_others)))
+        reports.append(attack(PROBLEMS[part::PARTS], exploits, job=job, options=OPTIONS))
+    tried = {attempt.exploit.name for report in reports for attempt in report.attempts}
+    assert tried == {exploit.name for exploit in REPRESENTATIVE}
+    assert sum(len(report.attempts) for report in reports) > 200
+    assert sum(len(report.neighbours) for report in reports) > 30
+    for report in reports:
+        assert_held(report)
 
 
 def test_no_exploit_of_checkers_is_rewarded_by_one(job: Job) -> None:

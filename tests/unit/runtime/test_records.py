@@ -81,7 +81,7 @@ def test_a_manager_holds_as_much_after_many_sandboxes_as_after_some(tmp_path: Pa
         try:
             await use(2 * KEPT, "some")
             before = held()
-            await use(4 * KEPT, "many")
+            await use(2 * KEPT, "many")
             return before, held()
         finally:
             await manager.close()
