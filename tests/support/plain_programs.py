@@ -35,6 +35,7 @@ COMMANDS = {
 _OWN_RUN = re.compile(r"^[ \t]*(?:(?:int|fn|func|public static void) main\(|func Test\w*\()", re.MULTILINE)
 _IMPORTED = re.compile(r'^(?:import)?[ \t]*"([\w/]+)"$', re.MULTILINE)
 _HEAD = re.compile(r'^(?:package \w+|import \((?s:.*?)\)|import "[^"]+")$', re.MULTILINE)
+_COMMENT = re.compile(r"//[^\n]*")
 _FENCE = re.compile(r"```[^\n]*\n(.*?)(?:^```|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -54,8 +55,9 @@ def published_program(row: dict[str, Any]) -> str:
     if row["tests"].lstrip().startswith("}"):
         # Of the class, too, if no `main` in it was cut off.
         for _ in range(2 if row["language"] == "java" and own is None else 1):
-            before, _, after = code.rpartition("}")
-            code = before + after
+            # Not one in a comment, where answers quote how they are used.
+            last = _COMMENT.sub(lambda found: " " * len(found[0]), code).rfind("}")
+            code = code[:last] + code[last + 1 :] if last >= 0 else code
     return f"{code}\n{row['tests']}"
 
 
