@@ -188,7 +188,7 @@ def test_the_second_wish_to_stop_cancels_and_leaves_no_sandbox(connection: Conne
     assert report.results == ()
     assert report.unfinished == 8
     assert sandboxes_with(connection, job.id) == []
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 55
 
 
 def test_an_error_in_the_middle_leaves_no_sandbox(connection: Connection) -> None:

@@ -74,8 +74,8 @@ def test_stop_gives_the_main_program_its_grace_period(defaults: SandboxDefaults)
     sandbox = Sandbox.run("sh", "-c", program, defaults=defaults)
     assert next(iter(sandbox.stream_logs(follow=True))) == "up\n"
     begun = time.monotonic()
-    sandbox.stop(graceful_shutdown_seconds=10).result()
-    assert 0.25 < time.monotonic() - begun < 9
+    sandbox.stop(graceful_shutdown_seconds=60).result()
+    assert 0.25 < time.monotonic() - begun < 55
     assert sandbox.status is SandboxStatus.TERMINATED
 
 
@@ -213,7 +213,7 @@ def test_a_timeout_is_raised_as_one(sandbox: Sandbox) -> None:
 def test_a_background_program_does_not_hold_an_exec_open(sandbox: Sandbox) -> None:
     begun = time.monotonic()
     assert sandbox.exec(["sh", "-c", "sleep 60 & echo started"]).result().stdout == "started\n"
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 50
 
 
 def test_large_output_arrives_whole(sandbox: Sandbox) -> None:
