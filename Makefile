@@ -27,8 +27,9 @@ venv: ## Set up .venv for development
 demo: venv-base ## Score five completions in five isolated sandboxes
 	@$(BIN)/sandrl reward $(ARGS)
 
+# Files in the order of their names: those of tests/unit are the last, so short that all processes end at the same time.
 test: venv ## Run the tests
-	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 venv-grpo: ## Set up .venv-grpo: development, and what `sandrl grpo` trains with, for the processor alone
 	@$(SETUP) --lock grpo $(VENV_GRPO)

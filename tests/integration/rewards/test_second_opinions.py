@@ -58,6 +58,7 @@ from sandrl.runs import (
 from sandrl.runs.processes import Processes
 from sandrl.runs.session import RunSession
 from sandrl.sandboxes import Interrupt, Job, connect, new_job_id
+from sandrl.sandboxes.fleet import Fleet
 from sandrl.settings import RuntimeKind, Settings
 from sandrl.trainers.config import resolve
 from sandrl.trainers.context import Context
@@ -185,26 +186,17 @@ def test_an_opinion_that_was_lost_counts_as_unavailable_and_as_nothing_else(job:
 def test_an_opinion_whose_runtime_ends_is_sought_again_at_the_next_one(settings: Settings) -> None:
     connection = connect(settings, runtime=RuntimeKind.LOCAL)
     # Its verdict is there at once; its opinion takes a second, in which the daemon is killed.
-    liar, has_verdict = (
-        LIAR.replace("return True", "__import__('time').sleep(1)\n        return True"),
-        threading.Event(),
-    )
+    liar = LIAR.replace("return True", "__import__('time').sleep(1)\n        return True")
 
-    def strike() -> None:
-        has_verdict.wait()
-        time.sleep(0.5)
+    def strike(fleet: Fleet, job_id: str) -> None:
+        while not fleet.list(tags=[job_id, OPINION_TAG]):
+            time.sleep(0.02)
         kill_daemon(settings.state_dir)
 
-    killer = threading.Thread(target=strike)
-    killer.start()
     with Job(connection, job_id=new_job_id(), max_lifetime_seconds=120) as job:
-        report = score(
-            [Completion("c", "inc", code=liar)],
-            {"inc": INC},
-            job=job,
-            options=replace(ALL, retries=0),
-            on_result=lambda _: has_verdict.set(),
-        )
+        killer = threading.Thread(target=strike, args=(Fleet(connection), job.id))
+        killer.start()
+        report = score([Completion("c", "inc", code=liar)], {"inc": INC}, job=job, options=replace(ALL, retries=0))
     killer.join()
     assert (words(report), totals(report)) == (["passed"], (1, 1, 0))
     assert report.results[0].second_opinion is not None
