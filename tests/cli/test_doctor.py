@@ -337,7 +337,9 @@ def test_a_gpu_is_told_by_its_driver_or_else_by_the_kernel(tmp_path: Path, monke
     assert gpu_check(tmp_path / "missing").state == "absent"
 
 
-@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "exit_code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_signal_in_the_middle_leaves_nothing_behind(tmp_path: Path, number: int, exit_code: int) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     process = subprocess.Popen(

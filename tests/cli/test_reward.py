@@ -256,7 +256,9 @@ def test_samples_of_a_problem_give_pass_at_k(sandrl: Run, problems: Path) -> Non
     assert "pass@1: 20.0% [1.0%, 86.7%]  pass@5: 100.0% [20.7%, 100.0%]" in done.stdout
 
 
-@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "exit_code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_signal_finishes_what_is_in_flight_and_keeps_it(
     tmp_path: Path, problems: Path, number: int, exit_code: int
 ) -> None:

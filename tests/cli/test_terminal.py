@@ -47,7 +47,7 @@ def test_no_color_is_respected(demo_without_waiting: list[str]) -> None:
     assert "Pass rate: 3/5 (60%)" in shown.plain
 
 
-@pytest.mark.parametrize("columns", [36, 50])
+@pytest.mark.parametrize("columns", [36, pytest.param(50, marks=pytest.mark.slow)])
 def test_a_narrow_terminal_still_shows_rows_rewards_and_totals(columns: int, demo_without_waiting: list[str]) -> None:
     shown = run_on_terminal(demo_without_waiting, columns=columns)
     assert shown.exit_code == 0

@@ -100,7 +100,9 @@ def test_stale_files_of_a_dead_one_do_not_block_a_start(state: Path) -> None:
     assert second.token != first.token
 
 
-@pytest.mark.parametrize("content", ["", "{", '{"base_url": 1}', "\x00\xff"])
+@pytest.mark.parametrize(
+    "content", [*(pytest.param(text, marks=pytest.mark.slow) for text in ("", "{")), '{"base_url": 1}', "\x00\xff"]
+)
 def test_a_broken_state_file_does_not_block_a_start(state: Path, content: str) -> None:
     (RuntimeDirectory(state).path / "daemon.json").write_text(content)
     assert daemon.ensure_running(state).pid > 0

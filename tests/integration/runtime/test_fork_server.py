@@ -55,7 +55,9 @@ def kill(endpoint: DaemonEndpoint, which: str) -> None:
             assert which == "both"  # the first took the second along
 
 
-@pytest.mark.parametrize("which", KILLS)
+@pytest.mark.parametrize(
+    "which", ["the inner process", "the outer process", pytest.param("both", marks=pytest.mark.slow)]
+)
 def test_a_fork_server_that_is_killed_is_started_again(native: DaemonEndpoint, which: str) -> None:
     session = open_session(native)
     assert session.sandbox().exec(["echo", "1"]).result().stdout == "1\n"

@@ -75,7 +75,10 @@ def drivers() -> Iterator[Drivers]:
     shutil.rmtree(place, ignore_errors=True)
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["this user", "another user"])
+# As root, `sandrl doctor` tries the same on a smaller scale (`limits of what is shared`).
+@pytest.fixture(
+    scope="module", params=[pytest.param(False, marks=pytest.mark.slow), True], ids=["this user", "another user"]
+)
 def outcome(request: pytest.FixtureRequest, drivers: Drivers) -> Facts:
     """How every greedy program ended, and those beside it."""
     return drivers.run("beside", as_another=request.param)
