@@ -10,7 +10,7 @@ import typer
 from sandrl.cli.completion import values
 from sandrl.cli.configured import configured
 from sandrl.cli.output import Json
-from sandrl.config.parts import MAP_HELP, PROBLEMS_HELP
+from sandrl.config.parts import LANGUAGE_HELP, MAP_HELP, PROBLEMS_HELP
 from sandrl.config.scoring import ValidateConfig
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ _Fields = Annotated[
     str | None,
     typer.Option("--map", metavar="FIELD=PATH,…", help=MAP_HELP),
 ]
+_Language = Annotated[str | None, typer.Option("--language", metavar="NAME", help=LANGUAGE_HELP)]
 _SourceOption = Annotated[str, typer.Option(metavar="SET|FILE", help=PROBLEMS_HELP, autocompletion=values.problem_sets)]
 
 
@@ -35,6 +36,7 @@ def list_problems(
         str, typer.Argument(metavar="SET|FILE", help=PROBLEMS_HELP, autocompletion=values.problem_sets)
     ] = "bundled",
     fields: _Fields = None,
+    language: _Language = None,
     json_: Json = False,
 ) -> None:
     """List problems: id, kind of checks, how many, entry point."""
@@ -52,7 +54,7 @@ def list_problems(
             asked = visible(found.entry_point or "-")
             rows.append((visible(found.task_id), found.kind, str(found.check_count), asked))
 
-    loaded = load_problems(problems, fields=_pairs(fields), only=(), on_problem=add)
+    loaded = load_problems(problems, fields=_pairs(fields), language=language, only=(), on_problem=add)
     if json_:
         formats = [
             {"format": each.name, "recognised_by": list(each.fields), "kind": each.kind, "rows": count}
@@ -75,6 +77,7 @@ def show(
     ],
     problems: _SourceOption = "bundled",
     fields: _Fields = None,
+    language: _Language = None,
     show_tests: Annotated[
         int, typer.Option(metavar="N", min=0, help="Asserts or cases the prompt gives away; the rest stay hidden.")
     ] = 1,
@@ -89,7 +92,7 @@ def show(
     from sandrl.cli.text import visible_block
     from sandrl.problems import load_problems, own_row, render_prompt
 
-    problem = load_problems(problems, fields=_pairs(fields), only=(task_id,)).find(task_id)
+    problem = load_problems(problems, fields=_pairs(fields), language=language, only=(task_id,)).find(task_id)
     prompt = render_prompt(problem, show_tests=show_tests)
     if json_:
         document = {**_document(problem), "prompt": prompt.text, "shown": prompt.shown, "hidden": prompt.hidden}
@@ -117,12 +120,18 @@ def convert(
         typer.Argument(metavar="OUT.jsonl", help="The file to write (.jsonl or .jsonl.gz); it must not exist yet."),
     ],
     fields: _Fields = None,
+    language: _Language = None,
+    skip_bad_rows: Annotated[
+        bool, typer.Option("--skip-bad-rows", help="Leave out and count rows that cannot be used.")
+    ] = False,
 ) -> None:
     """Write problems of any format as rows of sandrl's own."""
     from sandrl.problems import load_problems, write_problems
 
-    loaded = load_problems(problems, fields=_pairs(fields))
+    loaded = load_problems(problems, fields=_pairs(fields), language=language, skip_bad_rows=skip_bad_rows)
     write_problems(loaded.problems.values(), out)
+    if loaded.skipped:
+        typer.echo(f"{len(loaded.skipped)} rows skipped; the first: {loaded.skipped[0].message}", err=True)
     typer.echo(f"{len(loaded.problems)} problems written to {out}", err=True)
 
 

@@ -38,6 +38,10 @@ MAP_HELP = (
     " prompt=question,cases=test_cases,fn=function_name for calls; FIELD:=VALUE is the same in all rows."
 )
 
+LANGUAGE_HELP = (
+    "The language of completions, for problems that are programs and name none: `cpp` for sets like CodeContests."
+)
+
 Problems: TypeAlias = Annotated[
     str,
     Option(PROBLEMS_HELP, PROBLEMS, metavar="SET|FILE", values="problem_sets"),
@@ -73,7 +77,7 @@ FailUnder: TypeAlias = Annotated[
 
 
 class MappingPart(Config):
-    """How rows of problems are read whose format is not known; kept with a run, as its scoring options are."""
+    """What rows of problems do not say themselves; kept with a run, as its scoring options are."""
 
     fields: Annotated[
         tuple[str, ...],
@@ -85,6 +89,7 @@ class MappingPart(Config):
             separator=",",
         ),
     ] = ()
+    language: Annotated[str | None, Option(LANGUAGE_HELP, PROBLEMS, metavar="NAME")] = None
 
 
 class ScoringPart(Config):

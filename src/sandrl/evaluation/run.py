@@ -61,7 +61,13 @@ def run_eval(
     """
     interrupt = interrupt or Interrupt()
     config = request.config
-    loaded = load_problems(config.problems, prelude=config.prelude, fields=config.fields, max_cases=config.max_cases)
+    loaded = load_problems(
+        config.problems,
+        prelude=config.prelude,
+        fields=config.fields,
+        max_cases=config.max_cases,
+        language=config.language,
+    )
     problems = select(loaded.problems, islice(loaded.problems, config.num_problems))
     digest = digest_of_all(map(asdict, problems.values()))
     wanted = all_wanted(problems, config.answers)

@@ -16,6 +16,7 @@ from sandrl.problems.case_choice import with_most_cases
 from sandrl.problems.formats import ParsedProblem, own_row, parse_problem
 from sandrl.problems.formats.names import id_field
 from sandrl.problems.known_names import KnownNames
+from sandrl.problems.languages import language_named
 from sandrl.problems.mapping import FieldMap
 from sandrl.problems.mbpp import is_in_split
 from sandrl.problems.preludes import prelude_of
@@ -84,6 +85,7 @@ def load_problems(
     prelude: str | None = None,
     fields: Sequence[str] = (),
     max_cases: int | None = None,
+    language: str | None = None,
     only: Collection[str] | None = None,
     on_problem: Callable[[Problem], None] | None = None,
 ) -> LoadedProblems:
@@ -102,17 +104,19 @@ def load_problems(
         fields: Which fields of the rows are meant, where their format is not known: `prompt=question`, or
             `tests=info.asserts` for one within another; `fn:=two_sum` gives all rows the same value.
         max_cases: How many cases or calls of a problem to keep at most; `case_choice` says which. None keeps all.
+        language: The language of completions, by a name or an alias of `sandrl.problems.languages`, for rows that name
+            none. Their checks must be runs of programs.
         only: The names of the problems to keep; None keeps all.
         on_problem: Told each problem, whether it is kept or not.
 
     Raises:
-        UsageError: If the prelude is no Python, or there is no such field.
+        UsageError: If the prelude is no Python, or there is no such field or language.
         InputError: If the source cannot be used, a row is bad, or no problem is left.
         MissingExtraError: If it takes `datasets` to read, and that is not installed.
         ServiceError: If it is on the hub, which does not answer, and the hub's cache has no copy.
     """
     before = _checked_prelude(prelude)
-    field_map = FieldMap.of(fields)
+    field_map, language = FieldMap.of(fields), _checked_language(language)
     found = find_source(source)
     problems = ProblemStore()
     lines: dict[str, int | str] = {}
@@ -123,7 +127,7 @@ def load_problems(
             return
         path = row.path or source
         set_name = file_set(row.path) if row.path else found.name
-        parsed = _parsed(row, path, set_name, field_map)
+        parsed = _parsed(row, path, set_name, field_map, language)
         problem = parsed.problem
         if before and not problem.prelude and problem.is_python:
             problem = replace(problem, prelude=before)
@@ -234,15 +238,17 @@ def as_entry(place: str, given: object, parse: Callable[[Row, str], _Entry]) -> 
         raise error.at(place) from None
 
 
-def _parsed(row: Row, path: str | Path, set_name: str, field_map: FieldMap | None) -> ParsedProblem:
+def _parsed(
+    row: Row, path: str | Path, set_name: str, field_map: FieldMap | None, language: str | None
+) -> ParsedProblem:
     if field_map is None:
-        return parse_problem(row, path, set_name)
+        return parse_problem(row, path, set_name, language=language)
     try:
         mapped = field_map.apply(row)
     except InputError as error:
         raise error.at(path, row.line) from error
     try:
-        return parse_problem(mapped, path, set_name, is_mapped=True)
+        return parse_problem(mapped, path, set_name, is_mapped=True, language=language)
     except InputError as error:
         raise error.at(path, row.line, field=field_map.place_of(error.field)) from error
 
@@ -265,6 +271,15 @@ def _checked_prelude(prelude: str | None) -> str:
         return prelude_of(prelude)
     except ValueError as error:
         raise UsageError(f"prelude {error}", fields=("prelude",)) from error
+
+
+def _checked_language(language: str | None) -> str | None:
+    if language is None:
+        return None
+    try:
+        return language_named(language).name
+    except InputError as error:
+        raise UsageError(f"language {error.reason}", fields=("language",)) from error
 
 
 def add_rows(rows: Iterable[Row | BadRow], add: Callable[[Row], None], *, skip_bad_rows: bool) -> list[InputError]:

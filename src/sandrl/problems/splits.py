@@ -77,6 +77,7 @@ def load_splits(
     prelude: str | None = None,
     fields: Sequence[str] = (),
     max_cases: int | None = None,
+    language: str | None = None,
 ) -> Splits:
     """Loads the problems of a run.
 
@@ -89,11 +90,12 @@ def load_splits(
         prelude: The prelude of problems that have none of their own.
         fields: Which fields of the rows are meant, as `load_problems` takes them.
         max_cases: How many cases or calls of a problem to judge with at most.
+        language: The language of completions, as `load_problems` takes it.
 
     Raises:
         InputError: If the source, or the set to evaluate on, cannot be used.
     """
-    load = partial(load_problems, prelude=prelude, fields=fields, max_cases=max_cases)
+    load = partial(load_problems, prelude=prelude, fields=fields, max_cases=max_cases, language=language)
     if eval_set is not None:
         train = load(training_split(source)).problems
         held_out = load(eval_set).problems

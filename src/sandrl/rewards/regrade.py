@@ -178,7 +178,11 @@ def _problems(request: RegradeConfig, reader: RunReader) -> Mapping[str, Problem
         return demo_problems()
     try:
         return load_problems(
-            source, prelude=request.prelude, fields=request.fields, max_cases=request.max_cases
+            source,
+            prelude=request.prelude,
+            fields=request.fields,
+            max_cases=request.max_cases,
+            language=request.language,
         ).problems
     except (InputError, ServiceError) as error:
         if request.problems is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sandrl.config.scoring import RewardConfig
-from sandrl.config.words import BUNDLED
 from sandrl.errors import UsageError
 from sandrl.events import Emit, Warned, ignore
 from sandrl.jsonl import STANDARD_INPUT
@@ -35,8 +34,14 @@ def run_reward(
         UsageError: If the input cannot be used.
         ServiceError: If the runtime, or the disk, does not do its part.
     """
-    if request.completions is None and (request.problems != BUNDLED or request.prelude is not None or request.fields):
-        field = "problems" if request.problems != BUNDLED else "fields" if request.fields else "prelude"
+    if request.completions is None:
+        defaults = RewardConfig.model_fields
+        named = ("problems", "fields", "language", "prelude")
+        given = [name for name in named if getattr(request, name) != defaults[name].default]
+    else:
+        given = []
+    if given:
+        field = given[0]
         hint = "sandrl reward COMPLETIONS.jsonl --problems …"
         raise UsageError(f"{field} needs completions to score", hint=hint, fields=(field,))
     if request.completions == request.problems == STANDARD_INPUT:
@@ -66,6 +71,7 @@ def _load(request: RewardConfig, emit: Emit) -> tuple[tuple[Completion, ...], Ma
         prelude=request.prelude,
         fields=request.fields,
         max_cases=request.max_cases,
+        language=request.language,
         only=named_tasks(request.completions),
     )
     completions = load_completions(request.completions, task_ids=problems.names, skip_bad_rows=request.skip_bad_rows)

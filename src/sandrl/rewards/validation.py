@@ -117,7 +117,11 @@ def validate(
     options = ScoreOptions.of(request)
     cache = VerdictCache(request.cache)
     loaded = load_problems(
-        request.problems, prelude=request.prelude, fields=request.fields, max_cases=request.max_cases
+        request.problems,
+        prelude=request.prelude,
+        fields=request.fields,
+        max_cases=request.max_cases,
+        language=request.language,
     )
     problems = select(loaded.problems, islice(loaded.problems, request.num_problems))
     references, judged = _references(problems)

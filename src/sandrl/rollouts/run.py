@@ -52,7 +52,9 @@ def run_rollouts(
     interrupt = interrupt or Interrupt()
     options = StepOptions.of(request, samples=request.samples, problems=request.problems_per_step)
     source = training_split(request.problems)
-    loaded = load_problems(source, prelude=request.prelude, fields=request.fields, max_cases=request.max_cases).problems
+    loaded = load_problems(
+        source, prelude=request.prelude, fields=request.fields, max_cases=request.max_cases, language=request.language
+    ).problems
     problems = select(loaded, islice(loaded, request.num_problems or None))
     stop = threading.Event()
     model = EndpointModel(find_endpoint(request, settings), request.model_name, Sampling.of(request), stop=stop)

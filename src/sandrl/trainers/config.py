@@ -88,4 +88,5 @@ def splits_of(config: GrpoConfig) -> Splits:
         prelude=config.prelude,
         fields=config.fields,
         max_cases=config.max_cases,
+        language=config.language,
     )

@@ -188,7 +188,67 @@ def test_the_reference_of_code_contests_is_its_first_solution_in_python_3() -> N
     row = dict(next(row for name, row in ROWS if name == "CodeContests"))
     row["solutions"] = {"language": [2, 1, 3, 3], "solution": ["int main", "print 1", "print(input())", "other"]}
     assert parsed(row).problem.reference == "print(input())"
-    assert "reads or writes a file" in refusal({**row, "input_file": "in.txt"})
+
+
+def test_a_program_of_code_contests_may_read_and_write_files() -> None:
+    row = dict(next(row for name, row in ROWS if name == "CodeContests"))
+    problem = parsed({**row, "input_file": "in.txt", "output_file": "out.txt"}).problem
+    assert (problem.input_file, problem.output_file) == ("in.txt", "out.txt")
+    assert problem.prompt.endswith("\n\nRead the input from the file in.txt. Write the output to the file out.txt.")
+    told = parsed({**row, "description": "Use in.txt.", "input_file": "in.txt", "output_file": ""}).problem
+    assert (told.prompt, told.input_file, told.output_file) == ("Use in.txt.", "in.txt", None)
+    assert "input_file" in refusal({**row, "input_file": "../in.txt"})
+
+
+PROGRAMS = [(name, row) for name, row in ROWS if parsed(dict(row)).problem.kind == "cases"]
+
+
+def asked(row: Mapping[str, Any], name: str = "cpp") -> Problem:
+    return parse_problem(Row(7, dict(row)), "p.jsonl", "p", language=name).problem
+
+
+@pytest.mark.parametrize(("name", "row"), PROGRAMS)
+def test_programs_are_in_the_language_that_is_asked_for(name: str, row: dict[str, Any]) -> None:
+    names_python = parsed(row).format.inner_language(row) is not None
+    if names_python:
+        with pytest.raises(InputError, match="is python, and `language` asks for cpp"):
+            asked(row)
+        return
+    before, problem = parsed(row).problem, asked(row)
+    assert (problem.language, problem.prelude, problem.starter_code) == ("cpp", "", "")
+    assert problem.reference == ("int main() {}" if name == "CodeContests" else None), "it is no Python"
+    assert (problem.cases, problem.prompt) == (before.cases, before.prompt)
+    assert problem.check_content != before.check_content
+    assert asked(row, "python") == before
+
+
+@pytest.mark.parametrize(("name", "row"), [each for each in ROWS if each not in PROGRAMS])
+def test_a_row_whose_checks_are_python_is_none_of_another_language(name: str, row: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as caught:
+        asked(row)
+    assert caught.value.message.startswith("p.jsonl:7: ")
+    assert "`language` asks for cpp" in caught.value.message
+    assert asked(row, "python") == parsed(row).problem
+
+
+def test_a_row_that_names_a_language_keeps_it_or_is_refused() -> None:
+    row = {"task_id": "e", "prompt": "Echo.", "cases": [{"stdin": "1", "stdout": "1"}]}
+    with pytest.raises(InputError, match="field 'lang': is rust, and `language` asks for cpp"):
+        asked({**row, "lang": "rust"})
+    assert asked({**row, "language": "c++"}).language == "cpp"
+    assert asked({**row, "language": "en"}).language == "cpp"
+    multipl_e = {"name": "m", "prompt": "int f() {", "tests": "}\nint main() { }", "stop_tokens": [], "language": "cpp"}
+    assert asked(multipl_e) == parsed(multipl_e).problem
+    with pytest.raises(InputError, match="field 'language': is cpp, and `language` asks for go"):
+        asked(multipl_e, "go")
+
+
+def test_the_reference_of_code_contests_is_in_the_language_that_is_asked_for() -> None:
+    row = dict(next(row for name, row in ROWS if name == "CodeContests"))
+    row["solutions"] = {"language": [3, 2, 4], "solution": ["print(input())", "int main() {}", "class A {}"]}
+    assert asked(row).reference == "int main() {}"
+    assert asked(row, "java").reference == "class A {}"
+    assert asked(row, "go").reference is None
 
 
 def test_messages_are_a_prompt_without_what_the_system_says() -> None:
@@ -597,10 +657,9 @@ def test_a_ground_truth_that_is_code_names_its_field_where_it_is_wrong() -> None
     def error(tests: Any) -> str:
         return refusal({"id": "v", "prompt": "P.", "reward_model": {"ground_truth": json.dumps(tests)}})
 
-    assert "reward_model.ground_truth.functional': no test function asserts" in error(
-        {"functional": "def test_a():\n    f(1)"}
-    )
-    assert "reward_model.ground_truth[1]': checks nothing" in error(["assert f(1) == 2", "f(2) == 3"])
+    nothing = "def test_a():\n    f(1)"
+    assert "reward_model.ground_truth.functional': no test function asserts" in error({"functional": nothing})
+    assert "reward_model.ground_truth[1]': compares and asserts nothing" in error(["assert f(1) == 2", "f(2) == 3"])
     assert "reward_model.ground_truth.assert_case': must be an array of strings" in error({"assert_case": "assert f()"})
     assert "several kinds (functional, inputs, outputs)" in error(
         {"functional": "assert f(1)", "inputs": ["1"], "outputs": ["2"]}

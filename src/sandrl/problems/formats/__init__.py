@@ -24,7 +24,7 @@ from sandrl.problems.formats.deepcoder import DEEPCODER
 from sandrl.problems.formats.evalplus import EVALPLUS
 from sandrl.problems.formats.humaneval import HUMANEVAL
 from sandrl.problems.formats.kodcode import KODCODE
-from sandrl.problems.formats.languages import first_language, in_language
+from sandrl.problems.formats.languages import first_language, in_asked_language, in_language
 from sandrl.problems.formats.live_code_bench import LIVE_CODE_BENCH
 from sandrl.problems.formats.mbpp import MBPP
 from sandrl.problems.formats.multipl_e import MULTIPL_E
@@ -78,7 +78,9 @@ class ParsedProblem:
     recognised_by: tuple[str, ...]
 
 
-def parse_problem(row: Row, path: str | Path, set_name: str = "", *, is_mapped: bool = False) -> ParsedProblem:
+def parse_problem(
+    row: Row, path: str | Path, set_name: str = "", *, is_mapped: bool = False, language: str | None = None
+) -> ParsedProblem:
     """Makes a problem of a row in any of the formats.
 
     Args:
@@ -87,6 +89,7 @@ def parse_problem(row: Row, path: str | Path, set_name: str = "", *, is_mapped: 
         set_name: The set that it is of, which rows without a name of their own are numbered in; none if empty.
         is_mapped: Whether the user has said which fields are meant: it is of sandrl's own format, and what else looks
             like tests is left out on purpose.
+        language: The language that the user asks for, by its name in the table, where the row names none.
 
     Raises:
         InputError: If a field is missing or wrong, no format has such fields, or the row has no check, checks of more
@@ -95,14 +98,17 @@ def parse_problem(row: Row, path: str | Path, set_name: str = "", *, is_mapped: 
     try:
         found = _format_of(row.value, (OWN,) if is_mapped else FORMATS)
         name = row_name(row, set_name)
-        language = first_language(row.value) if found.is_python else None
+        named = first_language(row.value) if found.is_python else None
         if found.is_python and not is_mapped:
             _refuse_unused_tests(row.value, found)
-        if language is not None:
-            row = Row(row.line, {**row.value, "language": language[0]}, row.path)
+        if named is not None or (language is not None and found.has_solutions_by_language):
+            row = Row(row.line, {**row.value, "language": language if named is None else named[0]}, row.path)
         problem = parse_row(found.row, row, path).to_problem(name)
+        if named is not None:
+            problem = in_language(problem, *named)
         if language is not None:
-            problem = in_language(problem, *language)
+            named = named or found.inner_language(row.value)
+            problem = in_asked_language(problem, language, named, keeps_reference=found.has_solutions_by_language)
         return ParsedProblem(problem, found, found.recognised_by(row.value))
     except InputError as error:
         raise error.at(path, row.line) from None

@@ -38,9 +38,6 @@ class CodeContestsRow(FormatRow):
 
     def to_problem(self, name: str) -> Problem:
         """Returns the problem of the row."""
-        for field in ("input_file", "output_file"):
-            if getattr(self, field):
-                raise InputError("its program reads or writes a file, which is not supported", field=field)
         pairs: list[Pair] = []
         for field in _TESTS:
             tests = json_value(getattr(self, field), field)
@@ -51,12 +48,23 @@ class CodeContestsRow(FormatRow):
             raise InputError("has no tests", field=_TESTS[0])
         return Problem(
             task_id=name,
-            prompt=self.description,
+            prompt="\n\n".join([self.description, *self._files()]),
             reference=_reference(self.solutions, named_language(self.language, "language") or PYTHON),
             prelude=self.prelude,
             check_timeout_seconds=check_timeout(self.time_limit, "time_limit"),
+            input_file=self.input_file or None,
+            output_file=self.output_file or None,
             **by_words(checks_of_pairs(pairs, _TESTS[0])),
         )
+
+    def _files(self) -> list[str]:
+        """Which files a program may use, where the description does not say so."""
+        told = [
+            (f"Read the input from the file {self.input_file}.", self.input_file),
+            (f"Write the output to the file {self.output_file}.", self.output_file),
+        ]
+        said = [text for text, name in told if name and name not in self.description]
+        return [" ".join(said)] if said else []
 
 
 def _reference(solutions: Any, language: str) -> str | None:
@@ -77,4 +85,10 @@ def _is_not_codeforces(value: Mapping[str, Any]) -> bool:
     return "official_tests" not in value
 
 
-CODE_CONTESTS = Format("CodeContests", (("description",), _TESTS), CodeContestsRow, accepts=_is_not_codeforces)
+CODE_CONTESTS = Format(
+    "CodeContests",
+    (("description",), _TESTS),
+    CodeContestsRow,
+    accepts=_is_not_codeforces,
+    has_solutions_by_language=True,
+)

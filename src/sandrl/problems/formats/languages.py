@@ -74,3 +74,35 @@ def in_language(problem: Problem, language: str | None, field: str) -> Problem:
     if problem.prelude not in ("", STANDARD):
         raise InputError(f"is Python code, and the problem is in {language}", field="prelude")
     return replace(problem, language=language or PYTHON, prelude="")
+
+
+def in_asked_language(
+    problem: Problem, language: str, named: tuple[str, str] | None, *, keeps_reference: bool
+) -> Problem:
+    """A problem whose programs are in the language that the user asks for.
+
+    Other code of its row is left out: it is in the language that the row was written for.
+
+    Args:
+        problem: The problem, in the language that its row names.
+        language: The language that is asked for.
+        named: The language that the row names, and where; None where it names none.
+        keeps_reference: Whether its reference is in the language that is asked for.
+
+    Raises:
+        InputError: If the row names another language, or its checks are code.
+    """
+    if named is not None and named[0] != language:
+        raise InputError(f"is {named[0]}, and `language` asks for {language}", field=named[1], fields=("language",))
+    if language == problem.language:
+        return problem
+    if problem.kind not in ("cases", "exit_status"):
+        raise InputError(
+            f"its checks ({problem.kind}) are Python, and `language` asks for {language}",
+            hint="only runs of a program may be in any language; `sandrl problems convert` writes a set without other"
+            " rows (`skip_bad_rows`)",
+            fields=("language", "skip_bad_rows"),
+        )
+    reference = problem.reference if keeps_reference else None
+    changed = replace(problem, reference=reference, starter_code="", entry_point=None)
+    return in_language(changed, language, "language")

@@ -41,4 +41,6 @@ class PrimeIntellectRow(FormatRow):
         return in_language(problem, language, f"{_FIELD}.language")
 
 
-PRIME_INTELLECT = Format("PrimeIntellect", (("prompt",), (_FIELD,)), PrimeIntellectRow)
+PRIME_INTELLECT = Format(
+    "PrimeIntellect", (("prompt",), (_FIELD,)), PrimeIntellectRow, language_path=(_FIELD, "language")
+)

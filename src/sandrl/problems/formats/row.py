@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandrl.problems.fields import InputRow, Prelude
+from sandrl.problems.formats.languages import named_language
+from sandrl.problems.formats.texts import json_value
+from sandrl.problems.languages import language_named
 from sandrl.problems.problem import Problem
 
 
@@ -48,6 +51,8 @@ class Format:
         accepts: Whether a row that has the fields has the right kind of values in them.
         is_python: Whether its rows are judged as Python where they name no other language; rows of other formats are
             in the language that the format says, or are refused.
+        language_path: The field within a field that names the language, where the format has such a one.
+        has_solutions_by_language: Whether its rows have solutions in several languages, of which `language` chooses.
     """
 
     name: str
@@ -56,6 +61,8 @@ class Format:
     ignored: frozenset[str] = frozenset()
     accepts: Callable[[Mapping[str, Any]], bool] = _any_value
     is_python: bool = True
+    language_path: tuple[str, str] | None = None
+    has_solutions_by_language: bool = False
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Whether a row is of this format."""
@@ -68,3 +75,19 @@ class Format:
     def missing(self, value: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
         """The groups of which a row has no field."""
         return tuple(group for group in self.needs if not any(field in value for field in group))
+
+    def inner_language(self, value: Mapping[str, Any]) -> tuple[str, str] | None:
+        """The language that a row names within a field, and where; None where it names none there.
+
+        Raises:
+            InputError: If it is one that is not judged, or the field is no JSON.
+        """
+        if not self.is_python:
+            return language_named(str(value.get("language"))).name, "language"
+        if self.language_path is None:
+            return None
+        outer, inner = self.language_path
+        found = json_value(value.get(outer), outer)
+        place = f"{outer}.{inner}"
+        language = named_language(found.get(inner), place) if isinstance(found, Mapping) else None
+        return None if language is None else (language, place)

@@ -60,4 +60,9 @@ class SandboxFusionRow(FormatRow):
         return in_language(problem, language, _LANGUAGE)
 
 
-SANDBOX_FUSION = Format("SandboxFusion", (("content",), ("test",)), SandboxFusionRow)
+SANDBOX_FUSION = Format(
+    "SandboxFusion",
+    (("content",), ("test",)),
+    SandboxFusionRow,
+    language_path=("labels", "programming_language"),
+)

@@ -82,7 +82,11 @@ def run_redteam(
     options = ScoreOptions.of(request)
     exploits = find_exploits(request.exploits)
     loaded = load_problems(
-        request.problems, prelude=request.prelude, fields=request.fields, max_cases=request.max_cases
+        request.problems,
+        prelude=request.prelude,
+        fields=request.fields,
+        max_cases=request.max_cases,
+        language=request.language,
     )
     problems = first_of_each_kind(loaded.problems.values(), request.num_problems or None)
     if not problems:

@@ -135,7 +135,9 @@ def _check_backend(config: ArtTrainConfig, settings: Settings) -> str:
 
 def _problems(config: ArtTrainConfig) -> tuple[Problem, ...]:
     source = training_split(config.problems)
-    loaded = load_problems(source, prelude=config.prelude, fields=config.fields, max_cases=config.max_cases)
+    loaded = load_problems(
+        source, prelude=config.prelude, fields=config.fields, max_cases=config.max_cases, language=config.language
+    )
     problems = tuple(islice(loaded.problems.values(), config.num_problems))
     if len(problems) < config.groups:
         name, fits = ("num_problems", 1) if config.batch_size is None else ("batch_size", config.samples)
