@@ -254,7 +254,7 @@ TRAINING: tuple[Example, ...] = (
         "verl",
         _verl(
             "verl code",
-            "Two numbers.",
+            "Two numbers, with annotations.",
             {"import_prefix": "import math\n", "test_code": _TWO_SUM_CHECK, "entry_point": "Solution().twoSum"},
         ),
         styled(_TYPED_TWO_SUM),
