@@ -46,12 +46,12 @@ def published_program(row: dict[str, Any]) -> str:
     tests begin with the end of the function, the answer loses its own.
     """
     found = _FENCE.search(row["gpt_solution"])
-    code = row["gpt_solution"] if found is None else found[1]
+    code = whole = row["gpt_solution"] if found is None else found[1]
     own = _OWN_RUN.search(code)
     if own is not None:
         code = code[: own.start()]
     if row["language"] == "go_test.go":
-        return _file_of_go(code, row)
+        return _file_of_go(code, whole, row)
     if row["tests"].lstrip().startswith("}"):
         # Of the class, too, if no `main` in it was cut off.
         for _ in range(2 if row["language"] == "java" and own is None else 1):
@@ -61,11 +61,17 @@ def published_program(row: dict[str, Any]) -> str:
     return f"{code}\n{row['tests']}"
 
 
-def _file_of_go(code: str, row: dict[str, Any]) -> str:
-    """A file of Go with the package of the prompt, and those imports of answer and prompt that it uses."""
+def _file_of_go(code: str, whole: str, row: dict[str, Any]) -> str:
+    """A file of Go with the package of the prompt, and those imports of answer and prompt that it uses.
+
+    An import that the whole answer does not use stays: Go refuses that answer, with or without tests.
+    """
     paths = {"testing", "fmt", *_IMPORTED.findall(code)}
     body = _HEAD.sub("", code)
-    used = [path for path in sorted(paths) if f"{path.rpartition('/')[2]}." in f"{body}\n{row['tests']}"]
+    after, before = f"{body}\n{row['tests']}", _HEAD.sub("", whole)
+    names = {path: f"{path.rpartition('/')[2]}." for path in sorted(paths)}
+    given = {"testing", "fmt"}
+    used = [path for path, name in names.items() if name in after or (path not in given and name not in before)]
     lines = [row["prompt"].lstrip().partition("\n")[0], *(f'import "{path}"' for path in used)]
     return "\n".join([*lines, body, row["tests"]])
 
