@@ -25,6 +25,7 @@ from sandrl.rewards.expected import Returned
 from sandrl.rewards.guest.clock import LONGEST
 from sandrl.rewards.guest_report import Execution, read_reference_values, read_verdict
 from sandrl.rewards.guest_request import ALL_MODES, CHECKED, MODES, hidden_part, mode_of, open_part, setup_of_completion
+from sandrl.rewards.headers import Headers, headers_of
 from sandrl.rewards.limits import (
     Limits,
     check_time_limit,
@@ -159,11 +160,13 @@ class InProcessJudge:
     Args:
         with_site_packages: Whether completions can import what is installed in the image; costs the start of `site`.
         image: The image of sandboxes that are not on this machine, for messages.
+        headers: The precompiled headers that sandboxes see; none of them unless given.
     """
 
-    def __init__(self, *, with_site_packages: bool = False, image: str = "") -> None:
+    def __init__(self, *, with_site_packages: bool = False, image: str = "", headers: Headers | None = None) -> None:
         self._image = image
         self._flags = ("-I",) if with_site_packages else ("-I", "-S")
+        self._headers = headers or Headers(None)
         # Whether the setup of a problem fails by itself, as far as that is known.
         self._is_broken: dict[Problem, bool] = {}
         # Of packages that problems need, the one that sandboxes lack; empty where they have all.
@@ -241,7 +244,7 @@ class InProcessJudge:
         }
         if not problem.is_python:
             request["code"], request["setup"] = "", ""
-            request["plans"] = [build.plan for build in builds or builds_of(problem, code)]
+            request["plans"] = [self._plan(build) for build in builds or builds_of(problem, code)]
             request["compile_timeout_seconds"] = float(limits.compile_timeout_seconds)
         key = secrets.token_hex(_KEY_BYTES // 2)
         body = marshal.dumps(request, 2)
@@ -260,6 +263,12 @@ class InProcessJudge:
             keeps=keeps,
             has_checker=mode in CHECKED,
         )
+
+    def _plan(self, build: Build) -> dict[str, Any]:
+        """How the guest builds and runs a program: with a precompiled header, where there is one for it."""
+        plan = build.plan
+        quick = self._headers.quick_compile(build.form, plan["compile"], build.source)
+        return {**plan, "quick_compile": quick} if quick else plan
 
     def _review_packages(self, problem: Problem, verdict: Verdict) -> Verdict | Review | None:
         """What counts for a failed completion whose problem needs packages; None if sandboxes have all of them."""
@@ -418,10 +427,18 @@ class IsolatedJudge(InProcessJudge):
         with_site_packages: Whether completions can import what is installed in the image.
         require_isolated: Never judge in one process.
         image: The image of sandboxes that are not on this machine, for messages.
+        headers: The precompiled headers that sandboxes see; none of them unless given.
     """
 
-    def __init__(self, *, with_site_packages: bool = False, require_isolated: bool = False, image: str = "") -> None:
-        super().__init__(with_site_packages=with_site_packages, image=image)
+    def __init__(
+        self,
+        *,
+        with_site_packages: bool = False,
+        require_isolated: bool = False,
+        image: str = "",
+        headers: Headers | None = None,
+    ) -> None:
+        super().__init__(with_site_packages=with_site_packages, image=image, headers=headers)
         self._require_isolated = require_isolated
         # Whether the checks of a problem can be kept apart from a completion, as far as that is known.
         self._splits: dict[Problem, bool] = {}
@@ -433,7 +450,12 @@ class IsolatedJudge(InProcessJudge):
     def on(cls, connection: Connection, *, require_isolated: bool = False) -> Self:
         """The judge for the sandboxes of a connection."""
         image = "" if connection.is_local else connection.image
-        return cls(with_site_packages=connection.has_site_packages, require_isolated=require_isolated, image=image)
+        return cls(
+            with_site_packages=connection.has_site_packages,
+            require_isolated=require_isolated,
+            image=image,
+            headers=headers_of(connection.prebuilt),
+        )
 
     @property
     def version(self) -> str:

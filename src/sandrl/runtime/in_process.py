@@ -63,8 +63,7 @@ class HostThread:
         forks.watch(self)
 
     async def _start(self, directory: RuntimeDirectory) -> tuple[Choice, Boots]:
-        directory.overlays.mkdir(mode=0o755, exist_ok=True)
-        choice = await choose_launcher([self.image], directory.path, directory.overlays)
+        choice = await choose_launcher([self.image], directory.path, directory.make_shown())
         return choice, Boots(choice.launcher, BootRequest(self.image.name), choice.groups)
 
     @classmethod

@@ -55,6 +55,9 @@ FILE_ERRORS = {
 }
 """Why a file cannot be read or written: the protocol's reasons, and the kernel's."""
 
+PREBUILT_PATH = "/opt"
+"""Where every sandbox sees, read-only, what was built on this machine for all of them."""
+
 PACKAGES_ANNOTATION = "sandrl.dev/packages"
 """The annotation of a sandbox that names its package overlay."""
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from sandrl import __version__
 from sandrl.errors import RuntimeUnavailableError, SandrlError
 from sandrl.files import read_regular
+from sandrl.runtime.guest.rootfs import PREBUILT
 from sandrl.settings import private_directory
 
 _STATE, _TOKEN, _ALIVE, _START, _LOG = "daemon.json", "token", "alive.lock", "start.lock", "daemon.log"
@@ -83,6 +84,17 @@ class RuntimeDirectory:
     def overlays(self) -> Path:
         """Where package overlays are kept."""
         return self.path / "overlays"
+
+    @property
+    def prebuilt(self) -> Path:
+        """What every sandbox sees, read-only, at `limits.PREBUILT_PATH`; no overlay has this name."""
+        return self.overlays / PREBUILT
+
+    def make_shown(self) -> Path:
+        """Makes the directories that sandboxes see; returns that of package overlays, which has the other."""
+        for directory in (self.overlays, self.prebuilt):
+            directory.mkdir(mode=0o755, exist_ok=True)
+        return self.overlays
 
     def hold(self, name: str, *, wait: bool) -> int | None:
         """Take a lock; returns the descriptor that holds it, or None if another has it and `wait` is false."""

@@ -26,6 +26,7 @@ _ATTR_RDONLY, _ATTR_NOSUID, _ATTR_NODEV = 1, 2, 4
 _MOUNT_SETATTR = 442
 _PTS_OPTIONS = "newinstance,ptmxmode=0666,mode=0600,max=16"
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+PREBUILT = "prebuilt"  # in the directory of overlays: what every sandbox sees in /opt
 TOP_LEVEL = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC_FROM_HOST = (
     *("ld.so.cache", "localtime", "alternatives", "mime.types", "services", "protocols"),
@@ -200,6 +201,8 @@ def enter_root(image: str, overlay: str | None, disk_bytes: int, inodes: int, di
     sc.mount(f"/images/{image}", f"{root}/usr/local", flags=sc.MS_BIND | sc.MS_REC)
     if overlay is not None:
         _mount_overlay(root, image, overlay)
+    if os.path.isdir(f"/overlays/{PREBUILT}"):
+        sc.mount(f"/overlays/{PREBUILT}", f"{root}/opt", flags=sc.MS_BIND | sc.MS_REC)
     sc.mount("/etc", f"{root}/etc", flags=sc.MS_BIND | sc.MS_REC)
     sc.mount("/dev", f"{root}/dev", flags=sc.MS_BIND | sc.MS_REC)
     sc.mount("devpts", f"{root}/dev/pts", "devpts", sc.MS_NOSUID | sc.MS_NOEXEC, _PTS_OPTIONS)

@@ -134,6 +134,7 @@ class BubblewrapLauncher:
         if image.prefix == "/usr":
             yield from ("--remount-ro", "/usr/local")
         yield from ("--proc", "/proc", "--dev", "/dev", "--dir", "/sys", "--dir", "/opt")
+        yield from ("--ro-bind-try", str(self._overlays / rootfs.PREBUILT), "/opt")
         for name in rootfs.etc_from_host():
             yield from ("--ro-bind-try", os.path.realpath(f"/etc/{name}"), f"/etc/{name}")
         yield from self._writable(request)

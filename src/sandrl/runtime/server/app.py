@@ -212,9 +212,8 @@ def run(
 async def _run(
     directory: RuntimeDirectory, idle_timeout_seconds: float | None, announce: Announce, max_sandboxes: int | None
 ) -> None:
-    directory.overlays.mkdir(mode=0o755, exist_ok=True)
     images = find_images()
-    choice = await choose_launcher(images, directory.path, directory.overlays)
+    choice = await choose_launcher(images, directory.path, directory.make_shown())
     await Daemon(directory, choice.images, choice, idle_timeout_seconds, max_sandboxes).run(announce)
 
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from sandrl.events import Emit, RuntimeStarting
 from sandrl.runtime import daemon
-from sandrl.runtime.limits import MEMORY_BYTES
+from sandrl.runtime.limits import MEMORY_BYTES, PREBUILT_PATH
 from sandrl.runtime.state import RuntimeDirectory
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
-from sandrl.sandboxes.providers.protocol import Need
+from sandrl.sandboxes.providers.protocol import Need, Shown
 from sandrl.settings import RuntimeKind, Settings
 
 _WAY_OUT = "sandrl runtime logs may tell why; sandrl runtime stop ends it and its sandboxes"
@@ -77,6 +77,7 @@ def _connection(endpoint: daemon.DaemonEndpoint, settings: Settings, reason: str
         memory_bytes=MEMORY_BYTES,
         token=endpoint.token,
         state_dir=settings.state_dir,
+        prebuilt=Shown(directory.prebuilt, PREBUILT_PATH),
         way_out=_WAY_OUT,
         has_ended=lambda: directory.has_ended(endpoint),
     )

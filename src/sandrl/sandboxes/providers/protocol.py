@@ -252,6 +252,19 @@ class Client(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A directory of this machine that sandboxes see, read-only.
+
+    Attributes:
+        here: Its path on this machine.
+        there: Its path in sandboxes.
+    """
+
+    here: Path
+    there: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection(ABC):
     """A runtime, ready to be asked for sandboxes.
@@ -269,6 +282,7 @@ class Connection(ABC):
         memory_bytes: Memory of each sandbox; None where the runtime decides and does not tell.
         has_own_memory: Whether it was asked for.
         state_dir: Where jobs that use it are registered; None for those of a program that keeps no state.
+        prebuilt: A directory of this machine that all sandboxes see, read-only; None without one.
         way_out: What a user can do if it does not answer.
         renew: Finds the runtime again after it ended, or starts it; None where that is not ours to do.
         has_ended: Whether the runtime, with all of its sandboxes, is gone for good, as this machine shows without a
@@ -287,6 +301,7 @@ class Connection(ABC):
     memory_bytes: int | None = None
     has_own_memory: bool = False
     state_dir: Path | None = None
+    prebuilt: Shown | None = None
     way_out: str = field(default="", compare=False)
     renew: Callable[[], Connection] | None = field(default=None, repr=False, compare=False)
     has_ended: Callable[[], bool] | None = field(default=None, repr=False, compare=False)

@@ -27,7 +27,7 @@ from sandrl.runtime.state import RuntimeDirectory
 from sandrl.runtime.usage import suggested_concurrency
 from sandrl.sandboxes.owner import Liveness, liveness
 from sandrl.sandboxes.providers.daemonless.sandbox import DaemonlessSandbox
-from sandrl.sandboxes.providers.protocol import Connection, Need, Sandbox
+from sandrl.sandboxes.providers.protocol import Connection, Need, Sandbox, Shown
 from sandrl.sandboxes.registry import read_jobs
 from sandrl.settings import RuntimeKind, Settings
 
@@ -65,6 +65,7 @@ class DaemonlessProvider:
             overlay=overlay,
             memory_bytes=MEMORY_BYTES,
             state_dir=settings.state_dir,
+            prebuilt=Shown(RuntimeDirectory(settings.state_dir).prebuilt, limits.PREBUILT_PATH),
             directory=settings.state_dir,
             interpreter=interpreter,
         )
