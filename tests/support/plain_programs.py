@@ -17,7 +17,7 @@ from sandrl.sandboxes import Command, Job, Launch
 
 _JAVA = "/usr/share/java/javatuples.jar"
 COMMANDS = {
-    "cpp": ("main.cpp", "g++ -std=c++17 main.cpp -o main && ./main"),
+    "cpp": ("main.cpp", "g++ -std=c++17 main.cpp -o main -lcrypto && ./main"),
     "go": ("main_test.go", "GOCACHE=$PWD/cache GOFLAGS=-buildvcs=false GO111MODULE=off HOME=$PWD go test main_test.go"),
     "java": ("Main.java", f"javac -encoding UTF8 -cp {_JAVA} -d out Main.java && java -ea -cp out:{_JAVA} Problem"),
     "javascript": ("main.js", "node main.js"),
@@ -34,6 +34,7 @@ COMMANDS = {
 
 _OWN_RUN = re.compile(r"^[ \t]*(?:(?:int|fn|func|public static void) main\(|func Test\w*\()", re.MULTILINE)
 _IMPORTED = re.compile(r'^(?:import)?[ \t]*"([\w/]+)"$', re.MULTILINE)
+_INCLUDED = re.compile(r"^#[ \t]*include\b.*$", re.MULTILINE)
 _HEAD = re.compile(r'^(?:package \w+|import \((?s:.*?)\)|import "[^"]+")$', re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*")
 _FENCE = re.compile(r"```[^\n]*\n(.*?)(?:^```|\Z)", re.MULTILINE | re.DOTALL)
@@ -52,6 +53,9 @@ def published_program(row: dict[str, Any]) -> str:
         code = code[: own.start()]
     if row["language"] == "go_test.go":
         return _file_of_go(code, whole, row)
+    if row["language"] == "cpp":
+        # The tests need those of the prompt, whether or not the answer has them.
+        code = "\n".join([*_INCLUDED.findall(row["prompt"]), code])
     if row["tests"].lstrip().startswith("}"):
         # Of the class, too, if no `main` in it was cut off.
         for _ in range(2 if row["language"] == "java" and own is None else 1):
