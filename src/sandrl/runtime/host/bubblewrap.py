@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -108,6 +109,12 @@ class BubblewrapLauncher:
         """See `Launcher.condition`: there is no process between the daemon and its sandboxes."""
         return Condition()
 
+    @property
+    def _shows_prebuilt(self) -> bool:
+        """Whether sandboxes can be shown what was built for all of them: `bwrap` looks for it as the sandbox's user."""
+        is_other_user = os.getuid() == 0
+        return not is_other_user or all(parent.stat().st_mode & stat.S_IXOTH for parent in self._overlays.parents)
+
     def _arguments(self, request: BootRequest, image: Image) -> Iterator[str]:
         yield from ("--unshare-all", "--unshare-user", "--die-with-parent", "--new-session", "--as-pid-1")
         yield from ("--uid", str(rootfs.USER_ID), "--gid", str(rootfs.USER_ID), "--hostname", rootfs.HOSTNAME)
@@ -134,7 +141,8 @@ class BubblewrapLauncher:
         if image.prefix == "/usr":
             yield from ("--remount-ro", "/usr/local")
         yield from ("--proc", "/proc", "--dev", "/dev", "--dir", "/sys", "--dir", "/opt")
-        yield from ("--ro-bind-try", str(self._overlays / rootfs.PREBUILT), "/opt")
+        if self._shows_prebuilt:
+            yield from ("--ro-bind-try", str(self._overlays / rootfs.PREBUILT), "/opt")
         for name in rootfs.etc_from_host():
             yield from ("--ro-bind-try", os.path.realpath(f"/etc/{name}"), f"/etc/{name}")
         yield from self._writable(request)
