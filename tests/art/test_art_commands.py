@@ -64,7 +64,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, stdout, stderr
 
 
-@pytest.mark.timeout(900)  # four commands that load ART, and three environments may be tested at once
+@pytest.mark.timeout(1200)  # four commands that load ART, and three environments may be tested at once
 def test_a_training_killed_at_any_moment_goes_on_without_a_lost_or_repeated_step(
     command: Command, tiny_server: TinkerServer, tmp_path: Path
 ) -> None:
