@@ -23,6 +23,7 @@ from sandrl.models import EndpointModel, Model, ModelEndpoint, Sampling, librari
 from sandrl.models.generation import sampling_facts
 from sandrl.models.in_process import InProcessModel
 from sandrl.problems import Completion, load_problems
+from sandrl.problems.reading import reading_of
 from sandrl.problems.store import select
 from sandrl.rewards import score_run
 from sandrl.runs import RunWriter
@@ -61,13 +62,7 @@ def run_eval(
     """
     interrupt = interrupt or Interrupt()
     config = request.config
-    loaded = load_problems(
-        config.problems,
-        prelude=config.prelude,
-        fields=config.fields,
-        max_cases=config.max_cases,
-        language=config.language,
-    )
+    loaded = load_problems(config.problems, **reading_of(config))
     problems = select(loaded.problems, islice(loaded.problems, config.num_problems))
     digest = digest_of_all(map(asdict, problems.values()))
     wanted = all_wanted(problems, config.answers)

@@ -13,13 +13,14 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from sandrl.errors import InputError
 from sandrl.problems.duplicates import without_duplicates
 from sandrl.problems.loading import load_problems
 from sandrl.problems.named import TEST, TRAIN, named_set
 from sandrl.problems.problem import Problem
+from sandrl.problems.reading import Reading
 from sandrl.problems.store import joined, select
 
 _HELD_OUT = 5
@@ -74,10 +75,7 @@ def load_splits(
     eval_problems: int,
     seed: int,
     eval_set: str | None = None,
-    prelude: str | None = None,
-    fields: Sequence[str] = (),
-    max_cases: int | None = None,
-    language: str | None = None,
+    **reading: Unpack[Reading],
 ) -> Splits:
     """Loads the problems of a run.
 
@@ -87,15 +85,12 @@ def load_splits(
         eval_problems: How many to evaluate on at most, the same for every seed; for 0 none are held out.
         seed: Draws.
         eval_set: Another set to evaluate on; nothing of the source is held out then.
-        prelude: The prelude of problems that have none of their own.
-        fields: Which fields of the rows are meant, as `load_problems` takes them.
-        max_cases: How many cases or calls of a problem to judge with at most.
-        language: The language of completions, as `load_problems` takes it.
+        reading: How rows are read, as `load_problems` takes it: `prelude`, `fields`, `max_cases`, `language`.
 
     Raises:
         InputError: If the source, or the set to evaluate on, cannot be used.
     """
-    load = partial(load_problems, prelude=prelude, fields=fields, max_cases=max_cases, language=language)
+    load = partial(load_problems, **reading)
     if eval_set is not None:
         train = load(training_split(source)).problems
         held_out = load(eval_set).problems

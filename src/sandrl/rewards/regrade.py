@@ -26,6 +26,7 @@ from sandrl.errors import (
 from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion, Problem, demo_problems, load_problems
+from sandrl.problems.reading import reading_of
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.scoring import lifetime_seconds, score
@@ -177,13 +178,7 @@ def _problems(request: RegradeConfig, reader: RunReader) -> Mapping[str, Problem
     if request.problems is None and reader.config.command == "reward" and options.get("completions") is None:
         return demo_problems()
     try:
-        return load_problems(
-            source,
-            prelude=request.prelude,
-            fields=request.fields,
-            max_cases=request.max_cases,
-            language=request.language,
-        ).problems
+        return load_problems(source, **reading_of(request)).problems
     except (InputError, ServiceError) as error:
         if request.problems is not None:
             raise

@@ -13,6 +13,7 @@ from sandrl.events import Emit, Warned, ignore
 from sandrl.jsonl import STANDARD_INPUT
 from sandrl.problems import Completion, Problem, demo_completions, demo_problems, load_completions, load_problems
 from sandrl.problems.completions import named_tasks
+from sandrl.problems.reading import reading_of
 from sandrl.rewards.request import RewardRun
 from sandrl.rewards.scored_run import score_run
 from sandrl.sandboxes import Interrupt
@@ -35,15 +36,10 @@ def run_reward(
         ServiceError: If the runtime, or the disk, does not do its part.
     """
     if request.completions is None:
-        defaults = RewardConfig.model_fields
-        named = ("problems", "fields", "language", "prelude")
-        given = [name for name in named if getattr(request, name) != defaults[name].default]
-    else:
-        given = []
-    if given:
-        field = given[0]
-        hint = "sandrl reward COMPLETIONS.jsonl --problems …"
-        raise UsageError(f"{field} needs completions to score", hint=hint, fields=(field,))
+        for field in ("problems", "fields", "language", "prelude"):
+            if getattr(request, field) != RewardConfig.model_fields[field].default:
+                hint = "sandrl reward COMPLETIONS.jsonl --problems …"
+                raise UsageError(f"{field} needs completions to score", hint=hint, fields=(field,))
     if request.completions == request.problems == STANDARD_INPUT:
         raise UsageError("completions and problems cannot both come from standard input")
     completions, problems = _load(request, emit)
@@ -68,10 +64,7 @@ def _load(request: RewardConfig, emit: Emit) -> tuple[tuple[Completion, ...], Ma
     problems = load_problems(
         request.problems,
         skip_bad_rows=request.skip_bad_rows,
-        prelude=request.prelude,
-        fields=request.fields,
-        max_cases=request.max_cases,
-        language=request.language,
+        **reading_of(request),
         only=named_tasks(request.completions),
     )
     completions = load_completions(request.completions, task_ids=problems.names, skip_bad_rows=request.skip_bad_rows)

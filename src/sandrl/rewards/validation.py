@@ -18,6 +18,7 @@ from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.events.results import ScoredCompletion, Status, Trust
 from sandrl.problems import Completion, Problem, load_problems, reference_completions
 from sandrl.problems.languages import PYTHON
+from sandrl.problems.reading import reading_of
 from sandrl.problems.references import expected_answer
 from sandrl.problems.store import joined, select
 from sandrl.rewards.cache import VerdictCache
@@ -116,13 +117,7 @@ def validate(
     interrupt = interrupt or Interrupt()
     options = ScoreOptions.of(request)
     cache = VerdictCache(request.cache)
-    loaded = load_problems(
-        request.problems,
-        prelude=request.prelude,
-        fields=request.fields,
-        max_cases=request.max_cases,
-        language=request.language,
-    )
+    loaded = load_problems(request.problems, **reading_of(request))
     problems = select(loaded.problems, islice(loaded.problems, request.num_problems))
     references, judged = _references(problems)
     without_reference = len(problems) - len(references)

@@ -16,6 +16,7 @@ from sandrl.errors import AuthenticationError
 from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, ignore
 from sandrl.models import OPENAI_BASE_URL, EndpointModel, ModelEndpoint, Sampling
 from sandrl.problems import load_problems
+from sandrl.problems.reading import reading_of
 from sandrl.problems.splits import training_split
 from sandrl.problems.store import select
 from sandrl.rewards.scoring import lifetime_seconds
@@ -52,9 +53,7 @@ def run_rollouts(
     interrupt = interrupt or Interrupt()
     options = StepOptions.of(request, samples=request.samples, problems=request.problems_per_step)
     source = training_split(request.problems)
-    loaded = load_problems(
-        source, prelude=request.prelude, fields=request.fields, max_cases=request.max_cases, language=request.language
-    ).problems
+    loaded = load_problems(source, **reading_of(request)).problems
     problems = select(loaded, islice(loaded, request.num_problems or None))
     stop = threading.Event()
     model = EndpointModel(find_endpoint(request, settings), request.model_name, Sampling.of(request), stop=stop)

@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from sandrl.config import layers
 from sandrl.config.grpo import GrpoConfig
 from sandrl.config.words import TINY, Extraction
+from sandrl.problems.reading import reading_of
 from sandrl.problems.splits import Splits, load_splits
 
 REAL_MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
@@ -85,8 +86,5 @@ def splits_of(config: GrpoConfig) -> Splits:
         eval_problems=config.eval_problems,
         seed=config.seed,
         eval_set=config.eval_set,
-        prelude=config.prelude,
-        fields=config.fields,
-        max_cases=config.max_cases,
-        language=config.language,
+        **reading_of(config),
     )

@@ -11,6 +11,7 @@ from sandrl.config.words import BUNDLED
 from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, UsageError, raise_for_end
 from sandrl.events import Emit, Warned, ignore
 from sandrl.problems import Problem, load_problems
+from sandrl.problems.reading import reading_of
 from sandrl.rewards.builds import has_tools, language_of
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions
@@ -81,13 +82,7 @@ def run_redteam(
     interrupt = interrupt or Interrupt()
     options = ScoreOptions.of(request)
     exploits = find_exploits(request.exploits)
-    loaded = load_problems(
-        request.problems,
-        prelude=request.prelude,
-        fields=request.fields,
-        max_cases=request.max_cases,
-        language=request.language,
-    )
+    loaded = load_problems(request.problems, **reading_of(request))
     problems = first_of_each_kind(loaded.problems.values(), request.num_problems or None)
     if not problems:
         raise InputError("every problem rewards whatever ends well; there is nothing to trick", path=request.problems)

@@ -21,6 +21,7 @@ from sandrl.models import Sampling
 from sandrl.models.client import OPENAI_BASE_URL, ModelEndpoint
 from sandrl.models.endpoint import EndpointModel
 from sandrl.problems import Problem, load_problems
+from sandrl.problems.reading import reading_of
 from sandrl.problems.splits import training_split
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
@@ -135,9 +136,7 @@ def _check_backend(config: ArtTrainConfig, settings: Settings) -> str:
 
 def _problems(config: ArtTrainConfig) -> tuple[Problem, ...]:
     source = training_split(config.problems)
-    loaded = load_problems(
-        source, prelude=config.prelude, fields=config.fields, max_cases=config.max_cases, language=config.language
-    )
+    loaded = load_problems(source, **reading_of(config))
     problems = tuple(islice(loaded.problems.values(), config.num_problems))
     if len(problems) < config.groups:
         name, fits = ("num_problems", 1) if config.batch_size is None else ("batch_size", config.samples)
