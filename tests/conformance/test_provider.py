@@ -298,6 +298,13 @@ def test_output_comes_while_the_program_runs_and_input_reaches_it(client: Client
     assert (bytes(attached.out), bytes(attached.err)) == (b"name?\nhello you\n", b"")
 
 
+def test_the_input_of_a_program_that_has_ended_can_be_closed(client: Client, sandbox: Sandbox) -> None:
+    attached = Attachment(client, sandbox, *python("raise SystemExit(3)"))
+    attached.program.ended.result(PATIENCE_SECONDS)
+    attached.program.close_input()
+    assert attached.end() == 3
+
+
 def test_attached_output_is_byte_for_byte(client: Client, sandbox: Sandbox) -> None:
     attached = Attachment(client, sandbox, "cat")
     attached.program.write(BYTES)

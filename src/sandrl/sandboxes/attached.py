@@ -58,17 +58,18 @@ def run_attached(
     info = fleet.get(sandbox_id)
     if info.has_ended:
         raise NotRunningError(sandbox_id)
-    program = fleet.attach(
-        sandbox_id,
-        argv,
-        stdin=stdin is not None,
-        stdout=stdout,
-        stderr=stderr,
-        timeout_seconds=timeout_seconds or MAX_SECONDS,
-    )
-    if stdin is not None:
-        threading.Thread(target=_feed, args=(program, stdin), daemon=True).start()
+    # From the start: the program can print, and the user answer with Ctrl-C, before `attach` has returned.
     with interrupt.heard():
+        program = fleet.attach(
+            sandbox_id,
+            argv,
+            stdin=stdin is not None,
+            stdout=stdout,
+            stderr=stderr,
+            timeout_seconds=timeout_seconds or MAX_SECONDS,
+        )
+        if stdin is not None:
+            threading.Thread(target=_feed, args=(program, stdin), daemon=True).start()
         _wait(program, interrupt)
     try:
         code = program.finish()
@@ -93,7 +94,7 @@ def _wait(program: Attached, interrupt: Interrupt) -> None:
 
 def _feed(program: Attached, descriptor: int) -> None:
     """Copies a descriptor to the program's standard input; whatever ends first ends it."""
-    # The program has ended, or does not read any more: what came of it is told by its exit code.
+    # The program has ended, or does not read any more: its exit code says so.
     with suppress(ServiceError, OSError):
         while block := os.read(descriptor, _STDIN_BLOCK_BYTES):
             program.write(block)

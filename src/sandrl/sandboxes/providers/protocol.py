@@ -134,10 +134,10 @@ class Attached(Protocol):
         """
 
     def close_input(self) -> None:
-        """Ends its standard input.
+        """Ends its standard input; that of a program that has ended is closed already.
 
         Raises:
-            ServiceError: If it takes none any more.
+            ServiceError: If the service does not answer.
         """
 
     def cancel(self) -> None:

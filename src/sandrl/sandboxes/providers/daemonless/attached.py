@@ -55,21 +55,24 @@ class AttachedProgram:
         # Whoever reads it may be slow, and other sandboxes must not wait for that.
         await asyncio.to_thread(self._outputs[stream].write, block)
 
-    def _started(self) -> GuestProcess:
+    def _running(self) -> GuestProcess | None:
         with suppress(CancelledError):
             process = self._process.result()
             if not self._code.done():
                 return process
-        raise InfrastructureError("the program takes no more input")
+        return None
 
     def write(self, block: bytes) -> None:
         """See `Attached.write`."""
-        process = self._started()
+        process = self._running()
+        if process is None:
+            raise InfrastructureError("the program takes no more input")
         self._sandbox.runtime.submit(process.write_stdin(block)).result()
 
     def close_input(self) -> None:
         """See `Attached.close_input`."""
-        process = self._started()
+        if (process := self._running()) is None:
+            return
 
         async def close() -> None:
             process.close_stdin()
