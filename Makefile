@@ -74,9 +74,10 @@ generate: venv ## Write what is made from the code: docs/cli.md, completions/
 pictures: venv ## Make the README's pictures from real runs (ARGS='--run RUN' for one of training)
 	@$(BIN)/python tools/pictures.py $(ARGS)
 
-bench: venv ## Measure reward throughput and what the judge costs
+bench: venv ## Measure reward throughput, what the judge costs, and cells against fresh sandboxes
 	@$(BIN)/python -m benchmarks.reward_throughput $(ARGS)
 	@$(BIN)/python -m benchmarks.judge
+	@$(BIN)/python -m benchmarks.cells trivial work cases sleepers processes latency
 
 # Universal resolution: one file for every Python and platform; no index addresses in it.
 COMPILE = $(BIN)/uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \

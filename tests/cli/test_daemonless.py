@@ -85,7 +85,8 @@ def test_it_prints_the_same_results_as_the_daemon_and_starts_none(sandrl: Run, s
 
 
 def test_every_sandbox_is_in_the_ledger_and_was_stopped(sandrl: Run, state: Path, tmp_path: Path) -> None:
-    assert sandrl("reward", "--runtime", "daemonless", "--runs-dir", "runs", "--run-name", "run").returncode == 0
+    words = ("--runtime", "daemonless", "--fresh-sandboxes", "--runs-dir", "runs", "--run-name", "run")
+    assert sandrl("reward", *words).returncode == 0
     rows = [json.loads(line) for line in (tmp_path / "runs/run/sandboxes.jsonl").read_text().splitlines()]
     events = {name: [row for row in rows if row.get("event") == name] for name in ("intend", "created", "stopped")}
     assert len(events["created"]) == len(events["stopped"]) == 5, rows

@@ -38,7 +38,7 @@ PROPERTIES = {
     *("own namespaces", "no host files", "read-only system", "own /tmp and /workspace", "no other processes"),
     *("no network", "no privileges", "refused system calls", "no host environment"),
     *("memory limit", "process limit", "disk limit", "no survivors", "host uids"),
-    *("limits of what is shared", "undisturbed neighbours", "accounting"),
+    *("limits of what is shared", "undisturbed neighbours", "accounting", "cells"),
 }
 UNNEEDED = ("__pycache__", "mypy*", "grpc", "uv*", "ruff*", "hypothesis", "cryptography", "pip", "setuptools", "google")
 NOWHERE = "http://127.0.0.1:1"
@@ -49,7 +49,7 @@ Doctor = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture(scope="module")
 def isolation() -> SelfCheck:
     """How this machine isolates, tried once."""
-    return check_isolation()
+    return check_isolation(examination.worker_trial())
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def doctor(
 
     def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         with monkeypatch.context() as patch:
-            patch.setattr(examination, "check_isolation", lambda: isolation)
+            patch.setattr(examination, "check_isolation", lambda _: isolation)
             patch.setattr(examination, "languages_check", lambda: languages)
             for name, value in environment.items():
                 patch.setenv(name, value)

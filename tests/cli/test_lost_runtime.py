@@ -24,18 +24,23 @@ COMPLETIONS = 120
 SLEEPER = '{"task_id": "inc", "code": "import time\\ntime.sleep(SECONDS)\\ndef f(x):\\n    return x + 1\\n"}\n'
 
 
-def score(folder: Path, strike: Callable[[daemon.RuntimeStatus], None], strikes: int) -> tuple[Any, str, int]:
+IN_BOTH_WAYS = pytest.mark.parametrize("fresh", [(), ("--fresh-sandboxes",)], ids=["cells", "fresh"])
+
+
+def score(
+    folder: Path, strike: Callable[[daemon.RuntimeStatus], None], strikes: int, fresh: tuple[str, ...]
+) -> tuple[Any, str, int]:
     """Scores completions, and strikes the runtime so many times while sandboxes run; answers what a user sees."""
     (folder / "p.jsonl").write_text(PROBLEM, encoding="utf-8")
     rows = [SLEEPER.replace("SECONDS", f"{0.05 + 0.05 * (number % 5):.2f}") for number in range(COMPLETIONS)]
     (folder / "c.jsonl").write_text("".join(rows), encoding="utf-8")
-    words = ["reward", "c.jsonl", "--problems", "p.jsonl", "--no-cache", "-c", "6", "--json"]
+    words = ["reward", "c.jsonl", "--problems", "p.jsonl", "--no-cache", "-c", "6", "--json", *fresh]
     with (folder / "stderr").open("w") as stderr:
         process = subprocess.Popen([*SANDRL, *words], stdout=subprocess.PIPE, stderr=stderr, text=True, cwd=folder)
         struck = 0
         while struck < strikes and process.poll() is None:
             found = daemon.status(load_settings().state_dir)
-            if found.running and found.sandboxes >= 3 and inner_process(found.pid or 0):
+            if found.running and found.sandboxes >= (3 if fresh else 1) and inner_process(found.pid or 0):
                 strike(found)
                 struck += 1
                 time.sleep(1.0)
@@ -45,21 +50,26 @@ def score(folder: Path, strike: Callable[[daemon.RuntimeStatus], None], strikes:
     return json.loads(stdout), (folder / "stderr").read_text(), process.returncode
 
 
+@IN_BOTH_WAYS
 @pytest.mark.usefixtures("own_runtime")
 def test_a_fork_server_killed_twice_in_mid_run_costs_no_completion_its_reward(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("SANDRL_RUNTIME_ISOLATION", "native")
-    report, stderr, code = score(tmp_path, lambda found: os.kill(inner_process(found.pid or 0), signal.SIGKILL), 2)
+    strike = lambda found: os.kill(inner_process(found.pid or 0), signal.SIGKILL)  # noqa: E731
+    report, stderr, code = score(tmp_path, strike, 2, fresh)
     assert Counter(result["reward"] for result in report["results"]) == {1.0: COMPLETIONS}
     assert code == 0
     assert "Traceback" not in stderr
     assert daemon.status(load_settings().state_dir).restarts == 2
 
 
+@IN_BOTH_WAYS
 @pytest.mark.usefixtures("own_runtime")
-def test_a_daemon_killed_in_mid_run_costs_no_reward_and_prints_no_traceback(tmp_path: Path) -> None:
-    report, stderr, code = score(tmp_path, lambda found: os.kill(found.pid or 0, signal.SIGKILL), 1)
+def test_a_daemon_killed_in_mid_run_costs_no_reward_and_prints_no_traceback(
+    tmp_path: Path, fresh: tuple[str, ...]
+) -> None:
+    report, stderr, code = score(tmp_path, lambda found: os.kill(found.pid or 0, signal.SIGKILL), 1, fresh)
     assert Counter(result["reward"] for result in report["results"]) == {1.0: COMPLETIONS}
     assert code == 0
     assert "Traceback" not in stderr

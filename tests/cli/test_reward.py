@@ -64,6 +64,7 @@ def test_json_is_one_document_on_standard_output(sandrl: Run) -> None:
             "total",
             "duration_seconds",
             "sandbox_id",
+            "isolation",
             "detail",
             "checks",
         }
@@ -86,6 +87,7 @@ def test_json_is_one_document_on_standard_output(sandrl: Run) -> None:
                 "problems": 5,
             }
         },
+        "isolation": {"cell": 5},
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -48,20 +49,30 @@ def files(tmp_path: Path) -> list[str]:
     return [*SANDRL, "reward", *files, "--no-cache", "--runs-dir", str(tmp_path / "runs"), "--run-name", "r"]
 
 
-def wait_for_sandboxes(ledger: Path, count: int) -> None:
-    """Waits until so many sandboxes were asked for."""
+IN_BOTH_WAYS = pytest.mark.parametrize("way", [[], ["--fresh-sandboxes"]], ids=["cells", "fresh"])
+
+
+def wait_for_completions(run: Path, way: list[str], count: int) -> None:
+    """Waits until so many completions were handed over."""
     end = time.monotonic() + 60
+    # In cells, they are when there is a worker for them.
+    event, wanted = ('"intent"', count) if way else ('"created"', 1)
+    ledger = run / "sandboxes.jsonl"
     while time.monotonic() < end:
-        if ledger.exists() and ledger.read_text().count('"intent"') >= count:
+        if ledger.exists() and ledger.read_text().count(event) >= wanted:
             return
         time.sleep(0.02)
-    raise AssertionError(f"{ledger} never had {count} sandboxes")
+    raise AssertionError(f"{ledger} never had {wanted} times {event}")
 
 
+@IN_BOTH_WAYS
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_sigterm_and_sighup_count_like_ctrl_c(files: list[str], tmp_path: Path, number: signal.Signals) -> None:
-    with subprocess.Popen([*files, "-c", "4"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as job:
-        wait_for_sandboxes(tmp_path / "runs" / "r" / "sandboxes.jsonl", 4)
+def test_sigterm_and_sighup_count_like_ctrl_c(
+    files: list[str], tmp_path: Path, number: signal.Signals, way: list[str]
+) -> None:
+    words = [*files, "-c", "4", *way]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as job:
+        wait_for_completions(tmp_path / "runs" / "r", way, 4)
         job.send_signal(number)
         if number == signal.SIGHUP:
             # A shell tells its jobs, and the kernel tells them again: still one end of one terminal.
@@ -75,17 +86,13 @@ def test_sigterm_and_sighup_count_like_ctrl_c(files: list[str], tmp_path: Path, 
     assert read_jobs(load_settings().state_dir) == ()
 
 
-def test_a_closed_terminal_loses_no_result_and_leaves_no_sandbox(files: list[str], tmp_path: Path) -> None:
+@IN_BOTH_WAYS
+def test_a_closed_terminal_loses_no_result_and_leaves_no_sandbox(
+    files: list[str], tmp_path: Path, way: list[str]
+) -> None:
     """The terminal goes while the table is drawn: everything that is written to it from then on fails."""
-    words = [
-        sys.executable,
-        "-c",
-        _ON_A_TERMINAL_THAT_GOES,
-        str(tmp_path / "runs/r/sandboxes.jsonl"),
-        *files,
-        "-c",
-        "4",
-    ]
+    words = [sys.executable, "-c", _ON_A_TERMINAL_THAT_GOES, str(tmp_path / "runs/r"), json.dumps(way)]
+    words += [*files, "-c", "4", *way]
     ended = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert ended.stdout.split() == ["129"], ended.stderr
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 4
@@ -93,8 +100,9 @@ def test_a_closed_terminal_loses_no_result_and_leaves_no_sandbox(files: list[str
 
 
 _ON_A_TERMINAL_THAT_GOES = """
-import os, pathlib, pty, sys, threading, time
-ledger, argv = pathlib.Path(sys.argv[1]), sys.argv[2:]
+import json, os, pathlib, pty, sys, threading
+from tests.cli.test_signals import wait_for_completions
+run, way, argv = pathlib.Path(sys.argv[1]), json.loads(sys.argv[2]), sys.argv[3:]
 pid, terminal = pty.fork()
 if pid == 0:
     os.execvpe(argv[0], argv, {**os.environ, "TERM": "xterm"})
@@ -105,8 +113,7 @@ def drain():
     except OSError:
         pass
 threading.Thread(target=drain, daemon=True).start()
-while not ledger.exists() or ledger.read_text().count('"intent"') < 4:
-    time.sleep(0.02)
+wait_for_completions(run, way, 4)
 os.close(terminal)
 print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
@@ -120,7 +127,7 @@ def test_a_signal_that_was_switched_off_stays_off(files: list[str], tmp_path: Pa
         stdout=subprocess.DEVNULL,
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
     ) as job:
-        wait_for_sandboxes(tmp_path / "runs" / "r" / "sandboxes.jsonl", 4)
+        wait_for_completions(tmp_path / "runs" / "r", [], 4)
         job.send_signal(signal.SIGHUP)
         assert job.wait(60) == 0
     assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 4

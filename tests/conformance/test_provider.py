@@ -125,6 +125,25 @@ def test_many_sandboxes_run_at_once(client: Client) -> None:
     assert [int(each.result(PATIENCE_SECONDS).stdout) for each in results] == list(range(12))
 
 
+def test_a_worker_sandbox_may_make_namespaces_where_others_may_not(client: Client, connection: Connection) -> None:
+    """Where cells are not possible, a worker is a sandbox as any other."""
+    # A namespace of users and one of mounts; as root in it, with a file system of its own in place of `/srv`.
+    program = (
+        "import ctypes\n"
+        "call = ctypes.CDLL(None)\n"
+        "print(call.unshare(0x10020000), call.mount(b'none', b'/srv', b'tmpfs', 0, None))\n"
+    )
+    command = Command(("python3", "-c", program))
+    worker, other = (client.create((), cells=cells).run(command) for cells in (2, 0))
+    found = worker.result(PATIENCE_SECONDS)
+    assert found.exit_code == 0
+    assert other.result(PATIENCE_SECONDS).exit_code == 0
+    if connection.isolation == "native":
+        assert found.stdout == b"0 0\n"
+    if connection.is_local:
+        assert other.result(PATIENCE_SECONDS).stdout == b"-1 -1\n"
+
+
 # Files.
 
 

@@ -11,7 +11,7 @@ from sandrl.config.scoring import RewardConfig
 
 @configured(RewardConfig)
 def reward(config: RewardConfig, *, json_: Json = False) -> None:
-    """Execute completions in isolated sandboxes, each in a fresh one, and print their rewards."""
+    """Execute completions, each isolated from all others, and print their rewards."""
     from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.scores import print_report

@@ -42,6 +42,9 @@ def names_line(what: str, task_ids: Sequence[str]) -> str:
     return f"{what}: " + ", ".join(visible(name) for name in task_ids[:_MOST_NAMES]) + more
 
 
+_PLACES = {"cell": "cells", "sandbox": "sandboxes of their own"}
+
+
 def total_lines(summary: Summary) -> list[str]:
     """The totals, as lines."""
     lines = [f"Total reward: {summary.total_reward:.1f}/{summary.scored}"]
@@ -63,6 +66,9 @@ def total_lines(summary: Summary) -> list[str]:
         )
     if summary.retries:
         lines.append(f"Retries: {summary.retries} (sandboxes that failed, and were replaced)")
+    if len(summary.isolation) > 1:
+        counts = ", ".join(f"{count} in {_PLACES[kind]}" for kind, count in summary.isolation.items())
+        lines.append(f"Isolation: {counts}")
     if summary.canaries:
         lines.append(f"Canaries: {summary.canaries} (a known-good program, run to find out whom to blame)")
     if summary.truncated:

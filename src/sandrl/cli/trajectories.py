@@ -155,6 +155,8 @@ def _facts(row: TrajectoryRow) -> list[str]:
         facts.append("verdict of an identical completion")
     counts = (("retries", row.retries), ("reruns", row.reruns), ("canaries", row.canaries))
     facts += [f"{count} {name}" for name, count in counts if count]
+    if row.isolation == "cell":
+        facts.append("in a cell")
     return facts if row.sandbox_id is None else [*facts, f"sandbox {visible(row.sandbox_id)}"]
 
 

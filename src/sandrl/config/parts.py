@@ -242,6 +242,9 @@ class SandboxesPart(Config):
         Count | None,
         Option("Never hold more sandboxes, those being created or stopped included.", SANDBOXES, metavar="N"),
     ] = None
+    fresh_sandboxes: Annotated[
+        bool, Option("Judge each completion in a fresh sandbox, not in a cell of one that judges many.", SANDBOXES)
+    ] = False
     runtime: Annotated[RuntimeKind, Option("What runs the sandboxes.", SANDBOXES)] = RuntimeKind.AUTO
     image: Annotated[str | None, Option("Container image of the sandboxes.", SANDBOXES)] = None
     packages: Annotated[

@@ -11,9 +11,11 @@ from sandrl.doctor.report import Check, Finding, Report, State
 from sandrl.doctor.runtimes import needed_checks, runtime_check
 from sandrl.doctor.services import credential_checks, hub_check, remote_check, wandb_check
 from sandrl.errors import AuthenticationError, RuntimeUnavailableError
+from sandrl.rewards.program import BOOTSTRAP, begin_worker, refusal_of_worker
 from sandrl.runtime.host.choice import FORCE_VARIABLE
-from sandrl.runtime.selfcheck import check_isolation
+from sandrl.runtime.selfcheck import WorkerTrial, check_isolation
 from sandrl.sandboxes.providers.protocol import Need
+from sandrl.sandboxes.workers import CellLimits
 from sandrl.settings import RuntimeKind, Settings
 
 
@@ -72,10 +74,16 @@ def _choice_check(settings: Settings, wanted: RuntimeKind) -> tuple[Check, Runti
     return Check("choice", State.OK, f"{choice.kind}: {choice.reason}"), choice.kind
 
 
+def worker_trial() -> WorkerTrial:
+    """The worker of completions, to be tried once."""
+    argv = ("python", "-I", "-S", "-X", "utf8", "-c", BOOTSTRAP)
+    return WorkerTrial(argv, begin_worker(CellLimits().words(1)), refusal_of_worker)
+
+
 def _isolation_checks(environment: Mapping[str, str]) -> list[Check]:
     forced = f"unset {FORCE_VARIABLE}" if environment.get(FORCE_VARIABLE) else None
     try:
-        found = check_isolation()
+        found = check_isolation(worker_trial())
     except RuntimeUnavailableError as error:
         return [Check("sandbox", State.FAILED, error.message, forced or error.hint)]
     hint = forced or "do not run models' code on this machine: set CWSANDBOX_API_KEY to use remote sandboxes"
@@ -85,4 +93,11 @@ def _isolation_checks(environment: Mapping[str, str]) -> list[Check]:
             Check(each.name, State.OK, each.detail) if each.holds else Check(each.name, State.FAILED, each.detail, hint)
             for each in found.properties
         ),
+        _cells_check(found.cells_refusal),
     ]
+
+
+def _cells_check(refusal: str | None) -> Check:
+    if refusal == "":
+        return Check("cells", State.OK, "a worker sandbox made a cell: completions share sandboxes, each in its own")
+    return Check("cells", State.ABSENT, f"not possible here ({refusal}): each completion has a sandbox of its own")

@@ -53,6 +53,18 @@ class Trust(StrEnum):
     EXIT_STATUS = "exit_status"
 
 
+class Isolation(StrEnum):
+    """What kept a completion from others.
+
+    Attributes:
+        CELL: A cell of a worker sandbox: namespaces, files and limits of its own, gone with the verdict.
+        SANDBOX: A fresh sandbox.
+    """
+
+    CELL = "cell"
+    SANDBOX = "sandbox"
+
+
 class CheckStatus(StrEnum):
     """What happened in one check.
 
@@ -145,6 +157,8 @@ class ScoredCompletion:
         retries: How many of these followed one that failed.
         reruns: How many were for another reason: to judge the completion in one process.
         canaries: How often a known-good program was run to find out whom to blame.
+        cells: How many of these executions were in a cell of a worker sandbox; the others had a sandbox each.
+        isolation: How the last of them was isolated; None if it did not run itself.
         failures: What went wrong with sandboxes, oldest first.
         cached: Whether the verdict is that of an identical completion.
         components: What it earned besides the reward, by name; not part of it.
@@ -174,6 +188,8 @@ class ScoredCompletion:
     retries: int = 0
     reruns: int = 0
     canaries: int = 0
+    cells: int = 0
+    isolation: Isolation | None = None
     failures: tuple[str, ...] = ()
     cached: bool = False
     components: dict[str, float] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from sandrl.events.results import Opinion, ScoredCompletion
 
 @dataclass(frozen=True, slots=True)
 class CompletionStarted(Event):
-    """A completion was handed to a sandbox.
+    """A completion was handed to a cell or a sandbox.
 
     Attributes:
         index: Position in the input, from 0.
@@ -77,12 +77,14 @@ class ExecutionFinished(Event):
         index: Position of the completion in the input, from 0; None for a command of a rollout.
         returncode: Its exit code; None if it has none.
         queue_seconds: How long it waited for its turn; None where it did not wait in a queue.
-        startup_seconds: From asking for the sandbox until it ran; None if that is not known, or it ran already.
+        startup_seconds: From asking for the sandbox until it ran; None if that is not known, or it ran
+            already, as for a cell.
         exec_seconds: From then on until the command had ended; None if it never ran.
         judge_seconds: Of that, the code with its checks, by the clock inside the sandbox.
         stdout_bytes: How much the code printed.
         stderr_bytes: How much it printed as errors.
         error: What went wrong with the sandbox, in one line; empty if nothing did.
+        in_cell: Whether it ran in a cell of that sandbox, which others share.
     """
 
     task_id: str
@@ -97,6 +99,7 @@ class ExecutionFinished(Event):
     stdout_bytes: int = 0
     stderr_bytes: int = 0
     error: str = ""
+    in_cell: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,9 @@ class Attempt:
         code: What was extracted from it; None before that, and if there is none.
         key: Names its verdict in the cache; None if it was not looked for there.
         leads: Whether others may wait for its verdict.
-        executions: How often it was handed to a sandbox.
+        executions: How often it was handed to a cell or a sandbox.
+        cells: How many of these were in a cell of a worker sandbox.
+        alone: Whether it needs a sandbox of its own, because it had no verdict in a cell.
         retries: How many of these followed a failure.
         reruns: How many were for another reason: to judge it in one process.
         canaries: How often the canary ran because of it.
@@ -83,6 +85,8 @@ class Attempt:
     key: str | None = None
     leads: bool = False
     executions: int = 0
+    cells: int = 0
+    alone: bool = False
     retries: int = 0
     reruns: int = 0
     canaries: int = 0
@@ -138,6 +142,12 @@ class Attempt:
             return Step.BLAME_RUNTIME if self.unreached > retries else Step.RETRY
         self.broken += 1
         return Step.ASK_CANARY if self.is_vouched or self.broken > retries else Step.RETRY
+
+    def leave_cell(self, reason: str) -> None:
+        """Notes that there was no verdict in a cell, which blames nobody; it runs again in a sandbox of its own."""
+        self.failures.append(reason)
+        self.retries += 1
+        self.alone = True
 
     def hear_canary(self, *, passed: bool) -> Step:
         """What follows from how the canary fared after a failure."""

@@ -26,7 +26,7 @@ from sandrl.events import (
     StopRequested,
     Warned,
 )
-from sandrl.events.results import CheckStatus, ScoredCompletion, Status
+from sandrl.events.results import CheckStatus, Isolation, ScoredCompletion, Status
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.attempts import Attempt, Step
 from sandrl.rewards.cache import VerdictCache, VerdictNames
@@ -89,6 +89,13 @@ def check_memory(problem: Problem, connection: Connection) -> None:
         )
 
 
+def _isolation(attempt: Attempt) -> Isolation | None:
+    """How the last execution of a completion was isolated; None if it had none."""
+    if not attempt.executions:
+        return None
+    return Isolation.CELL if attempt.cells == attempt.executions else Isolation.SANDBOX
+
+
 def no_code_warning(extraction: Extraction) -> Warned:
     """What is told where nothing in any completion is code."""
     hint = "another `extract` may find it: auto, answer, exact, fence, or raw for text that is all code"
@@ -137,9 +144,9 @@ class Batch:
         self._emit = emit
         self._interrupt = interrupt
         self._on_result = on_result
-        wanted = options.concurrency or job.connection.suggested_concurrency
-        self._concurrency = min(wanted, job.max_sandboxes or wanted)
         self._waiting: deque[Attempt | _Queued] = deque()
+        # Those that need sandboxes of their own, of which fewer run at once than there is room for in cells.
+        self._waiting_alone: deque[Attempt] = deque()
         self._delayed: list[tuple[float, int, Attempt]] = []
         self._flying: dict[Launch, Attempt] = {}
         # Completions whose judge the runtime had to end; while there are any, the runtime is watched.
@@ -221,7 +228,11 @@ class Batch:
 
     @property
     def _has_work(self) -> bool:
-        return bool(self._waiting or self._delayed or self._in_flight or self._opinions)
+        return bool(self._waiting or self._waiting_alone or self._delayed or self._in_flight or self._opinions)
+
+    @property
+    def _alone_in_flight(self) -> int:
+        return sum(not launch.in_cell for launch in self._flying) + len(self._canaries)
 
     @property
     def _in_flight(self) -> int:
@@ -234,15 +245,24 @@ class Batch:
     def _launch_more(self) -> None:
         while self._delayed and self._delayed[0][0] <= time.monotonic():
             self._waiting.append(heapq.heappop(self._delayed)[2])
-        while self._waiting and self._in_flight < self._concurrency:
+        wanted = self._options.concurrency
+        window = self._job.window(wanted)
+        while self._waiting and self._in_flight < window:
             first = self._waiting.popleft()
             attempt = first if isinstance(first, Attempt) else first.attempt()
             check_memory(attempt.problem, self._job.connection)
+            if attempt.alone:
+                self._waiting_alone.append(attempt)
+                continue
             self._launch(attempt)
             if self._interrupt.level:
                 return
+        room = self._job.fresh_window(wanted) - self._alone_in_flight if self._waiting_alone else 0
+        while self._waiting_alone and room > 0:
+            self._launch(self._waiting_alone.popleft())
+            room -= 1
         if not self._waiting:
-            self._opinions.launch(self._concurrency - self._in_flight)
+            self._opinions.launch(self._job.fresh_window(wanted) - self._in_flight)
 
     def _launch(self, attempt: Attempt) -> None:
         if attempt.code is None:
@@ -285,8 +305,15 @@ class Batch:
         # Prepared anew for every sandbox: an execution's key is used once.
         attempt.execution = self._judge.prepare(problem, code, self._limits)
         self._emit(CompletionStarted(attempt.index, completion.id, completion.task_id, attempt.executions))
-        tags = (problem_tag(completion.task_id), *self._options.tags)
-        launch = self._job.launch(attempt.execution.command, tags=tags, may_be_warm=True)
+        extra = self._options.tags
+        launch = self._job.launch(
+            attempt.execution.command,
+            tags=(problem_tag(completion.task_id), *extra),
+            may_be_warm=True,
+            alone=attempt.alone,
+            traced=extra,
+        )
+        attempt.cells += launch.in_cell
         self._flying[launch] = attempt
 
     def _is_ready(self, attempt: Attempt) -> bool:
@@ -323,7 +350,16 @@ class Batch:
             return
         except InfrastructureError as error:
             self._emit(execution_finished(attempt, launch, error=error.message))
-            self._fail(attempt, launch, error)
+            if launch.in_cell and launch.may_have_caused(error):
+                self._leave_cell(attempt, error.message)
+            else:
+                self._fail(attempt, launch, error)
+            return
+        if launch.in_cell and outcome.exit_code not in (0, 1):
+            # There is nothing in a cell that its completion can kill or outlast: the worker did.
+            reason = f"its cell ended with exit status {outcome.exit_code}"
+            self._emit(execution_finished(attempt, launch, error=reason))
+            self._leave_cell(attempt, reason)
             return
         self._emit(execution_finished(attempt, launch, outcome, verdict))
         if outcome.timed_out:
@@ -335,6 +371,13 @@ class Batch:
             return
         self._job.release(launch)
         self._settle(attempt, verdict)
+
+    def _leave_cell(self, attempt: Attempt, reason: str) -> None:
+        """Runs a completion that had no verdict in a cell again, in a sandbox of its own, by the rules for those."""
+        attempt.leave_cell(reason)
+        most = attempt.executions + 1 + self._options.retries
+        self._emit(RetryScheduled(attempt.index, attempt.executions + 1, most, reason, 0.0))
+        self._waiting_alone.append(attempt)
 
     def _settle(self, attempt: Attempt, verdict: Verdict) -> None:
         """Does with a verdict what the judge thinks of it."""
@@ -360,11 +403,27 @@ class Batch:
         attempt.canaries += 1
         execution = self._judge.prepare_trial(problem, wanted, self._options.limits)
         tags = (CANARY_TAG, problem_tag(problem.task_id), *self._options.tags)
-        launch = self._job.launch(execution.command, tags=tags)
+        launch = self._job.launch(execution.command, tags=tags, alone=False, traced=self._options.tags)
         self._trials[launch] = (problem, wanted, execution)
+
+    def _try_alone(self, problem: Problem, wanted: Review) -> None:
+        """Repeats a trial that came to nothing in a cell."""
+        execution = self._judge.prepare_trial(problem, wanted, self._options.limits)
+        tags = (CANARY_TAG, problem_tag(problem.task_id), *self._options.tags)
+        self._trials[self._job.launch(execution.command, tags=tags)] = (problem, wanted, execution)
 
     def _land_trial(self, launch: Launch) -> None:
         problem, wanted, execution = self._trials.pop(launch)
+        try:
+            if launch.in_cell and self._job.collect(launch).exit_code not in (0, 1):
+                self._try_alone(problem, wanted)
+                return
+        except InfrastructureError as error:
+            if launch.may_have_caused(error):
+                self._try_alone(problem, wanted)
+                return
+        except Withdrawn:
+            pass
         doubted = self._doubted.pop((problem, wanted))
         try:
             outcome = self._job.collect(launch)
@@ -485,6 +544,8 @@ class Batch:
             sandbox_id=attempt.sandbox_id,
             detail=named_detail(shown, attempt.problem),
             sandboxes=attempt.executions,
+            cells=attempt.cells,
+            isolation=_isolation(attempt),
             retries=attempt.retries,
             reruns=attempt.reruns,
             canaries=attempt.canaries,

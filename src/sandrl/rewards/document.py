@@ -28,6 +28,7 @@ def result_document(result: ScoredCompletion) -> dict[str, Any]:
         "total": result.total,
         "duration_seconds": round(result.duration_seconds, 4),
         "sandbox_id": result.sandbox_id,
+        "isolation": None if result.isolation is None else result.isolation.value,
         "detail": result.detail,
         "checks": [_check_document(check) for check in result.checks],
     }
@@ -64,6 +65,7 @@ def report_document(report: ScoreReport) -> dict[str, Any]:
             "pass_rate": summary.pass_rate,
             "pass_at_k": {str(k): estimate for k, estimate in summary.pass_at_k.items()},
             "pass_at_k_intervals": {str(k): asdict(found) for k, found in summary.pass_at.items()},
+            "isolation": summary.isolation,
             **_counts(summary),
             **opinions_document(summary),
         },

@@ -43,6 +43,7 @@ def execution_finished(
         stdout_bytes=0 if verdict is None else verdict.stdout_bytes,
         stderr_bytes=0 if verdict is None else verdict.stderr_bytes,
         error=error,
+        in_cell=launch.in_cell,
     )
 
 

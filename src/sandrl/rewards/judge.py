@@ -40,6 +40,8 @@ from sandrl.rewards.program import (
     PROGRAM_EXIT_STATUS,
     TESTS,
     Mode,
+    begin_worker,
+    cell_program_of,
     digest,
     program_of,
 )
@@ -47,7 +49,7 @@ from sandrl.rewards.reference import is_plain
 from sandrl.rewards.sources import refusal
 from sandrl.rewards.usage import needs_one_process
 from sandrl.rewards.verdict import Verdict
-from sandrl.sandboxes import Command, CommandOutcome, Connection
+from sandrl.sandboxes import CellCommand, Command, CommandOutcome, Connection, WorkerProgram
 
 __all__ = ["Execution", "InProcessJudge", "IsolatedJudge", "Judge", "Limits", "Review"]
 
@@ -248,11 +250,20 @@ class InProcessJudge:
             request["compile_timeout_seconds"] = float(limits.compile_timeout_seconds)
         key = secrets.token_hex(_KEY_BYTES // 2)
         body = marshal.dumps(request, 2)
+        program = cell_program_of(mode)
+        # `-S` skips `site`, a third of the start of an interpreter.
+        argv = ("python", *self._flags, "-X", "utf8", "-c", BOOTSTRAP)
         command = Command(
-            # `-S` skips `site`, a third of the start of an interpreter.
-            argv=("python", *self._flags, "-X", "utf8", "-c", BOOTSTRAP),
-            stdin=program_of(mode).framed(body, hidden) + key.encode(),
+            argv=argv,
+            stdin=lambda: program_of(mode).framed(body, hidden) + key.encode(),
             timeout_seconds=longest_execution_seconds(problem, limits),
+            cell=CellCommand(
+                worker=WorkerProgram(argv, begin_worker),
+                program=program.name,
+                program_block=program.payload,
+                request=b"".join((body, hidden, key.encode())),
+                open_bytes=len(body),
+            ),
         )
         return Execution(
             command,

@@ -11,6 +11,7 @@ import ast
 import hashlib
 import importlib.util
 import marshal
+import re
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -21,6 +22,8 @@ from sandrl.events.results import Trust
 from sandrl.syntax import compiling
 
 _HEADER_BYTES = 64
+_WORKER_HEADER_BYTES = 128
+_WORKER_FILES = ("descriptors", "child", "cell", "worker")
 _FRAME = ("descriptors", "clock", "child", "supervisor")
 
 BOOTSTRAP = """\
@@ -154,6 +157,71 @@ class Program:
 def program_of(mode: Mode) -> Program:
     """The program that judges in a mode."""
     return _compiled(*_sources_of(mode))
+
+
+@dataclass(frozen=True, slots=True)
+class CellProgram:
+    """A guest program as a worker loads it.
+
+    Attributes:
+        name: Names it; another name means another text.
+        payload: What a worker is sent once: a header, and all of its parts.
+    """
+
+    name: str
+    payload: bytes
+
+
+@cache
+def cell_program_of(mode: Mode) -> CellProgram:
+    """The program that judges in a mode, for the cells of a worker: all of it is loaded before the first is made."""
+    texts = _text_of(mode.files), _text_of(mode.judge_files)
+    parts = [_part_of(text) for text in texts if text]
+    name = "program-" + hashlib.sha256(b"".join((mode.judge.encode(), *texts))).hexdigest()[:8]
+    content = [importlib.util.MAGIC_NUMBER.hex().encode().ljust(_HEADER_BYTES)]
+    content += [block for part in parts for block in (part.compiled, part.packed)]
+    body = b"".join(content)
+    sizes = [str(len(block)) for block in content[1:]]
+    header = " ".join(["program", name, str(len(body)), mode.judge, *sizes]).encode()
+    return CellProgram(name, header.ljust(_WORKER_HEADER_BYTES) + body)
+
+
+_part_of = cache(Part.of)
+
+
+def begin_worker(words: bytes) -> bytes:
+    """The first block of a worker's standard input: its program, and what it reads first."""
+    return worker_program().framed(words, b"")
+
+
+def refusal_of_worker(output: bytes) -> str:
+    """Why a worker could make no cell, by its output; empty if it could."""
+    word, _, why = output.partition(b"\n")[0].partition(b" ")
+    if word == b"ready":
+        return ""
+    try:
+        return bytes.fromhex(why.decode("ascii")).decode("utf-8", "replace")
+    except ValueError:
+        return "the worker ended: " + output[-200:].decode("utf-8", "replace")
+
+
+@cache
+def worker_program() -> Program:
+    """The program of a worker."""
+    first = b"\n".join((_text_of(_WORKER_FILES), b"work()()\n"))
+    return Program(Part.of(first), Part.of(_text_of_watchdog() + _text_of(("router",))))
+
+
+def _text_of_watchdog() -> bytes:
+    """What the runtime watches its sandboxes with, without what it imports from itself."""
+    package = files("sandrl.runtime.guest")
+    texts = [package.joinpath(f"{name}.py").read_bytes() for name in ("processes", "watchdog")]
+    return (
+        re.sub(
+            rb"^from (?:__future__|sandrl)\b(?:.*\(\n(?:    .*\n)*\)|.*)\n", b"", b"\n".join(texts), flags=re.MULTILINE
+        )
+        + b"\n"
+    )
 
 
 @cache

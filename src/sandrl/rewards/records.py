@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from sandrl.events import OpinionFinished
-from sandrl.events.results import CheckStatus, CheckVerdict, Opinion, ScoredCompletion, Status, Trust
+from sandrl.events.results import CheckStatus, CheckVerdict, Isolation, Opinion, ScoredCompletion, Status, Trust
 from sandrl.problems import Completion
 from sandrl.runs import OpinionRow, TrajectoryRow
 
@@ -55,6 +55,8 @@ def result_of(row: TrajectoryRow) -> ScoredCompletion:
         retries=row.retries,
         reruns=row.reruns,
         canaries=row.canaries,
+        cells=row.cells,
+        isolation=None if row.isolation is None else Isolation(row.isolation),
         failures=row.failures,
         cached=row.cached,
         components=row.components,

@@ -299,6 +299,8 @@ def _together(before: ScoredCompletion | None, last: ScoredCompletion) -> Scored
     return replace(
         last,
         sandboxes=sandboxes,
+        cells=before.cells + last.cells,
+        isolation=last.isolation or before.isolation,
         sandbox_id=last.sandbox_id or before.sandbox_id,
         retries=retries,
         reruns=max(sandboxes - 1 - retries, 0),

@@ -2,7 +2,7 @@
 
 from sandrl.errors import RunOutcome
 from sandrl.runs.config import JobRecord, RunConfig
-from sandrl.runs.identity import CANARY_TAG, OPINION_TAG, ROLLOUT_TAG, WARM_TAG, disagreements
+from sandrl.runs.identity import CANARY_TAG, OPINION_TAG, ROLLOUT_TAG, WARM_TAG, WORKER_TAG, disagreements
 from sandrl.runs.index import LATEST, RunEntry, find_run, list_runs
 from sandrl.runs.log import RunLog, logged_executions
 from sandrl.runs.measures import ExecutionStats, execution_metrics, execution_stats
@@ -49,6 +49,7 @@ __all__ = [
     "ROLLOUT_TAG",
     "SCHEMA",
     "WARM_TAG",
+    "WORKER_TAG",
     "AnswerRow",
     "CheckRow",
     "EvaluationRow",

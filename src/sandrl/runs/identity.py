@@ -26,7 +26,10 @@ ROLLOUT_TAG = "rollout"
 WARM_TAG = "warm"
 """Tag of the sandboxes that were created before they were needed; one that was never used is no execution."""
 
-_NO_EXECUTIONS = {CANARY_TAG, OPINION_TAG, ROLLOUT_TAG}
+WORKER_TAG = "worker"
+"""Tag of the sandboxes in which many completions are judged, each in a cell."""
+
+_NO_EXECUTIONS = {CANARY_TAG, OPINION_TAG, ROLLOUT_TAG, WORKER_TAG}
 
 _COUNTS = ("completions", "scored", "unscorable", "no_code", "cache_hits", "executed", "executions", "retries",
            "reruns", "canaries", "reward/total")  # fmt: skip
@@ -120,7 +123,7 @@ def _with_ledger(rows: Sequence[TrajectoryRow], ledger: Sequence[SandboxRow], *,
         for row in ledger
         if row.event is SandboxEvent.INTENT
     )
-    executions = sum(row.sandboxes for row in rows)
+    executions = sum(row.sandboxes - row.cells for row in rows)
     if is_complete:
         return _unequal(("sandboxes in the ledger", intents), ("executions", executions))
     return [] if intents >= executions else [f"sandboxes in the ledger: {intents}, fewer than executions: {executions}"]

@@ -36,11 +36,13 @@ class ExecutionStats:
 def execution_metrics(executions: Sequence[ExecutionFinished]) -> Values:
     """The metrics of commands in sandboxes, the ten of `aviato/*` among them."""
     outcomes = Counter(each.outcome for each in executions)
-    per_sandbox = [stats.total for stats in execution_stats(executions).values()]
+    cells = [each for each in executions if each.in_cell and each.sandbox_id is not None]
+    per_sandbox = [stats.total for stats in execution_stats(each for each in executions if not each.in_cell).values()]
+    per_sandbox += [1] * len(cells)
     total = len(executions)
     held = [(each.startup_seconds or 0.0) + (each.exec_seconds or 0.0) for each in executions]
     return {
-        "aviato/sandboxes_created": float(len(per_sandbox)),
+        "aviato/sandboxes_created": float(len(execution_stats(executions))),
         "aviato/executions": float(total),
         "aviato/exec_successes": float(outcomes["success"]),
         "aviato/exec_failures": float(outcomes["failure"]),

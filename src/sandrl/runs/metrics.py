@@ -43,9 +43,9 @@ class Metric:
 PERCENTILES = (50, 95, 99)
 
 _LATENCIES = {
-    "startup": "from asking for a sandbox until it ran",
-    "queue": "from a completion's being ready until it was first handed to a sandbox",
-    "exec": "from the sandbox's running until its command had ended",
+    "startup": "from asking for a sandbox until it ran; a cell has none",
+    "queue": "from a completion's being ready until it was first handed to a cell or a sandbox",
+    "exec": "from the sandbox's running, in a cell from handing over, until the command had ended",
     "judge": "of that, the code with all of its checks, by the clock inside the sandbox",
 }
 
@@ -86,8 +86,8 @@ COMPLETION_METRICS = (
     Metric("no_code", Unit.COUNT, "completions that had nothing to run"),
     Metric("cache_hits", Unit.COUNT, "completions that got the verdict of an identical one"),
     Metric("hit_rate", Unit.SHARE, "cache hits by completions that had code"),
-    Metric("executed", Unit.COUNT, "completions that were handed to a sandbox"),
-    Metric("executions", Unit.COUNT, "in how many sandboxes these were run, or tried to"),
+    Metric("executed", Unit.COUNT, "completions that were handed to a cell or a sandbox"),
+    Metric("executions", Unit.COUNT, "how often these were run, or tried to: each time in a cell or a fresh sandbox"),
     Metric("retries", Unit.COUNT, "executions that followed one whose sandbox failed"),
     Metric("reruns", Unit.COUNT, "executions repeated because the checks can only be judged in one process"),
     Metric("canaries", Unit.COUNT, "runs of a known-good program to find out whom to blame"),
@@ -100,18 +100,22 @@ JUDGE_METRICS = (
 )
 
 SANDBOX_METRICS = (
-    Metric("aviato/sandboxes_created", Unit.COUNT, "sandboxes that came to be; canaries and warm-ups are left out"),
+    Metric(
+        "aviato/sandboxes_created",
+        Unit.COUNT,
+        "sandboxes that came to be, a worker once; no canaries or warm-ups",
+    ),
     Metric("aviato/executions", Unit.COUNT, "commands run in them, or tried to"),
     Metric("aviato/exec_successes", Unit.COUNT, "commands that exited 0: the checks passed"),
     Metric("aviato/exec_failures", Unit.COUNT, "commands that exited otherwise"),
     Metric("aviato/exec_errors", Unit.COUNT, "commands that brought no exit code: timeouts, lost sandboxes"),
     Metric("aviato/success_rate", Unit.SHARE, "successes by executions"),
     Metric("aviato/error_rate", Unit.SHARE, "errors by executions"),
-    Metric("aviato/avg_execs_per_sandbox", Unit.NUMBER, "commands per sandbox, on average"),
-    Metric("aviato/min_execs_per_sandbox", Unit.COUNT, "fewest commands in one sandbox"),
-    Metric("aviato/max_execs_per_sandbox", Unit.COUNT, "most commands in one sandbox: runaway tool calls"),
+    Metric("aviato/avg_execs_per_sandbox", Unit.NUMBER, "commands per sandbox or cell, on average"),
+    Metric("aviato/min_execs_per_sandbox", Unit.COUNT, "fewest commands in one sandbox or cell"),
+    Metric("aviato/max_execs_per_sandbox", Unit.COUNT, "most commands in one sandbox or cell: runaway tool calls"),
     *_latency_metrics(),
-    Metric("aviato/sandbox_seconds", Unit.SECONDS, "how long sandboxes were held, summed: startup and exec"),
+    Metric("aviato/sandbox_seconds", Unit.SECONDS, "how long cells and sandboxes were held, summed"),
 )
 
 TRAINER_METRICS = (

@@ -229,6 +229,8 @@ class TrajectoryRow(StepRow):
     retries: int = 0
     reruns: int = 0
     canaries: int = 0
+    cells: int = 0
+    isolation: str | None = None
     failures: tuple[Text, ...] = ()
     cached: bool = False
     dropped: bool = False

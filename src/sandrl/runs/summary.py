@@ -82,6 +82,7 @@ class Summary:
         retries: How many executions followed one that failed.
         reruns: How many executions were repeated for another reason.
         canaries: How often a known-good program was run.
+        isolation: How completions that were run were isolated, to how many.
         components: Mean of each component over the completions that have it.
         training_reward: Mean of what is trained on, rewards with their components; None without components.
         training_deviation: Their standard deviation; None without components.
@@ -108,6 +109,7 @@ class Summary:
     retries: int = 0
     reruns: int = 0
     canaries: int = 0
+    isolation: dict[str, int] = field(default_factory=dict)
     components: dict[str, float] = field(default_factory=dict)
     training_reward: float | None = None
     training_deviation: float | None = None
@@ -200,6 +202,7 @@ def summarise(results: Sequence[FinishedCompletion], *, opinion_rate: float = 0.
         retries=sum(result.retries for result in results),
         reruns=sum(result.reruns for result in results),
         canaries=sum(result.canaries for result in results),
+        isolation=dict(sorted(Counter(str(each.isolation) for each in results if each.isolation is not None).items())),
         components=components,
         training_reward=mean(trained) if components else None,
         training_deviation=deviation(trained) if components else None,

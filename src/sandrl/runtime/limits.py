@@ -61,6 +61,11 @@ PREBUILT_PATH = "/opt"
 PACKAGES_ANNOTATION = "sandrl.dev/packages"
 """The annotation of a sandbox that names its package overlay."""
 
+CELLS_ANNOTATION = "sandrl.dev/cells"
+"""The annotation that makes a sandbox a worker: how many cells it may hold at once."""
+
+MAX_CELLS = 256
+
 BOOT_TIMEOUT_SECONDS = 20.0
 """How long a boot may take; under load a boot waits for its turn on the processor."""
 

@@ -77,30 +77,50 @@ class SelfCheck:
         detail: How it was chosen, in a sentence.
         image: The image of the sandboxes.
         properties: What was tried.
+        cells_refusal: Why a worker sandbox cannot make cells; empty if it can, None if that was not tried.
     """
 
     launcher: str
     detail: str
     image: str
     properties: tuple[Property, ...]
+    cells_refusal: str | None = None
 
 
-def check_isolation() -> SelfCheck:
+@dataclass(frozen=True, slots=True)
+class WorkerTrial:
+    """A worker program that tries one cell and ends.
+
+    Attributes:
+        argv: Program and arguments.
+        stdin: All of its standard input.
+        refusal_in: Why it could make no cell, by its output; empty if it could.
+    """
+
+    argv: tuple[str, ...]
+    stdin: bytes
+    refusal_in: Callable[[bytes], str]
+
+
+def check_isolation(worker: WorkerTrial | None = None) -> SelfCheck:
     """Boots sandboxes and tries to get out of them; takes a second or two.
+
+    Args:
+        worker: What tries whether cells are possible; they are not tried unless given.
 
     Raises:
         RuntimeUnavailableError: If no sandbox can be booted here, with the way out.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="sandrl-doctor-") as folder, _complaints(Path(folder, "stderr")):
-            return asyncio.run(_check(Path(folder)))
+            return asyncio.run(_check(Path(folder), worker))
     except OSError as error:
         raise RuntimeUnavailableError(
             f"the check needs a directory for a moment: {error.strerror}", hint="set TMPDIR to one of your own"
         ) from error
 
 
-async def _check(folder: Path) -> SelfCheck:
+async def _check(folder: Path, worker: WorkerTrial | None) -> SelfCheck:
     overlays = folder / "overlays"
     overlays.mkdir(mode=0o755)
     choice = await choose_launcher([own_image()], folder, overlays)
@@ -114,10 +134,20 @@ async def _check(folder: Path) -> SelfCheck:
             # What cannot be tried is not known to hold.
             failure = f"could not be tried: {str(again) or type(again).__name__}"
             groups[number] = [Property(name, False, failure)] if isinstance(again, Exception) else again
+        refusal = None if worker is None else await _cells_refusal(choice, worker)
     finally:
         await choice.close()
     properties = tuple(each for group in groups if not isinstance(group, Exception) for each in group)
-    return SelfCheck(choice.launcher.name, choice.detail, choice.images[0].reference, properties)
+    return SelfCheck(choice.launcher.name, choice.detail, choice.images[0].reference, properties, refusal)
+
+
+async def _cells_refusal(choice: Choice, worker: WorkerTrial) -> str:
+    request = BootRequest(choice.images[0].name, cells=1)
+    try:
+        output = await asyncio.wait_for(_output(choice, request, list(worker.argv), worker.stdin), _TIMEOUT_SECONDS)
+    except (LaunchError, StartError, SandboxGoneError, TimeoutError) as error:
+        return str(error) or type(error).__name__
+    return worker.refusal_in(output)
 
 
 async def _tried(attempt: Attempt, choice: Choice, folder: Path) -> Sequence[Property] | Exception:
@@ -307,18 +337,24 @@ _ATTEMPTS: dict[str, Attempt] = {
 }
 
 
-async def _run(choice: Choice, request: BootRequest, *words: str) -> Facts:
+async def _output(choice: Choice, request: BootRequest, argv: list[str], stdin: bytes = b"") -> bytes:
     sandbox = await HostSandbox.boot(choice.launcher, request, choice.groups)
     try:
         environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **choice.images[0].environment}
-        argv = ["python", "-c", _PROBE, *words]
         _, process = await sandbox.start(argv, environment, directory="/workspace", merge_output=True)
+        if stdin:
+            await process.write_stdin(stdin)
         process.close_stdin()
         output = b""
         while not isinstance(chunk := await process.next_output(), Exit):
             output += chunk[1]
     finally:
         await sandbox.destroy()
+    return output
+
+
+async def _run(choice: Choice, request: BootRequest, *words: str) -> Facts:
+    output = await _output(choice, request, ["python", "-c", _PROBE, *words])
     try:
         facts = json.loads(output)
     except ValueError:

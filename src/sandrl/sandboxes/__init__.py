@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sandrl.sandboxes.commands import Command, CommandOutcome
+from sandrl.sandboxes.commands import CellCommand, Command, CommandOutcome, WorkerProgram
 from sandrl.sandboxes.connection import connect, find_connection
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.job import Job, Withdrawn
@@ -16,6 +16,7 @@ from sandrl.sandboxes.session import Launch
 from sandrl.sandboxes.tags import checked_job_id, encode_tag, new_job_id, problem_tag, step_tag
 
 __all__ = [
+    "CellCommand",
     "Command",
     "CommandOutcome",
     "Connection",
@@ -30,6 +31,7 @@ __all__ = [
     "SandboxRequest",
     "Shown",
     "Withdrawn",
+    "WorkerProgram",
     "checked_job_id",
     "connect",
     "current_owner",

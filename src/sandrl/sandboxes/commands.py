@@ -6,22 +6,71 @@ That the sandbox itself failed is not an outcome but an error: `InfrastructureEr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerProgram:
+    """A program that runs many commands in one sandbox, each in a cell (see `rewards/guest/worker.py`).
+
+    Attributes:
+        argv: Program and arguments.
+        begin: The first block of its standard input, made of what it reads to know what cells may use.
+    """
+
+    argv: tuple[str, ...]
+    begin: Callable[[bytes], bytes] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CellCommand:
+    """A command as a worker runs it.
+
+    Attributes:
+        worker: The program of the worker.
+        program: Names the program that the worker has to know.
+        program_block: What teaches it to a worker.
+        request: Standard input of the command.
+        open_bytes: How much of the request a completion may hold.
+    """
+
+    worker: WorkerProgram
+    program: str
+    program_block: bytes = field(repr=False)
+    request: bytes = field(repr=False)
+    open_bytes: int
+
+
+class _Input:
+    """Standard input that is made when it is asked for: most commands run in cells, which take another form of it."""
+
+    def __get__(self, command: object, owner: type | None = None) -> bytes:
+        """What was given, or what makes it."""
+        given = b"" if command is None else command.__dict__["_stdin"]
+        made: bytes = given if isinstance(given, bytes) else given()
+        return made
+
+    def __set__(self, command: object, given: bytes | Callable[[], bytes] | _Input) -> None:
+        # Where nothing is given, a dataclass gives the default of the field, which is this.
+        command.__dict__["_stdin"] = b"" if given is self else given
+
+
+@dataclass(frozen=True)
 class Command:
     """One command for a sandbox, which is a fresh one unless `Job.launch` is told otherwise.
 
     Attributes:
         argv: Program and arguments. No checks, and nothing to hide: every process of the sandbox can read them.
-        stdin: All of its standard input.
+        stdin: All of its standard input, or what makes it.
         timeout_seconds: After this the command is killed; the time that a sandbox takes to start does not count.
+        cell: The same command for a worker; None for one that needs a sandbox of its own.
     """
 
     argv: tuple[str, ...]
-    stdin: bytes = field(default=b"", repr=False)
+    stdin: _Input = field(default=_Input(), repr=False)
     timeout_seconds: float = 30.0
+    cell: CellCommand | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

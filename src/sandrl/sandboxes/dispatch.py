@@ -18,7 +18,7 @@ from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.journal import Journal
 from sandrl.sandboxes.pace import Pace
 from sandrl.sandboxes.pool import Pool
-from sandrl.sandboxes.session import Launch, Session
+from sandrl.sandboxes.session import Begun, Launch, Session
 from sandrl.sandboxes.stopping import Stopping
 from sandrl.sandboxes.tags import encode_tag
 
@@ -56,10 +56,11 @@ class Dispatch:
         self._in_flight: dict[str, Launch] = {}
         self._unsent: deque[Launch] = deque()
         self._kept: dict[str, Launch] = {}
+        self._workers = 0
 
     def __len__(self) -> int:
-        """How many launches are in flight."""
-        return len(self._in_flight)
+        """How many launches are in flight, without workers, which are there until they are given up."""
+        return len(self._in_flight) - self._workers
 
     @property
     def _held(self) -> int:
@@ -77,7 +78,7 @@ class Dispatch:
             return
         encoded = tuple(encode_tag(tag) for tag in (WARM_TAG, *tags))
         while len(self._pool) < count and self._pace.has_room(self._held):
-            spare = Launch(self._new_key(), _NOTHING, encoded)
+            spare = Launch(self.new_key(), _NOTHING, encoded)
             self._journal.intend(spare)
             self._session.prepare(spare)
             self._pool.add(spare)
@@ -91,11 +92,35 @@ class Dispatch:
 
     def hand_over(self, command: Command, tags: Sequence[str], *, may_be_warm: bool) -> Launch:
         """Takes a command that wants a fresh sandbox, and sends it if there is room."""
-        launch = Launch(self._new_key(), command, tuple(encode_tag(tag) for tag in tags), may_be_warm)
+        launch = Launch(self.new_key(), command, tuple(encode_tag(tag) for tag in tags), may_be_warm)
         self._in_flight[launch.key] = launch
         self._unsent.append(launch)
         self.send_more()
         return launch
+
+    def start_worker(self, worker: Begun, tags: Sequence[str]) -> Launch:
+        """Takes a worker, and starts it in a sandbox of its own if there is room."""
+        launch = Launch(self.new_key(), _NOTHING, tuple(encode_tag(tag) for tag in tags), worker=worker)
+        self._in_flight[launch.key] = launch
+        self._workers += 1
+        self._unsent.append(launch)
+        self.send_more()
+        return launch
+
+    def note_worker(self, launch: Launch) -> None:
+        """Writes down that the sandbox of a worker exists."""
+        if launch.sandbox_id is not None and launch.key not in self._kept:
+            self._keep(launch, launch.sandbox_id)
+
+    def use_worker(self, launch: Launch, tags: Sequence[str]) -> None:
+        """Writes down what else the sandbox of a worker is used for."""
+        self._journal.taken(launch, tuple(encode_tag(tag) for tag in tags))
+
+    @property
+    def wants_room(self) -> bool:
+        """Whether a command waits for a sandbox of its own until another one is given up."""
+        waits = any(launch.worker is None for launch in self._unsent)
+        return waits and not self._pace.has_room(self._held) and not len(self._stopping)
 
     def send_more(self) -> None:
         """Sends what waits, as far as there is room."""
@@ -147,18 +172,22 @@ class Dispatch:
 
     def land(self, launch: Launch) -> None:
         """Takes a launch out of flight, and keeps its sandbox, if it got one, until that is released."""
-        self._in_flight.pop(launch.key, None)
+        if self._in_flight.pop(launch.key, None) is not None:
+            self._workers -= launch.worker is not None
         if launch.process is None:
             return
         if launch.sandbox_id is None:
             self._stopping.lose_track()
             return
-        is_new = launch.key not in self._kept
+        if launch.key not in self._kept:
+            self._keep(launch, launch.sandbox_id)
+        self._kept[launch.key] = launch
+
+    def _keep(self, launch: Launch, sandbox_id: str) -> None:
         # First: if it cannot be written down (the disk is full), it must be stopped all the same.
         self._kept[launch.key] = launch
-        if is_new:
-            self._pace.accept()
-            self._journal.created(launch.key, launch.sandbox_id)
+        self._pace.accept()
+        self._journal.created(launch.key, sandbox_id)
 
     def release(self, launch: Launch) -> None:
         """Begins to stop the sandbox of a launch that was kept; one that is stopping already is left alone."""
@@ -195,6 +224,7 @@ class Dispatch:
             self._stopping.begin(spare)
         self._kept.clear()
         self._in_flight.clear()
+        self._workers = 0
 
     def _take_spare(self, launch: Launch) -> bool:
         """Whether a launch that was never sent found a sandbox that stands ready."""
@@ -209,5 +239,6 @@ class Dispatch:
         self._in_flight[launch.key] = launch
         return True
 
-    def _new_key(self) -> str:
+    def new_key(self) -> str:
+        """A name for a launch."""
         return f"{next(self._keys):06d}"

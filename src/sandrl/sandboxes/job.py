@@ -29,7 +29,8 @@ from sandrl.sandboxes.registry import JobEntry, Registration
 from sandrl.sandboxes.session import Launch, Session
 from sandrl.sandboxes.stalls import BEAT_SECONDS, STALL_SECONDS, SignsOfLife
 from sandrl.sandboxes.stopping import Stopping
-from sandrl.sandboxes.tags import job_tag, job_tags, owner_tag
+from sandrl.sandboxes.tags import encode_tag, job_tag, job_tags, owner_tag
+from sandrl.sandboxes.workers import CellLimits, Workers
 
 CLEANUP_TIMEOUT_SECONDS = 25.0
 """How long the end of a job waits for its sandboxes; a second Ctrl-C promises 30 s in all."""
@@ -54,6 +55,7 @@ class Job(Closing):
         command: What the registry of jobs calls the work.
         run_dir: Where the ledger is, for the registry; None without one.
         max_sandboxes: How many to hold at once, those included that are being created or stopped; None for no bound.
+        has_cells: Whether commands that can run in a cell of a worker sandbox do, where cells are possible.
         emit: Told what happens.
     """
 
@@ -68,6 +70,7 @@ class Job(Closing):
         command: str = "python",
         run_dir: Path | None = None,
         max_sandboxes: int | None = None,
+        has_cells: bool = False,
         emit: Emit = ignore,
     ) -> None:
         self.id = job_id
@@ -104,6 +107,9 @@ class Job(Closing):
             max_sandboxes=max_sandboxes,
             max_lifetime_seconds=max_lifetime_seconds,
         )
+        self._max_lifetime_seconds = max_lifetime_seconds
+        self._has_cells = has_cells
+        self._workers: Workers | None = None
         forks.watch(self)
 
     def after_fork(self) -> None:
@@ -113,7 +119,37 @@ class Job(Closing):
     @property
     def in_flight(self) -> int:
         """How many commands are on their way."""
-        return len(self._dispatch)
+        return len(self._dispatch) + (0 if self._workers is None else len(self._workers))
+
+    def window(self, concurrency: int | None) -> int:
+        """How many commands to have on their way at once.
+
+        Args:
+            concurrency: How many may run at once; what suits the runtime unless given.
+        """
+        if self._has_cells and self._workers is None:
+            self._workers = self._make_workers(concurrency)
+        if self._workers is not None and self._workers.refusal is None:
+            return self._workers.window
+        return self.fresh_window(concurrency)
+
+    def fresh_window(self, concurrency: int | None) -> int:
+        """The same for commands that have a sandbox each."""
+        wanted = concurrency or self.connection.suggested_concurrency
+        return min(wanted, self.max_sandboxes or wanted)
+
+    def _make_workers(self, concurrency: int | None) -> Workers:
+        def on_refusal(why: str) -> None:
+            self._journal.tell(Warned(f"cells are not possible here ({why}): each completion has a sandbox of its own"))
+
+        return Workers(
+            self._dispatch,
+            ring=self._session.ring,
+            on_refusal=on_refusal,
+            max_lifetime_seconds=self._max_lifetime_seconds,
+            max_sandboxes=self.max_sandboxes,
+            cell_limits=CellLimits(self.connection.memory_bytes, concurrency),
+        )
 
     def warm_up(self, count: int, *, tags: Sequence[str] = (), timeout_seconds: float = 0.0) -> None:
         """Begins to create fresh sandboxes for launches to come, until there are so many or no room is left.
@@ -125,18 +161,29 @@ class Job(Closing):
         """
         self._refuse_if_inherited()
         self._look_at_runtime()
+        if self._workers is not None and self._workers.refusal is None:
+            return  # workers stay
         self._dispatch.warm_up(count, tags, timeout_seconds)
 
     def launch(
-        self, command: Command, *, tags: Sequence[str] = (), within: Launch | None = None, may_be_warm: bool = False
+        self,
+        command: Command,
+        *,
+        tags: Sequence[str] = (),
+        within: Launch | None = None,
+        may_be_warm: bool = False,
+        alone: bool = True,
+        traced: Sequence[str] = (),
     ) -> Launch:
-        """Runs a command in a fresh sandbox, without waiting.
+        """Runs a command in a fresh sandbox, or in a cell, without waiting.
 
         Args:
             command: What to run.
             tags: Tags of this sandbox beyond the job's, as text.
             within: A launch that was collected and kept, in whose sandbox to run the command instead.
             may_be_warm: Whether a sandbox from `warm_up` will do; it is as fresh, but has other tags.
+            alone: Whether it is to have a sandbox of its own; else it may run in a cell.
+            traced: Those of the tags that are noted of the worker sandbox, too, in whose cell it runs.
 
         Raises:
             ForkedProcessError: If the job was made by the process from which this one was forked.
@@ -145,6 +192,12 @@ class Job(Closing):
         if within is not None:
             return self._dispatch.send_within(command, within)
         self._look_at_runtime()
+        workers = self._workers
+        cell = None if alone else command.cell
+        if cell is not None and workers is not None and workers.takes(cell, command.timeout_seconds):
+            launch = Launch(self._dispatch.new_key(), command, tuple(map(encode_tag, traced)), in_cell=True)
+            workers.hand_over(launch)
+            return launch
         return self._dispatch.hand_over(command, tags, may_be_warm=may_be_warm)
 
     def wait_any(
@@ -164,16 +217,16 @@ class Job(Closing):
             ForkedProcessError: If the job was made by the process from which this one was forked.
         """
         self._refuse_if_inherited()
-        if not self._dispatch and timeout_seconds is None:
+        if not self.in_flight and timeout_seconds is None:
             return []
         interrupt = interrupt or Interrupt()
         self._own_signs.note(time.monotonic())
         ends_at = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
         while True:
-            if seen is not Level.NONE and (withdrawn := self._dispatch.withdraw()):
+            if seen is not Level.NONE and (withdrawn := self._withdrawn()):
                 return withdrawn
             self._look_at_runtime()
-            self._dispatch.send_more()
+            self._send_more()
             now = time.monotonic()
             pause = self._dispatch.seconds_to_next(now)
             until = min(ends_at, now + pause) if pause else ends_at
@@ -181,9 +234,35 @@ class Job(Closing):
             ended = self._session.wait_any(interrupt, seen, min(max(until - now, 0.0), BEAT_SECONDS))
             self._own_signs.note(time.monotonic())
             landed = [launch for launch in ended if not self._dispatch.put_back(launch)]
+            if self._workers is not None:
+                landed = self._receive_from(self._workers, landed)
             woken = interrupt.look_around()
             if landed or woken or interrupt.level is not seen or time.monotonic() >= ends_at:
                 return landed
+
+    def _withdrawn(self) -> list[Launch]:
+        """What waited to be sent, and is given up."""
+        from_workers = [] if self._workers is None else self._workers.withdraw()
+        return from_workers + [launch for launch in self._dispatch.withdraw() if launch.worker is None]
+
+    def _send_more(self) -> None:
+        self._dispatch.send_more()
+        if self._workers is not None:
+            self._workers.send_more()
+            if self._dispatch.wants_room:
+                self._workers.make_room()
+
+    def _receive_from(self, workers: Workers, ended: list[Launch]) -> list[Launch]:
+        """What has ended but for workers, and what has ended in their cells."""
+        for launch in ended:
+            if launch.worker is not None:
+                workers.land(launch)
+                self._dispatch.land(launch)
+                self._dispatch.release(launch)
+        landed = [launch for launch in ended if launch.worker is None]
+        return landed + workers.receive(
+            lambda since: self._own_signs.longest_pause(since, time.monotonic()) > STALL_SECONDS
+        )
 
     def collect(self, launch: Launch, *, keep: bool = False) -> CommandOutcome:
         """How an ended launch ended; its sandbox begins to stop, unless it is to be kept.
@@ -198,6 +277,8 @@ class Job(Closing):
             UsageError: If the service refuses the request itself.
             Withdrawn: If the user asked to stop before it was sent.
         """
+        if launch.in_cell and launch.process is not None:
+            return self._session.collect(launch)
         self._dispatch.land(launch)
         if launch.process is None:
             raise Withdrawn

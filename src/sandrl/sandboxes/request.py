@@ -36,6 +36,7 @@ class SandboxRequest:
         tags: Tags of every sandbox, as text.
         max_sandboxes: How many to hold at once, those included that are being stopped; None for no bound.
         memory_bytes: Memory of each; the runtime's own default unless given.
+        fresh: Judge each completion in a sandbox of its own, not in a cell of one that judges many.
 
     Raises:
         UsageError: If none could ever be held, or a text is empty.
@@ -47,6 +48,7 @@ class SandboxRequest:
     tags: tuple[str, ...] = ()
     max_sandboxes: int | None = None
     memory_bytes: int | None = None
+    fresh: bool = False
 
     def __post_init__(self) -> None:
         if self.max_sandboxes is not None and self.max_sandboxes < 1:
@@ -73,6 +75,7 @@ class SandboxRequest:
             (*tags, *config.tags),
             config.max_sandboxes,
             config.sandbox_memory_bytes,
+            config.fresh_sandboxes,
         )
 
     def tagged(self, *tags: str) -> SandboxRequest:
@@ -128,6 +131,7 @@ class SandboxRequest:
             max_lifetime_seconds=max_lifetime_seconds,
             run_dir=None if writer is None else writer.path,
             ledger=None if writer is None else writer.ledger(OwnerRow.model_validate(current_owner())),
+            has_cells=not self.fresh,
             emit=emit,
         )
 

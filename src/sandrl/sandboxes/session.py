@@ -12,12 +12,28 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 from sandrl.errors import InfrastructureError, NoRoomError, SandrlError
 from sandrl.sandboxes.commands import Command, CommandOutcome
 from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.providers.protocol import Connection, Result, Sandbox
+
+
+class Begun(Protocol):
+    """A program that talks to the job as long as it runs, in a sandbox of its own.
+
+    Attributes:
+        cells: How many cells its sandbox may hold.
+    """
+
+    cells: int
+
+    def begin(self, sandbox: Sandbox) -> Future[Result]:
+        """Starts it, which creates the sandbox; done when it has ended."""
+
+    def cancel(self) -> None:
+        """Kills it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,6 +49,8 @@ class Launch:
         sandbox: Where it runs.
         process: Done when the command has ended.
         start: Done when a sandbox that was asked for ahead of its command is there.
+        worker: The worker that is started instead of a command.
+        in_cell: Whether the command is for a cell; the sandbox is that of its worker then.
     """
 
     key: str
@@ -43,12 +61,19 @@ class Launch:
     sandbox: Sandbox | None = field(default=None, repr=False)
     process: Future[Result] | None = field(default=None, repr=False)
     start: Future[None] | None = field(default=None, repr=False)
+    worker: Begun | None = field(default=None, repr=False)
+    in_cell: bool = False
     launched_at: float = 0.0
     launched_time: datetime | None = None
 
     @property
     def startup_seconds(self) -> float | None:
-        """From asking for the sandbox until it ran, by the service's clock and ours; None if it never did."""
+        """From asking for the sandbox until it ran, by the service's clock and ours; None if it never did.
+
+        A cell's sandbox was there before.
+        """
+        if self.in_cell:
+            return None
         started = None if self.sandbox is None else self.sandbox.started_at
         if started is None or self.launched_time is None:
             return None
@@ -76,6 +101,8 @@ class Launch:
 
     def cancel(self) -> None:
         """Cancels the command, if it was sent, or the start of a sandbox that was asked for ahead of one."""
+        if self.worker is not None:
+            self.worker.cancel()
         for future in (self.process, self.start):
             if future is not None:
                 future.cancel()
@@ -155,9 +182,13 @@ class Session:
         if within is not None:
             launch.address, launch.sandbox = within.address, within.sandbox
         elif launch.sandbox is None or launch.address != self.address:
-            launch.address, launch.sandbox = self.address, self._client.create(launch.tags)
+            cells = 0 if launch.worker is None else launch.worker.cells
+            launch.address, launch.sandbox = self.address, self._client.create(launch.tags, cells=cells)
         assert launch.sandbox is not None, "ended launches have had one"
-        launch.process = launch.sandbox.run(launch.command)
+        if launch.worker is not None:
+            launch.process = launch.worker.begin(launch.sandbox)
+        else:
+            launch.process = launch.sandbox.run(launch.command)
         self._sent += 1
         launch.process.add_done_callback(lambda ended: self._note_end(launch, ended))
 
@@ -183,7 +214,8 @@ class Session:
         self._note_reach(launch, ended)
         self._ends.put(launch)
 
-    def _ring(self, _: object = None) -> None:
+    def ring(self, _: object = None) -> None:
+        """Ends a wait: something else has happened than the end of a launch."""
         self._ends.put(None)
 
     def wait_any(self, interrupt: Interrupt, seen: Level, timeout_seconds: float) -> list[Launch]:
@@ -199,7 +231,7 @@ class Session:
             that is watched.
         """
         # In this order: a wish from here on rings, one from before shows here.
-        interrupt.waker().add_done_callback(self._ring)
+        interrupt.waker().add_done_callback(self.ring)
         ended: list[Launch | None] = []
         if interrupt.level is seen and not interrupt.is_awake:
             try:
@@ -251,7 +283,7 @@ class Session:
         for stop in stops:
             if not stop.is_watched:
                 stop.is_watched = True
-                stop.operation.add_done_callback(self._ring)
+                stop.operation.add_done_callback(self.ring)
 
     def stop_tagged(self, tags: Sequence[str], timeout_seconds: float) -> int:
         """Stops every sandbox with all these tags; returns how many there were."""

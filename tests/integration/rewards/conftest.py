@@ -23,7 +23,13 @@ def connection(settings: Settings) -> Connection:
     return connect(settings, runtime=RuntimeKind.LOCAL)
 
 
+@pytest.fixture(params=[True, False], ids=["cells", "fresh"])
+def has_cells(request: pytest.FixtureRequest) -> bool:
+    """Whether completions run in cells: what is judged, and how, must not depend on it."""
+    return bool(request.param)
+
+
 @pytest.fixture
-def job(connection: Connection) -> Iterator[Job]:
-    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=120) as job:
+def job(connection: Connection, has_cells: bool) -> Iterator[Job]:
+    with Job(connection, job_id=new_job_id(), max_lifetime_seconds=120, has_cells=has_cells) as job:
         yield job

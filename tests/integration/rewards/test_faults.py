@@ -25,7 +25,7 @@ from sandrl.rewards.guest_report import Execution
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.verdict import Verdict
-from sandrl.runs import RunReader, SandboxEvent
+from sandrl.runs import WORKER_TAG, RunReader, SandboxEvent
 from sandrl.runtime import daemon
 from sandrl.sandboxes import CommandOutcome, Connection, Interrupt, Job, connect, new_job_id
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
@@ -272,14 +272,20 @@ def test_a_wish_to_stop_does_not_wait_for_retries(connection: Connection) -> Non
     assert (report.results, report.unfinished) == ((), 1)
 
 
-def test_the_ledger_has_every_execution_and_marks_canaries(settings: Settings, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fresh", [False, True], ids=["cells", "fresh"])
+def test_the_ledger_has_every_execution_and_marks_canaries(settings: Settings, tmp_path: Path, fresh: bool) -> None:
     problems, answers = tmp_path / "p.jsonl", tmp_path / "c.jsonl"
     problems.write_text('{"task_id": "inc", "prompt": "", "tests": ["assert f(1) == 2"]}\n')
     with Assassin() as assassin:
         lines = [{"task_id": "inc", "code": code} for code in (assassin.code, RIGHT, RIGHT, "")]
         answers.write_text("".join(json.dumps(line) + "\n" for line in lines))
         request = RewardConfig(
-            completions=str(answers), problems=str(problems), runtime=RuntimeKind.LOCAL, runs_dir=tmp_path, retries=1
+            completions=str(answers),
+            problems=str(problems),
+            runtime=RuntimeKind.LOCAL,
+            runs_dir=tmp_path,
+            retries=1,
+            fresh_sandboxes=fresh,
         )
         finished = run_reward(request, settings)
     report = finished.report
@@ -287,12 +293,17 @@ def test_the_ledger_has_every_execution_and_marks_canaries(settings: Settings, t
     run = RunReader(finished.run_dir)
     intents = [line for line in run.sandboxes().rows if line.event is SandboxEvent.INTENT]
     canaries = [line for line in intents if "canary" in line.tags]
-    assert len(intents) - len(canaries) == report.summary.executions
+    workers = [line for line in intents if WORKER_TAG in line.tags]
+    cells = sum(result.cells for result in report.results)
+    assert (cells > 0) == (len(workers) > 0) == (not fresh)
+    assert len(intents) - len(canaries) - len(workers) == report.summary.executions - cells
     assert len(canaries) == 2
     [row] = [row for row in run.trajectories().rows if row.status == "crashed"]
-    assert (row.retries, row.canaries, len(row.failures)) == (2, 4, 3)
+    # In a cell, one execution more: who ends a cell is not blamed for it, but judged again in fresh sandboxes.
+    in_a_cell = not fresh
+    assert (row.retries, row.canaries, len(row.failures)) == (2 + in_a_cell, 4, 3 + in_a_cell)
     [metrics] = run.metrics().rows
-    assert metrics.metrics["retries"] == 2
+    assert metrics.metrics["retries"] == 2 + in_a_cell
     assert metrics.metrics["completions"] == 4
     assert_totals_add_up(report)
     finished.raise_for_outcome()

@@ -48,7 +48,7 @@ def score_codes(job: Job, codes: list[str], timeout_seconds: float = 2.0) -> lis
     return list(score(completions, {"inc": INC}, job=job, options=options).results)
 
 
-def test_no_attack_passes_and_no_honest_neighbour_suffers(job: Job) -> None:
+def test_no_attack_passes_and_no_honest_neighbour_suffers(job: Job, has_cells: bool) -> None:
     codes = [code for attack, _ in ATTACKS.values() for code in (attack, HONEST)]
     results = score_codes(job, codes, timeout_seconds=4.0)
     attacked, honest = results[::2], results[1::2]
@@ -56,6 +56,9 @@ def test_no_attack_passes_and_no_honest_neighbour_suffers(job: Job) -> None:
     # Either the interpreter notices first, or the runtime's watchdog, which takes the judge along.
     assert statuses.pop("takes all memory in pieces") in (Status.RESOURCE_LIMIT, Status.CRASHED)
     expected = {name: status for name, (_, status) in ATTACKS.items()}
+    if has_cells:
+        # The judge is process 1 of the cell, which no signal from the cell reaches: the code goes on.
+        expected |= dict.fromkeys(("kills the judge", "kills everything"), Status.FAILED)
     assert statuses.items() <= expected.items()
     assert [result.reward for result in attacked] == [0.0] * len(ATTACKS)
     assert [result.reward for result in honest] == [1.0] * len(ATTACKS)

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from sandrl.config.scoring import RewardConfig
 from sandrl.events import CompletionFinished, Event
 from sandrl.rewards import run_reward
@@ -35,18 +37,20 @@ def request(tmp_path: Path, codes: list[str], **options: object) -> RewardConfig
     )
 
 
-def test_of_a_run_that_finished_everything_agrees(settings: Settings, tmp_path: Path) -> None:
-    finished = run_reward(request(tmp_path, [RIGHT, RIGHT, WRONG, "", "def f(x: return"]), settings)
+@pytest.mark.parametrize("fresh", [False, True], ids=["cells", "fresh"])
+def test_of_a_run_that_finished_everything_agrees(settings: Settings, tmp_path: Path, fresh: bool) -> None:
+    codes = [RIGHT, RIGHT, WRONG, "", "def f(x: return"]
+    finished = run_reward(request(tmp_path, codes, fresh_sandboxes=fresh), settings)
     reader = RunReader(finished.run_dir)
     assert disagreements(reader, is_complete=True) == ()
     [metrics] = reader.metrics().rows
     counted = {name: metrics.metrics[name] for name in ("completions", "executed", "cache_hits", "no_code")}
     assert counted == {"completions": 5, "executed": 3, "cache_hits": 1, "no_code": 1}
     assert metrics.metrics["aviato/executions"] == metrics.metrics["executions"] == 3
-    assert metrics.metrics["aviato/sandboxes_created"] == 3
+    assert metrics.metrics["aviato/sandboxes_created"] == (3 if fresh else 1)
     assert (metrics.metrics["aviato/exec_successes"], metrics.metrics["aviato/exec_failures"]) == (1, 2)
     assert len(logged_executions(reader.log().rows)) == 3
-    for part in ("startup", "queue", "exec", "judge"):
+    for part in ("queue", "exec", "judge", *(["startup"] if fresh else [])):
         assert metrics.metrics[f"aviato/{part}_seconds_p50"] is not None
     assert finished.report.summary.pass_rate == metrics.metrics["pass_rate"]
 

@@ -233,13 +233,17 @@ def test_a_run_leaves_a_directory_that_says_everything(settings: Settings, reque
     finished.raise_for_outcome()
 
 
-def test_the_ledger_tells_of_every_sandbox_before_it_exists(settings: Settings, request_of_demo: RewardConfig) -> None:
-    finished = run_reward(request_of_demo, settings)
+@pytest.mark.parametrize("fresh", [False, True], ids=["cells", "fresh"])
+def test_the_ledger_tells_of_every_sandbox_before_it_exists(
+    settings: Settings, request_of_demo: RewardConfig, fresh: bool
+) -> None:
+    finished = run_reward(request_of_demo.model_copy(update={"fresh_sandboxes": fresh}), settings)
     lines = RunReader(finished.run_dir).sandboxes().rows
     by_key: dict[str, list[SandboxEvent]] = {}
     for line in lines:
         by_key.setdefault(line.key, []).append(line.event)
-    assert list(by_key.values()) == [[SandboxEvent.INTENT, SandboxEvent.CREATED, SandboxEvent.STOPPED]] * 5
+    once = [SandboxEvent.INTENT, SandboxEvent.CREATED, SandboxEvent.STOPPED]
+    assert list(by_key.values()) == [once] * (5 if fresh else 1)
     assert all("mine" in line.tags and line.owner is not None for line in lines if line.event is SandboxEvent.INTENT)
 
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
 
 import pytest
 
@@ -16,38 +15,16 @@ from sandrl.problems import Problem
 from sandrl.runs import WARM_TAG
 from sandrl.sandboxes import Command, Connection, Interrupt, Job, Launch, connect, new_job_id
 from sandrl.sandboxes.fleet import Fleet
-from sandrl.sandboxes.journal import NoLedger
 from sandrl.sandboxes.providers.protocol import SandboxInfo
 from sandrl.sandboxes.stalls import BEAT_SECONDS
 from sandrl.settings import RuntimeKind, Settings
 from tests.support.dead_daemon import kill_daemon
+from tests.support.lines import Lines
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
 RIGHT = "<answer>def f(x):\n    return x + {0} - {0} + 1</answer>"
 # Says how much it found, and leaves something behind.
 MARK = Command(("python", "-c", "import os; print(len(os.listdir('/tmp'))); open('/tmp/mark', 'w').close()"))
-
-
-class Lines(NoLedger):
-    """A ledger in memory: events with their tags, by sandbox."""
-
-    def __init__(self) -> None:
-        self.events: dict[str, list[str]] = {}
-        self.tags: dict[str, list[tuple[str, ...]]] = {}
-
-    def intend(self, key: str, tags: Sequence[str]) -> None:
-        self.events[key] = ["intent"]
-        self.tags[key] = [tuple(tags)]
-
-    def taken(self, key: str, tags: Sequence[str]) -> None:
-        self.events[key].append("taken")
-        self.tags[key].append(tuple(tags))
-
-    def created(self, key: str, sandbox_id: str) -> None:
-        self.events[key].append("created")
-
-    def stopped(self, key: str, sandbox_id: str) -> None:
-        self.events[key].append("stopped")
 
 
 def a_job(
@@ -189,6 +166,7 @@ def test_a_runtime_that_dies_in_mid_batch_costs_no_retry_of_those_that_were_set(
 _KILLED_AND_CLOSED = """
 import logging, os, signal, sys, time
 logging.basicConfig(level=logging.DEBUG)
+logging.getLogger("grpc").setLevel(logging.INFO)  # it logs a traceback for input that is not read
 import sandrl
 from sandrl.runtime import daemon
 from sandrl.settings import load_settings

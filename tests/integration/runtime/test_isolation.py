@@ -6,20 +6,16 @@ import json
 import os
 import shutil
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.drivers import answer_of
 from tests.support.programs import require_program
 
 ROOT = Path(__file__).resolve().parents[3]
-SUPPORT = ROOT / "tests" / "support"
-SYSTEM_PYTHON = "/usr/bin/python3"
-UNPRIVILEGED_UID = 65534
 
 MODES = ("native", "native as another user", "bubblewrap as another user")
 NAMESPACES = ("user", "pid", "mnt", "net", "ipc", "uts")
@@ -47,46 +43,9 @@ def facts(request: pytest.FixtureRequest, host_port: int) -> Iterator[Facts]:
     paths = ":".join(
         [str(secret), str(ROOT), str(next(Path.home().iterdir(), "")), "/var/lib/dpkg", "/etc/hosts.allow"]
     )
-    command = [sys.executable, str(SUPPORT / "isolation_driver.py")]
-    source, drop = ROOT / "src", dict[str, Any]()
-    if "another user" in mode:
-        command[0] = _python_for_others()
-        source = place / "src"
-        shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
-        for name in ("isolation_driver.py", "hostile_probe.py"):
-            shutil.copy(SUPPORT / name, place)
-        command[1] = str(place / "isolation_driver.py")
-        subprocess.run(["chmod", "-R", "a+rX", str(place)], check=True)
-        if os.getuid() == 0:
-            drop = {"user": UNPRIVILEGED_UID, "group": UNPRIVILEGED_UID, "extra_groups": []}
-    state = place / "state"
-    state.mkdir()
-    if drop:
-        os.chown(state, UNPRIVILEGED_UID, UNPRIVILEGED_UID)
-    result = subprocess.run(
-        [*command, launcher, str(state), paths, str(host_port)],
-        env={"PATH": os.defpath, "PYTHONPATH": str(source), "A_SECRET": "sk-123"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        **drop,
-    )
-    assert result.returncode == 0, result.stderr
-    yield json.loads(result.stdout.splitlines()[-1])
+    texts = ("hostile_probe.py",)
+    yield json.loads(answer_of(place, mode, "isolation_driver.py", paths, str(host_port), texts=texts))
     shutil.rmtree(place, ignore_errors=True)
-
-
-def _python_for_others() -> str:
-    """An interpreter that other users can run: the one of this environment may lie in root's home."""
-    version = subprocess.run(
-        [SYSTEM_PYTHON, "-c", "import sys; print(sys.version_info >= (3, 11))"],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
-    if version != "True":
-        pytest.skip("no system interpreter of Python 3.11 or newer to run as another user")
-    return SYSTEM_PYTHON
 
 
 @pytest.mark.parametrize("name", NAMESPACES)

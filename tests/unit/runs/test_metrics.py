@@ -82,6 +82,12 @@ def test_the_ten_metrics_count_commands_and_sandboxes() -> None:
     }  # fmt: skip
 
 
+def test_a_cell_counts_as_a_sandbox_of_its_own_but_for_the_sandboxes_that_were_created() -> None:
+    values = execution_metrics([*[execution("worker", in_cell=True)] * 30, execution("a"), execution("a")])
+    assert (values["aviato/sandboxes_created"], values["aviato/executions"]) == (2, 32)
+    assert (values["aviato/min_execs_per_sandbox"], values["aviato/max_execs_per_sandbox"]) == (1, 2)
+
+
 def test_where_nothing_ran_there_are_counts_and_no_rates() -> None:
     values = execution_metrics([])
     assert values["aviato/executions"] == values["aviato/sandboxes_created"] == 0

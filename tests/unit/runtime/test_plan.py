@@ -108,3 +108,22 @@ def test_an_overlay_is_named_by_digits_only() -> None:
         make_plan(wanted, IMAGES)
     wanted.annotations["sandrl.dev/packages"] = "0123456789abcdef"
     assert make_plan(wanted, IMAGES).boot.overlay == "0123456789abcdef"
+
+
+def test_an_annotation_makes_a_worker_of_so_many_cells() -> None:
+    wanted = spec()
+    assert make_plan(wanted, IMAGES).boot.cells == 0
+    wanted.annotations[limits.CELLS_ANNOTATION] = "32"
+    assert make_plan(wanted, IMAGES).boot.cells == 32
+    wanted.annotations[limits.CELLS_ANNOTATION] = "256"
+    assert make_plan(wanted, IMAGES).boot.cells == 256
+
+
+@pytest.mark.parametrize("text", ["0", "257", "-1", "1.5", "many", " 2", "2\n", "٣", "1" * 5000])
+def test_another_number_of_cells_is_refused(text: str) -> None:
+    wanted = spec()
+    wanted.annotations[limits.CELLS_ANNOTATION] = text
+    with pytest.raises(Fault) as raised:
+        make_plan(wanted, IMAGES)
+    assert raised.value.code is grpc.StatusCode.INVALID_ARGUMENT
+    assert "number of cells from 1 to 256" in str(raised.value)

@@ -14,11 +14,11 @@ ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 LOAD, EQUAL, GREATER_EQUAL, BITS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 
 
-def decide(machine: str, number: int, *arguments: int, architecture: int | None = None) -> int:
+def decide(machine: str, number: int, *arguments: int, architecture: int | None = None, cells: bool = False) -> int:
     """What the kernel would do with one call."""
     words = list(arguments) + [0] * (6 - len(arguments))
     data = struct.pack("=IIQ6Q", number, architecture or ARCHITECTURES[machine], 0, *words)
-    program = list(struct.iter_unpack("=HBBI", seccomp.build_filter(machine)))
+    program = list(struct.iter_unpack("=HBBI", seccomp.build_filter(machine, cells)))
     position = accumulator = 0
     while True:
         code, if_true, if_false, value = program[position]
@@ -40,9 +40,10 @@ def refused_with(number: int) -> int:
     return 0x00050000 | number
 
 
+@pytest.mark.parametrize("cells", [False, True])
 @pytest.mark.parametrize("machine", sorted(ARCHITECTURES))
-def test_a_program_is_well_formed(machine: str) -> None:
-    program = list(struct.iter_unpack("=HBBI", seccomp.build_filter(machine)))
+def test_a_program_is_well_formed(machine: str, cells: bool) -> None:
+    program = list(struct.iter_unpack("=HBBI", seccomp.build_filter(machine, cells)))
     assert len(program) < 4096
     for position, (code, if_true, if_false, _) in enumerate(program):
         if code in (EQUAL, GREATER_EQUAL, BITS):
@@ -117,3 +118,39 @@ def test_the_other_processor_has_the_same_rules_by_its_own_numbers() -> None:
     assert decide("aarch64", 117) == refused_with(errno.EPERM)  # ptrace
     assert decide("aarch64", 220, 0x10000000) == refused_with(errno.EPERM)  # clone
     assert decide("aarch64", 198, 40) == refused_with(errno.EAFNOSUPPORT)  # socket
+
+
+CELL_FLAGS = (0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
+NUMBERS = {
+    "x86_64": {"clone": 56, "unshare": 272, "mount": 165, "umount2": 166, "pivot_root": 155, "mount_setattr": 442},
+    "aarch64": {"clone": 220, "unshare": 97, "mount": 40, "umount2": 39, "pivot_root": 41, "mount_setattr": 442},
+}
+
+
+@pytest.mark.parametrize("machine", sorted(NUMBERS))
+def test_a_worker_may_make_the_namespaces_and_mounts_of_cells(machine: str) -> None:
+    numbers = NUMBERS[machine]
+    for name in ("mount", "umount2", "pivot_root", "mount_setattr"):
+        assert decide(machine, numbers[name]) == refused_with(errno.EPERM)
+        assert decide(machine, numbers[name], cells=True) == ALLOW
+    assert decide(machine, numbers["clone"], sum(CELL_FLAGS) | 17, cells=True) == ALLOW
+    for flag in CELL_FLAGS:
+        assert decide(machine, numbers["unshare"], flag) == refused_with(errno.EPERM)
+        assert decide(machine, numbers["unshare"], flag, cells=True) == ALLOW
+
+
+@pytest.mark.parametrize("machine", sorted(NUMBERS))
+def test_a_worker_gets_no_other_namespace_and_no_other_table_of_descriptors(machine: str) -> None:
+    clone, unshare = NUMBERS[machine]["clone"], NUMBERS[machine]["unshare"]
+    new_cgroup, new_time, files, thread = 0x2000000, 0x80, 0x400, 0x10000
+    assert decide(machine, clone, new_cgroup | 0x10000000 | 17, cells=True) == refused_with(errno.EPERM)
+    assert decide(machine, clone, thread, cells=True) == refused_with(errno.EPERM)
+    assert decide(machine, clone, thread | files, cells=True) == ALLOW
+    for flag in (new_cgroup, new_time, files, files | CELL_FLAGS[0]):
+        assert decide(machine, unshare, flag, cells=True) == refused_with(errno.EPERM)
+
+
+@pytest.mark.parametrize("machine", sorted(NUMBERS))
+def test_a_worker_is_refused_all_else_that_a_sandbox_is(machine: str) -> None:
+    differing = {number for number in range(450) if decide(machine, number) != decide(machine, number, cells=True)}
+    assert differing == {number for name, number in NUMBERS[machine].items() if name != "clone"}

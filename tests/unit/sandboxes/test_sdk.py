@@ -16,7 +16,7 @@ from sandrl.errors import (
     UnknownSandboxError,
     UsageError,
 )
-from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
+from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection, SdkSandbox
 from sandrl.sandboxes.providers.cwsandbox.sdk import (
     is_command_timeout,
     load_sdk,
@@ -124,3 +124,24 @@ def test_job_ids_are_tags_as_they_are() -> None:
     for bad in ("", "a b", "-x", "x" * 64, "ü"):
         with pytest.raises(UsageError, match="cannot be a tag"):
             checked_job_id(bad)
+
+
+@pytest.mark.parametrize(
+    ("is_local", "cells", "sent"), [(True, 4, {"sandrl.dev/cells": "4"}), (True, 0, {}), (False, 4, {})]
+)
+def test_only_the_local_runtime_is_told_of_cells(is_local: bool, cells: int, sent: dict[str, str]) -> None:
+    connection = SdkConnection(
+        kind=RuntimeKind.LOCAL if is_local else RuntimeKind.REMOTE,
+        reason="a test",
+        address="http://127.0.0.1:1",
+        image="python:3.11",
+        is_local=is_local,
+        token="x",
+    )
+    client = connection.open()
+    try:
+        sandbox = client.create((), cells=cells)
+        assert isinstance(sandbox, SdkSandbox)
+        assert sandbox._handle._annotations == sent
+    finally:
+        client.abandon()

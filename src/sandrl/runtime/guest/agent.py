@@ -23,6 +23,8 @@ from sandrl.runtime.guest import files, processes, watchdog, wire
 from sandrl.runtime.guest.wire import Message
 
 _WATCH_SECONDS = 0.05
+_WATCH_CELLS_SECONDS = 0.5
+"""Each cell is watched from within its worker, and what the agent's own watch costs must not grow with their number."""
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 _TIOCSPTLCK, _TIOCGPTN = 0x40045431, 0x80045430  # the module `termios` does not have them everywhere
 _REAPED_AT_ONCE = 64
@@ -38,6 +40,8 @@ class Agent:
         control.set_inheritable(False)
         disk = os.open("/tmp", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._watchdog = watchdog.Watchdog(limits, disk)
+        self._watch_seconds = _WATCH_CELLS_SECONDS if limits.cells else _WATCH_SECONDS
+        self._cells = limits.cells
         self._quotas = watchdog.Quotas()
         self._frames = wire.FrameReader(control)
         self._exec_of_pid: dict[int, int] = {}
@@ -65,7 +69,7 @@ class Agent:
                     self._serve_requests()
             if self._watching and time.monotonic() >= next_watch:
                 self._watch()
-                next_watch = time.monotonic() + _WATCH_SECONDS
+                next_watch = time.monotonic() + self._watch_seconds
 
     def _serve_requests(self) -> None:
         for message, descriptors in self._frames.receive():
@@ -135,7 +139,7 @@ class Agent:
         if message.get("cwd"):
             os.chdir(message["cwd"])
         program = processes.find_program(argv[0], environment.get("PATH", os.defpath))
-        return start_program(program, argv, environment, streams), handed_over
+        return start_program(program, argv, environment, streams, self._cells), handed_over
 
     def _reap(self) -> None:
         for _ in range(_REAPED_AT_ONCE):
@@ -191,7 +195,9 @@ def run(control: socket.socket, limits: processes.ProcessLimits) -> NoReturn:
         os._exit(1)
 
 
-def start_program(program: str, argv: list[str], environment: dict[str, str], streams: tuple[int, int, int]) -> int:
+def start_program(
+    program: str, argv: list[str], environment: dict[str, str], streams: tuple[int, int, int], cells: int = 0
+) -> int:
     """Fork and execute a program in a session of its own; returns its process id.
 
     Not `posix_spawn`: that suspends the caller until the child has executed, and a program of the sandbox can stop a
@@ -203,6 +209,7 @@ def start_program(program: str, argv: list[str], environment: dict[str, str], st
         argv: Its arguments.
         environment: All of its environment.
         streams: What become its standard streams; a terminal becomes its controlling terminal.
+        cells: How many cells it may make.
     """
     name, arguments = os.fsencode(program), [os.fsencode(word) for word in argv]
     variables = {os.fsencode(key): os.fsencode(value) for key, value in environment.items()}
@@ -218,7 +225,7 @@ def start_program(program: str, argv: list[str], environment: dict[str, str], st
             os.dup2(source, target)
         if os.isatty(0):
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        processes.limit_open_files()
+        processes.limit_open_files(cells)
         processes.lower_priority()
         os.execve(name, arguments, variables)
     except OSError as error:

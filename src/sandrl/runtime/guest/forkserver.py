@@ -173,7 +173,7 @@ def _serve(daemon: socket.socket, config: dict[str, Any], alive: int) -> NoRetur
     gc.collect()
     gc.disable()
     gc.freeze()  # a collection in a child would copy every page of this process
-    filter_program = seccomp.build_filter(sc.MACHINE)
+    filters = {cells: seccomp.build_filter(sc.MACHINE, cells) for cells in (False, True)}
     wakeup_read, wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
@@ -193,7 +193,7 @@ def _serve(daemon: socket.socket, config: dict[str, Any], alive: int) -> NoRetur
             elif descriptor == alive:
                 os._exit(1)  # the process outside is gone
             else:
-                _serve_next(daemon, filter_program)
+                _serve_next(daemon, filters)
 
 
 def _reap() -> None:
@@ -204,13 +204,13 @@ def _reap() -> None:
         pass
 
 
-def _serve_next(daemon: socket.socket, filter_program: bytes) -> None:
+def _serve_next(daemon: socket.socket, filters: dict[bool, bytes]) -> None:
     data, descriptors, _flags, _address = socket.recv_fds(daemon, _MAX_REQUEST_BYTES, 1)
     if not data:
         os._exit(0)  # the daemon closed its end
     request = json.loads(data)
     if descriptors:
-        _boot(daemon, request, descriptors[0], filter_program)
+        _boot(daemon, request, descriptors[0], filters[request["cells"] > 0])
     else:
         daemon.send(json.dumps({"id": request["id"]}).encode())  # the daemon asks whether this process still answers
     for descriptor in descriptors:
@@ -250,6 +250,7 @@ def _become_sandbox(control: socket.socket, request: dict[str, Any], filter_prog
             sockets=request["sockets"],
             inodes=request["inodes"],
             in_group=request["in_group"],
+            cells=request["cells"],
         )
         os.setresgid(rootfs.USER_ID, rootfs.USER_ID, rootfs.USER_ID)
         os.setresuid(rootfs.USER_ID, rootfs.USER_ID, rootfs.USER_ID)

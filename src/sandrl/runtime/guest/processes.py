@@ -13,6 +13,9 @@ _MAX_ROUNDS = 8
 _ROOM_FOR_STACKS_BYTES = 1 << 30
 ADDRESS_SPACE_BYTES = 64 << 30
 OPEN_FILES = 512
+_OPEN_FILES_PER_CELL = 32
+_PENDING_SIGNALS = 1_024
+_LOCKED_BYTES = 64 << 10
 _NICENESS = 5
 
 
@@ -25,16 +28,26 @@ class ProcessLimits:
         sockets: How many may be open at once; their buffers are kernel memory that nothing else counts.
         inodes: How many files and directories may exist.
         in_group: Whether a control group counts its memory, that of the kernel on its behalf included.
+        cells: How many cells it may hold at once, all of which the other limits are for; 0 if it is no worker.
     """
 
-    __slots__ = ("in_group", "inodes", "memory_bytes", "processes", "sockets")
+    __slots__ = ("cells", "in_group", "inodes", "memory_bytes", "processes", "sockets")
 
-    def __init__(self, memory_bytes: int, processes: int, sockets: int, inodes: int, in_group: bool = False) -> None:
+    def __init__(
+        self,
+        memory_bytes: int,
+        processes: int,
+        sockets: int,
+        inodes: int,
+        in_group: bool = False,
+        cells: int = 0,
+    ) -> None:
         self.memory_bytes = memory_bytes
         self.processes = processes
         self.sockets = sockets
         self.inodes = inodes
         self.in_group = in_group
+        self.cells = cells
 
     def apply_per_process(self) -> None:
         """Set the limits the kernel keeps per process (or per user in this namespace), for good.
@@ -42,6 +55,7 @@ class ProcessLimits:
         The agent itself keeps its open files: descriptors in flight are counted per user of the host and held against
         the limit of whoever sends next, so it must have more room than any program of any sandbox.
         """
+        shares = max(self.cells, 1)
         limits = {
             # Data, not address space: threads and allocators reserve address space they never touch. A thread's stack
             # counts as data, and programs that recurse deeply ask for one of 512 MiB, of which they touch little.
@@ -51,8 +65,8 @@ class ProcessLimits:
             resource.RLIMIT_AS: ADDRESS_SPACE_BYTES,
             resource.RLIMIT_CORE: 0,
             resource.RLIMIT_MSGQUEUE: 0,
-            resource.RLIMIT_MEMLOCK: 64 << 10,
-            resource.RLIMIT_SIGPENDING: 1024,
+            resource.RLIMIT_MEMLOCK: shares * _LOCKED_BYTES,
+            resource.RLIMIT_SIGPENDING: shares * _PENDING_SIGNALS,
         }
         for kind, value in limits.items():
             _soft, hard = resource.getrlimit(kind)
@@ -61,9 +75,19 @@ class ProcessLimits:
             resource.setrlimit(kind, (value, value))
 
 
-def limit_open_files() -> None:
-    """What a program gets, and the agent does not; see `ProcessLimits.apply_per_process`."""
-    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, OPEN_FILES))
+def limit_open_files(cells: int = 0) -> None:
+    """What a program gets, and the agent does not; see `ProcessLimits.apply_per_process`.
+
+    Args:
+        cells: How many cells it may make, which are to have no more than programs elsewhere. It holds descriptors of
+            each, and more than all programs of cells may have in flight, but no more than half of what the agent may.
+    """
+    most = OPEN_FILES
+    if cells:
+        _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = 2 * OPEN_FILES + cells * _OPEN_FILES_PER_CELL
+        most = wanted if hard == resource.RLIM_INFINITY else max(OPEN_FILES, min(wanted, hard // 2))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def find_program(name: str, path: str) -> str:
@@ -175,9 +199,9 @@ def place_of(pid: int) -> str:
     return place
 
 
-def sockets() -> int:
-    """How many sockets there are in this network namespace."""
-    first = read("/proc/net/sockstat").split(b"\n", 1)[0].split()
+def sockets(network_of: int | str = "self") -> int:
+    """How many sockets there are in the network namespace of a process."""
+    first = read(f"/proc/{network_of}/net/sockstat").split(b"\n", 1)[0].split()
     return int(first[2]) if len(first) > 2 else 0
 
 

@@ -5,6 +5,11 @@ surface that no test of a code model needs (new namespaces, mounts, keyrings, BP
 limit would count (memfd, System V IPC), what is counted for the whole machine (asynchronous I/O requests), and a way to
 hide descriptors from the watchdog (a thread with a descriptor table of its own). Refused calls fail with an error
 rather than kill, so that libraries that probe for a feature fall back.
+
+A worker sandbox makes cells, so its filter lets through what that takes: namespaces and mounts. A filter cannot be made
+stricter for some of the programs below it and laxer for others, so programs in cells inherit this one. They can use
+none of these calls: they have no capability, and they can gain one only in a user namespace of their own, of which a
+cell allows none (0 in `/proc/sys/user/max_user_namespaces` of the cell's own user namespace).
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from __future__ import annotations
 import errno
 import struct
 
-from sandrl.runtime.guest.syscalls import NAMESPACE_FLAGS
+from sandrl.runtime.guest.syscalls import CELL_FLAGS, NAMESPACE_FLAGS
 
 _LOAD, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _JUMP_BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW = 0x7FFF0000
@@ -71,6 +76,7 @@ _BY_ARGUMENT = {
     *("clone", "clone3", "socket", "ioctl", "fcntl", "personality", "setpriority", "close_range", "mmap"),
     *_ON_ITSELF_ONLY,
 }
+_FOR_CELLS = {"unshare", "mount", "umount2", "pivot_root", "mount_setattr"}
 # A missing system call is what a library that probes for these expects.
 _MISSING = {
     "inotify_init",
@@ -97,6 +103,7 @@ _F_SETPIPE_SZ = 1031
 _CLONE_FILES, _CLONE_THREAD = 0x400, 0x10000
 _CLOSE_RANGE_UNSHARE = 2
 _MAP_HUGETLB = 0x40000
+_ALL_BITS = 0xFFFFFFFF
 
 
 def _instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
@@ -116,8 +123,13 @@ def _when(number: int, block: bytes) -> bytes:
     return _instruction(_JUMP_EQUAL, number, 0, len(block) // 8) + block
 
 
-def build_filter(machine: str) -> bytes:
-    """The filter program for one processor (`x86_64` or `aarch64`), ready for `install_seccomp`."""
+def build_filter(machine: str, cells: bool = False) -> bytes:
+    """The filter program for one processor, ready for `install_seccomp`.
+
+    Args:
+        machine: The processor: `x86_64` or `aarch64`.
+        cells: Whether it is that of a worker sandbox: new namespaces and mounts are not refused.
+    """
     numbers = _NUMBERS[machine] | _SAME_EVERYWHERE
     allow = _instruction(_RETURN, _ALLOW)
     reload_number = _instruction(_LOAD, _NUMBER_OFFSET)
@@ -130,13 +142,19 @@ def build_filter(machine: str) -> bytes:
     program += _when(
         numbers["clone"],
         _argument(0)
-        + _instruction(_JUMP_BITS, NAMESPACE_FLAGS, 0, 1)
+        + _instruction(_JUMP_BITS, NAMESPACE_FLAGS & ~CELL_FLAGS if cells else NAMESPACE_FLAGS, 0, 1)
         + _refuse(errno.EPERM)
         + _instruction(_JUMP_BITS, _CLONE_THREAD, 0, 2)
         + _instruction(_JUMP_BITS, _CLONE_FILES, 1, 0)
         + _refuse(errno.EPERM)
         + allow,
     )
+    if cells:
+        # Nothing else: a descriptor table of its own, above all.
+        program += _when(
+            numbers["unshare"],
+            _argument(0) + _instruction(_JUMP_BITS, ~CELL_FLAGS & _ALL_BITS, 0, 1) + _refuse(errno.EPERM) + allow,
+        )
     program += _when(
         numbers["close_range"],
         _argument(2) + _instruction(_JUMP_BITS, _CLOSE_RANGE_UNSHARE, 0, 1) + _refuse(errno.EPERM) + allow,
@@ -181,6 +199,6 @@ def build_filter(machine: str) -> bytes:
     for name, number in sorted(numbers.items(), key=lambda item: item[1]):
         if name in _MISSING:
             program += _when(number, _refuse(errno.ENOSYS))
-        elif name not in _BY_ARGUMENT:
+        elif name not in _BY_ARGUMENT and not (cells and name in _FOR_CELLS):
             program += _when(number, _refuse(errno.EPERM))
     return program + allow

@@ -3,6 +3,9 @@
 The design decision: cheap sums on every round decide whether an expensive look is needed, and an expensive look is
 repeated only after nine times the time that it took. Where a control group counts memory, only the objects that the
 kernel counts per user of the host are looked for: pipes, epoll watches, descriptors.
+
+A worker watches each of its cells with this module, as text and together with `processes`, in one namespace: nothing
+else of the package is imported here.
 """
 
 from __future__ import annotations
@@ -16,8 +19,17 @@ import signal
 import time
 from collections.abc import Container
 
-from sandrl.runtime.guest import processes
-from sandrl.runtime.guest.processes import ProcessLimits, page_bytes, pids, place_of, read, send_signal
+from sandrl.runtime.guest.processes import (
+    ProcessLimits,
+    page_bytes,
+    pids,
+    place_of,
+    proportional_bytes,
+    read,
+    resident_bytes,
+    send_signal,
+    sockets,
+)
 
 PIPES = 128
 """Pipes of one sandbox: an eighth of what a user of the host has by default before all pipes shrink."""
@@ -31,6 +43,11 @@ QUEUED_BYTES = 128 << 20
 FILE_LOCKS = 16_384
 
 _PAUSES_PER_LOOK = 9.0
+_PAUSES_PER_LOOK_AT_CELLS = 49.0
+"""Each cell is watched from within its worker; what is looked at here is all of them together."""
+_SHARE_OF_USER = 0.5
+"""What all cells of a worker may have of what the kernel gives one user of the host."""
+_PAGES_PER_PIPE = 16
 _MAPPING_BYTES = 256
 _FEW_SHARED = 16
 _LEAST_SHARED_BYTES = 8 << 20
@@ -41,65 +58,99 @@ _F_GETPIPE_SZ = 1032
 _FULL_PIPE_BYTES = 1 << 16
 
 
+class ObjectLimits:
+    """How many objects of the kernel the processes of a sandbox may have together.
+
+    Args:
+        cells: How many cells it may hold at once; 0 if it is no worker, or for the processes of one cell.
+    """
+
+    __slots__ = ("descriptors", "epoll_watches", "file_locks", "hidden_processes", "mappings", "pipes", "queued_bytes")
+
+    def __init__(self, cells: int = 0) -> None:
+        shares = max(cells, 1)
+        self.descriptors = shares * DESCRIPTORS
+        self.hidden_processes = shares * HIDDEN_PROCESSES
+        self.mappings = shares * MAPPINGS
+        self.queued_bytes = shares * QUEUED_BYTES
+        self.file_locks = shares * FILE_LOCKS
+        self.pipes, self.epoll_watches = PIPES, EPOLL_WATCHES
+        if cells:
+            pipes = _of_user("pipe-user-pages-soft") // _PAGES_PER_PIPE
+            self.pipes = max(PIPES, min(shares * PIPES, pipes))
+            self.epoll_watches = max(EPOLL_WATCHES, min(shares * EPOLL_WATCHES, _of_user("epoll/max_user_watches")))
+
+
 class Watchdog:
-    """Watches one sandbox from inside.
+    """Watches one sandbox from inside, or a cell from its worker.
 
     Args:
         limits: What it may use.
-        disk: A descriptor on its writable file system.
+        disk: A descriptor on its writable file system; -1 where that bounds its files by itself.
+        network_of: A process in its network namespace.
     """
 
-    def __init__(self, limits: ProcessLimits, disk: int) -> None:
+    def __init__(self, limits: ProcessLimits, disk: int, network_of: int | str = "self") -> None:
         self._limits = limits
         self._disk = disk
-        self._objects = _Objects()
-        self._hidden = _HiddenMemory()
+        self._network_of = network_of
+        self._most = ObjectLimits(limits.cells)
+        self._pauses = _PAUSES_PER_LOOK_AT_CELLS if limits.cells else _PAUSES_PER_LOOK
+        self._objects = _Objects(self._most)
+        self._hidden = _HiddenMemory(self._most)
         self._objects_due = self._hidden_due = 0.0
 
-    def breach(self, spawned: Container[int]) -> str | None:
+    def breach(self, spawned: Container[int], found: list[int] | None = None) -> str | None:
         """The first shared limit that the sandbox is over (`memory`, `sockets`, `pipes`, …), or None.
 
         Args:
             spawned: Processes that the agent has forked, which may not have executed a program yet.
+            found: The processes to look at; all but the agent unless given.
         """
-        found = pids()
+        found = pids() if found is None else found
         if self._memory_exceeded(found):
             return "memory"
-        if self._hidden.mappings > MAPPINGS:
+        if self._hidden.mappings > self._most.mappings:
             return "mappings"
-        if self._hidden.queued_bytes > QUEUED_BYTES:
+        if self._hidden.queued_bytes > self._most.queued_bytes:
             return "socket buffers"
-        sockets = processes.sockets()
-        if sockets > self._limits.sockets:
+        if sockets(self._network_of) > self._limits.sockets:
             return "sockets"
-        usage = os.fstatvfs(self._disk)
-        if usage.f_files - usage.f_ffree > self._limits.inodes:
-            return "inodes"
+        if self._disk >= 0:
+            usage = os.fstatvfs(self._disk)
+            if usage.f_files - usage.f_ffree > self._limits.inodes:
+                return "inodes"
         began = time.monotonic()
         if began < self._objects_due:
             return None
         breach = self._objects.breach(found, spawned)
-        if breach is None and not self._limits.in_group and _file_locks() > FILE_LOCKS:
+        if breach is None and not self._limits.in_group and _file_locks(self._most.file_locks) > self._most.file_locks:
             breach = "file locks"
-        self._objects_due = _next_look(began)
+        self._objects_due = _next_look(began, self._pauses)
         return breach
 
     def _memory_exceeded(self, found: list[int]) -> bool:
-        resident = sum(map(processes.resident_bytes, found))
+        resident = sum(map(resident_bytes, found))
         began = time.monotonic()
         if not self._limits.in_group and began >= self._hidden_due:
-            self._hidden.measure(found)
-            self._hidden_due = _next_look(began)
+            self._hidden.measure(found, self._network_of)
+            self._hidden_due = _next_look(began, self._pauses)
         if resident + self._hidden.total_bytes <= self._limits.memory_bytes:
             return False
-        proportional = sum(map(processes.proportional_bytes, found))
+        proportional = sum(map(proportional_bytes, found))
         return proportional + self._hidden.total_bytes > self._limits.memory_bytes
 
-    def relieve_memory(self) -> None:
-        """Kill the process that holds most, or, where many hold much together, all of them."""
-        held = {pid: processes.proportional_bytes(pid) + self._hidden.bytes_of.get(pid, 0) for pid in pids()}
+    def relieve_memory(self, found: list[int] | None = None) -> None:
+        """Kill the process that holds most, or, where many hold much together, all of them.
+
+        Args:
+            found: The processes of a cell; all of the sandbox but the agent unless given.
+        """
+        of_sandbox = pids() if found is None else found
+        held = {pid: proportional_bytes(pid) + self._hidden.bytes_of.get(pid, 0) for pid in of_sandbox}
         if sum(held.values()) > 2 * self._limits.memory_bytes:
-            send_signal(-1, signal.SIGKILL)  # process 1 is the one process this spares
+            for pid in found or (-1,):  # process 1 is the one process that -1 spares
+                send_signal(pid, signal.SIGKILL)
         elif held:
             send_signal(max(held, key=lambda pid: held[pid]), signal.SIGKILL)
 
@@ -112,15 +163,24 @@ class _HiddenMemory:
         mappings: How many mappings all processes have.
         queued_bytes: The part that waits in sockets, of which the kernel gives all programs of a machine only so much.
         bytes_of: The part that each process holds; shared memory is in that of each process that maps it.
+
+    Args:
+        most: Looks stop at so many mappings.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: ObjectLimits) -> None:
+        self._most = most
         self.total_bytes = self.mappings = self.queued_bytes = 0
         self.bytes_of: dict[int, int] = {}
         self._extents: dict[bytes, int] = {}
 
-    def measure(self, found: list[int]) -> None:
-        """Look at every mapping of every process, up to `MAPPINGS` of them."""
+    def measure(self, found: list[int], network_of: int | str = "self") -> None:
+        """Look at every mapping of every process, up to the most that there may be.
+
+        Args:
+            found: The processes.
+            network_of: The process in whose network namespace their sockets are.
+        """
         seen: dict[bytes, int] = {}
         kernel = shared_resident = self.mappings = 0
         self.bytes_of = {}
@@ -129,25 +189,28 @@ class _HiddenMemory:
             status = _status(place)
             tables = status.get(b"VmPTE", 0) + status.get(b"VmPMD", 0)
             shared_resident += status.get(b"RssShmem", 0)
-            mappings, extents = _mappings(place, MAPPINGS - self.mappings)
+            mappings, extents = _mappings(place, self._most.mappings - self.mappings)
             self.mappings += mappings
             own = tables + mappings * _MAPPING_BYTES
             kernel += own
             for inode, extent in extents.items():
                 seen[inode] = max(extent, seen.get(inode, 0), self._extents.get(inode, 0))
             self.bytes_of[pid] = own + max(sum(map(seen.__getitem__, extents)) - status.get(b"RssShmem", 0), 0)
-            if self.mappings > MAPPINGS:
+            if self.mappings > self._most.mappings:
                 break
         # A mapping that was made smaller keeps its memory: the largest size seen counts until the last of it is gone.
         self._extents = seen
         least = _LEAST_SHARED_BYTES if len(seen) > _FEW_SHARED else 0
         shared = sum(max(extent, least) for extent in seen.values())
-        self.queued_bytes = _queued_bytes()
+        self.queued_bytes = _queued_bytes(network_of)
         self.total_bytes = kernel + max(shared - shared_resident, 0) + self.queued_bytes
 
 
 class _Objects:
     """Kernel objects that are counted per user of the host, so that one sandbox could use up those of all."""
+
+    def __init__(self, most: ObjectLimits) -> None:
+        self._most = most
 
     def breach(self, found: list[int], spawned: Container[int]) -> str | None:
         """The limit that is exceeded, or None."""
@@ -161,13 +224,13 @@ class _Objects:
                 # Some judges hide themselves from what they judge; how many descriptors a process has still shows.
                 if not (_has_ended(place) or (pid in spawned and _has_not_executed(pid))):
                     hidden += 1
-                    if hidden > HIDDEN_PROCESSES or _descriptor_count(place) > HIDDEN_DESCRIPTORS:
+                    if hidden > self._most.hidden_processes or _descriptor_count(place) > HIDDEN_DESCRIPTORS:
                         return "hidden descriptors"
                 continue
             except OSError:
                 continue
             descriptors += len(names)
-            if descriptors > DESCRIPTORS:
+            if descriptors > self._most.descriptors:
                 return "descriptors"
             for name in names:
                 try:
@@ -177,10 +240,10 @@ class _Objects:
                 if target.startswith("pipe:"):
                     pipes.add(target)
                 elif target == "anon_inode:[eventpoll]":
-                    watches += _watches(f"{place}/fdinfo/{name}", EPOLL_WATCHES)
-                    if watches > EPOLL_WATCHES:
+                    watches += _watches(f"{place}/fdinfo/{name}", self._most.epoll_watches)
+                    if watches > self._most.epoll_watches:
                         return "epoll watches"
-            if len(pipes) > PIPES:
+            if len(pipes) > self._most.pipes:
                 return "pipes"
         return None
 
@@ -213,9 +276,14 @@ class Quotas:
         return None
 
 
-def _next_look(began: float) -> float:
+def _next_look(began: float, pauses: float) -> float:
     now = time.monotonic()
-    return now + _PAUSES_PER_LOOK * (now - began)
+    return now + pauses * (now - began)
+
+
+def _of_user(name: str) -> int:
+    """What a worker may have of what the kernel gives one user of the host; 0 where the kernel does not say."""
+    return int(int(read(f"/proc/sys/fs/{name}") or 0) * _SHARE_OF_USER)
 
 
 def _has_ended(place: str) -> bool:
@@ -240,8 +308,9 @@ def _watches(path: str, most: int) -> int:
     return _count(path, b"tfd:", most)
 
 
-def _file_locks() -> int:
-    return _count("/proc/locks", b"\n", FILE_LOCKS)
+def _file_locks(most: int, root: str = "") -> int:
+    """How many file locks the processes have that the `/proc` below `root` shows."""
+    return _count(f"{root}/proc/locks", b"\n", most)
 
 
 def _count(path: str, needle: bytes, most: int) -> int:
@@ -291,13 +360,13 @@ def _mappings(place: str, most: int) -> tuple[int, dict[bytes, int]]:
     return count, extents
 
 
-def _queued_bytes() -> int:
-    """Bytes that wait in the queues of this network namespace's TCP and UDP sockets."""
+def _queued_bytes(network_of: int | str = "self") -> int:
+    """Bytes that wait in the queues of the TCP and UDP sockets in the network namespace of a process."""
     total = 0
-    if processes.sockets() <= _FEW_SOCKETS:
+    if sockets(network_of) <= _FEW_SOCKETS:
         return 0
     for name in ("tcp", "tcp6", "udp", "udp6"):
-        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/self/net/{name}", "rb") as file:
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{network_of}/net/{name}", "rb") as file:
             next(file)
             for line in file:
                 sent, _, received = line.split()[4].partition(b":")

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandrl.runtime.host.launcher import BootRequest
+from sandrl.runtime.host.launcher import BootRequest, worker_memory_bytes
 
 logger = logging.getLogger(__name__)
 
@@ -54,10 +54,15 @@ class GroupLimits:
 
     @classmethod
     def of(cls, request: BootRequest) -> GroupLimits:
-        """The limits of a sandbox's group: what its files and its processes may hold each, and room for the kernel."""
+        """The limits of a sandbox's group: what its files and its processes may hold each, and room for the kernel.
+
+        Each cell has files of its own besides those of its worker.
+        """
+        together = request.together()
+        with_files = min(together.memory_bytes + request.cells * request.disk_bytes, worker_memory_bytes())
         return cls(
-            request.memory_bytes + request.disk_bytes + _SLACK_BYTES,
-            request.processes + _SLACK_PROCESSES,
+            max(together.memory_bytes, with_files) + request.disk_bytes + _SLACK_BYTES,
+            together.processes + _SLACK_PROCESSES,
         )
 
 

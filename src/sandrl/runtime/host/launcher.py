@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import socket
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from sandrl.runtime import limits
 from sandrl.runtime.host.users import HostUsers
+
+_SHARE_OF_MEMORY = 0.75
+_SHARE_OF_PROCESSES = 0.25
+"""What one worker may have of the machine; half of its process numbers is for all sandboxes together."""
+
+
+def worker_memory_bytes() -> int:
+    """The most memory that one worker may have, however many cells it is for."""
+    return int(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * _SHARE_OF_MEMORY)
 
 
 class LaunchError(Exception):
@@ -25,6 +37,7 @@ class BootRequest:
         memory_bytes: Limit of all its processes together.
         disk_bytes: Limit of all its files together.
         in_group: Whether a control group counts its memory, so that the agent need not estimate it.
+        cells: How many cells it may hold at once, each with these limits; 0 if it is no worker.
     """
 
     image: str
@@ -36,6 +49,19 @@ class BootRequest:
     processes: int = limits.PROCESSES
     sockets: int = limits.SOCKETS
     in_group: bool = False
+    cells: int = 0
+
+    def together(self) -> BootRequest:
+        """With what all cells may use at once; its own disk stays as it is, because each cell has one of its own."""
+        if not self.cells:
+            return self
+        processes = int(int(Path("/proc/sys/kernel/pid_max").read_text(encoding="ascii")) * _SHARE_OF_PROCESSES)
+        return dataclasses.replace(
+            self,
+            memory_bytes=max(self.memory_bytes, min(self.cells * self.memory_bytes, worker_memory_bytes())),
+            processes=max(self.processes, min(self.cells * self.processes, processes)),
+            sockets=self.cells * self.sockets,
+        )
 
 
 @dataclass(frozen=True)

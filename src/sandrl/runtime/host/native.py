@@ -162,7 +162,7 @@ class NativeLauncher:
         if block is None:
             raise LaunchError("every host uid of the range is in use by a sandbox")
         try:
-            message = {"user": self.users.inner_uid(block), **dataclasses.asdict(request)}
+            message = {"user": self.users.inner_uid(block), **dataclasses.asdict(request.together())}
             pidfd = await server.boot(message, agent_end)
         except BaseException:
             # No process has it: what an answer brings that nobody waits for is killed before it runs a program.

@@ -26,6 +26,7 @@ _KEEP_ALIVE = ("/bin/sh", ("-c", 'trap "exit 0" TERM INT; sleep infinity & wait'
 _MAX_MEMORY_BYTES = 1 << 40
 _FIXED = frozenset((*rootfs.TOP_LEVEL, "usr", "etc", "dev", "proc", "sys"))
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|[kKMGTP]i?)?$")
+_NUMBER = re.compile(r"[0-9]{1,3}\Z")
 _OVERLAY_NAME = re.compile(r"[0-9a-f]{16,64}$")
 
 
@@ -95,6 +96,7 @@ def make_plan(spec: pb.SandboxSpec, available: Sequence[images.Image]) -> Plan:
         directories=_writable([*mounts, *parents]) + _startable(directory),
         memory_bytes=_memory(container),
         disk_bytes=limits.DISK_BYTES + scratch_bytes,
+        cells=_cells(spec),
     )
     return Plan(
         boot=boot,
@@ -158,6 +160,16 @@ def _overlay(spec: pb.SandboxSpec) -> str | None:
         field = f"sandbox.spec.annotations[{limits.PACKAGES_ANNOTATION}]"
         raise faults.invalid(f"{name!r} is not a package overlay", field)
     return str(name)
+
+
+def _cells(spec: pb.SandboxSpec) -> int:
+    text = spec.annotations.get(limits.CELLS_ANNOTATION)
+    if not text:
+        return 0
+    if not (_NUMBER.match(text) and 0 < int(text) <= limits.MAX_CELLS):
+        field = f"sandbox.spec.annotations[{limits.CELLS_ANNOTATION}]"
+        raise faults.invalid(f"{text!r} is not a number of cells from 1 to {limits.MAX_CELLS}", field)
+    return int(text)
 
 
 def _refuse_services(spec: pb.SandboxSpec) -> None:

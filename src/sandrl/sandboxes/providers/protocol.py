@@ -224,8 +224,14 @@ class Sandbox(Protocol):
 class Client(Protocol):
     """Makes and finds the sandboxes of one runtime."""
 
-    def create(self, tags: Sequence[str]) -> Sandbox:
-        """A sandbox to be created on its first use, with these tags besides those of the client, encoded."""
+    def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
+        """A sandbox to be created on its first use.
+
+        Args:
+            tags: Its tags besides those of the client, encoded.
+            cells: How many cells a worker is to hold at once, from 1 to 256; it may turn out that none can be made in
+                it. 0 for a sandbox that is no worker.
+        """
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
         """The sandboxes that have all these tags, those included that are being created.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from sandrl import forks
 from sandrl.errors import SandrlError
-from sandrl.runtime.limits import PACKAGES_ANNOTATION
+from sandrl.runtime.limits import CELLS_ANNOTATION, PACKAGES_ANNOTATION
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.providers.cwsandbox import sdk as adapter
 from sandrl.sandboxes.providers.cwsandbox.attached import AttachedProgram
@@ -105,10 +105,13 @@ class SdkClient:
         memory = {"memory": str(self._connection.memory_bytes)}
         return self._sdk.ResourceOptions(requests=memory, limits=memory)
 
-    def create(self, tags: Sequence[str]) -> Sandbox:
+    def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
         """See `Client.create`."""
+        # The service knows nothing of cells: there, what its containers allow anyway decides.
+        annotations = {CELLS_ANNOTATION: str(cells)} if cells and self._connection.is_local else None
         with adapter.addressed_to(self._connection.address):
-            return SdkSandbox(self._session.sandbox(tags=list(tags)), self._connection.is_local)
+            handle = self._session.sandbox(tags=list(tags), annotations=annotations)
+            return SdkSandbox(handle, self._connection.is_local)
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
         """See `Client.list`."""
@@ -192,10 +195,11 @@ class SdkSandbox:
         """See `Sandbox.run`."""
         process = self._handle.exec(command.argv, stdin=True, timeout_seconds=command.timeout_seconds)
         assert process.stdin is not None, "it was asked for"
-        if command.stdin:
+        content = command.stdin
+        if content:
             # Where the runtime is gone, the command may have failed already; its result says so.
             with suppress(self._sdk_error):
-                process.stdin.write(command.stdin)
+                process.stdin.write(content)
         process.stdin.close()
         return adapter.translated(process, _result, self._translate, late=Result(None))
 

@@ -153,9 +153,9 @@ class DaemonlessClient:
         self.lifetime_seconds = lifetime_seconds
         self._tags = tags
 
-    def create(self, tags: Sequence[str]) -> Sandbox:
+    def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
         """See `Client.create`."""
-        return DaemonlessSandbox(self, tuple(dict.fromkeys((*self._tags, *tags))))
+        return DaemonlessSandbox(self, tuple(dict.fromkeys((*self._tags, *tags))), cells)
 
     async def _list(self, tags: frozenset[str], ended: bool) -> list[Sandbox]:
         await asyncio.gather(*(sandbox.settle() for sandbox in self.runtime.coming))

@@ -32,8 +32,9 @@ Value = TypeVar("Value")
 class DaemonlessSandbox:
     """See `Sandbox`; everything with a leading underscore runs on the loop."""
 
-    def __init__(self, client: DaemonlessClient, tags: tuple[str, ...]) -> None:
+    def __init__(self, client: DaemonlessClient, tags: tuple[str, ...], cells: int = 0) -> None:
         self._client = client
+        self._cells = cells
         self.runtime = client.runtime
         self._creation: asyncio.Task[HostSandbox] | None = None
         self._environment: dict[str, str] = {}
@@ -80,7 +81,7 @@ class DaemonlessSandbox:
         self.info = dataclasses.replace(self.info, image=image.reference, created_at=datetime.now(UTC))
         try:
             host = await self.runtime.boots.boot(
-                BootRequest(image.name, client.overlay or None, memory_bytes=client.memory_bytes)
+                BootRequest(image.name, client.overlay or None, memory_bytes=client.memory_bytes, cells=self._cells)
             )
         except (LaunchError, SandboxGoneError, OSError) as error:
             raise InfrastructureError(f"the sandbox did not start: {error}") from error

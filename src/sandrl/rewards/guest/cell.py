@@ -1,0 +1,244 @@
+"""A cell: how a process that was just cloned makes itself a place of its own, which ends with it.
+
+The design decision: the first process of a cell is its supervisor. It is process 1 of the cell's own process
+namespace: no program in the cell can kill or stop it, and the kernel ends all of them with it. Nothing of a cell is a
+part of another one: its user, process, mount, IPC, UTS and network namespaces are its own, and so are `/tmp` and all
+that can be written to, `/proc` and its terminals. It has no capability when it reads its request, and can make no
+further namespace.
+
+A cell needs no filter of system calls of its own, which would be compiled for each one, on all processors: it has the
+worker's, and the calls which that has to leave to the worker need a capability.
+"""
+
+# The style is explained in `descriptors.py`.
+# ruff: noqa: SIM105
+
+import _signal  # type: ignore[import-not-found]
+import posix
+
+MYPY = False
+if MYPY:
+    from sandrl.rewards.guest.descriptors import Libc
+if "request_size" not in globals():
+    # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.child import PR_SET_NO_NEW_PRIVS, RLIMIT_DATA, ROOM_FOR_STACKS_BYTES
+    from sandrl.rewards.guest.descriptors import write_all
+
+NEW_MOUNTS, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
+NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
+OWN_NAMESPACES = NEW_MOUNTS | NEW_UTS | NEW_IPC | NEW_USER | NEW_PROCESSES | NEW_NETWORK
+SIGCHLD = 17
+READ_ONLY, NOSUID, NODEV, NOEXEC, BIND, RECURSIVE, PRIVATE = 0x1, 0x2, 0x4, 0x8, 0x1000, 0x4000, 0x40000
+AT_CURRENT, AT_RECURSIVE = -100, 0x8000
+MOUNT_SETATTR = 442
+CALLS_OF_MACHINE = {"x86_64": {"clone": 56, "capset": 126}, "aarch64": {"clone": 220, "capset": 91}}
+PR_SET_PDEATHSIG, PR_SET_SECUREBITS = 1, 28
+# Being root gives nothing, neither at once nor by a change of user or a program; and none of this can be undone.
+NO_ROOT_LOCKED = 0x01 | 0x02 | 0x04 | 0x08 | 0x20 | 0x40 | 0x80
+CAPABILITY_VERSION_3 = 0x20080522
+RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_SIGPENDING = 6, 7, 8, 11
+# What programs have in a sandbox of the local runtime (see `runtime/guest/processes.py`).
+OPEN_FILES, LOCKED_BYTES, PENDING_SIGNALS = 512, 64 << 10, 1024
+AF_INET, SOCK_DGRAM_CLOEXEC, SIOCSIFFLAGS, IFF_UP_RUNNING = 2, 0x80002, 0x8914, 0x41
+SOCKET_BUFFER_BYTES, WAITING_CONNECTIONS = 256 << 10, 1024
+CANNOT_BE_MADE = 77  # exit status of a cell that could not be made
+
+
+class CellLimits:
+    """What one cell may use.
+
+    Args:
+        memory_bytes: Of all its processes together.
+        disk_bytes: Of all its files together.
+        inodes: How many files and directories it may have.
+        processes: How many may exist at once, threads counted.
+        sockets: How many may be open at once.
+
+    Attributes:
+        in_group: Whether a control group counts its memory; that of its worker counts all cells.
+        cells: How many cells it may hold.
+    """
+
+    in_group = False
+    cells = 0
+
+    def __init__(self, memory_bytes: int, disk_bytes: int, inodes: int, processes: int, sockets: int) -> None:
+        self.memory_bytes = memory_bytes
+        self.disk_bytes = disk_bytes
+        self.inodes = inodes
+        self.processes = processes
+        self.sockets = sockets
+
+
+def must(call: "Libc", name: str, *arguments: "int | bytes", about: str = "") -> int:
+    """Calls libc.
+
+    Raises:
+        OSError: If the call fails; the message names it.
+    """
+    result = call(name, *arguments)
+    if result < 0:
+        raise OSError(f"{about or name} is refused")
+    return result
+
+
+def mount(call: "Libc", source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    """Mounts a file system, or a directory in another place."""
+    words = source.encode(), target.encode(), kind.encode()
+    must(call, "mount", *words, flags, options.encode(), about=f"mount {kind or source} on {target}")
+
+
+def write_once(path: str, text: str) -> None:
+    """Writes a file of the kernel."""
+    descriptor = posix.open(path, posix.O_WRONLY)
+    try:
+        posix.write(descriptor, text.encode())
+    finally:
+        posix.close(descriptor)
+
+
+def be_only_user(user: int, group: int) -> None:
+    """Gives the user namespace of this process, which is new, its own user and group as its only ones."""
+    write_once("/proc/self/setgroups", "deny")
+    write_once("/proc/self/uid_map", f"{user} {user} 1")
+    write_once("/proc/self/gid_map", f"{group} {group} 1")
+
+
+def writable_places() -> "list[tuple[str, bool]]":
+    """The directories that programs may write to, and whether what is in each must stay in sight."""
+    places = {"/tmp": False, "/var/tmp": False, "/dev/shm": False}
+    for path in (posix.getcwd(), posix.environ.get(b"HOME", b"").decode("utf-8", "surrogateescape")):
+        if path.startswith("/") and path.strip("/") and path not in places:
+            places[path] = True
+    found = []
+    for path, keeps in places.items():
+        try:
+            # A link leads to a place of its own.
+            is_directory = posix.lstat(path).st_mode & 0o170000 == 0o040000
+            found += [(path, keeps and bool(posix.listdir(path)))] if is_directory else []
+        except OSError:
+            pass
+    return found
+
+
+class Cells:
+    """Makes cells: what all of them have in common is found out once.
+
+    Args:
+        call: Calls libc.
+        limits: What each may use.
+    """
+
+    def __init__(self, call: "Libc", limits: CellLimits) -> None:
+        self.call = call
+        self.limits = limits
+        self.user, self.group = posix.getuid(), posix.getgid()
+        self.folder = posix.getcwd()
+        self.places = writable_places()
+        self.numbers = CALLS_OF_MACHINE[posix.uname().machine]
+
+    def settle(self) -> None:
+        """Moves this process, and so all cells, to where nothing can be written to but a new and empty `/tmp`."""
+        must(self.call, "unshare", NEW_USER | NEW_MOUNTS, about="a user namespace")
+        be_only_user(self.user, self.group)
+        mount(self.call, "none", "/", flags=RECURSIVE | PRIVATE)
+        read_only = READ_ONLY.to_bytes(8, "little")
+        arguments = AT_CURRENT, b"/", AT_RECURSIVE, read_only + bytes(24), 32
+        must(self.call, "syscall", MOUNT_SETATTR, *arguments, about="mount_setattr on /")
+        # Cells write their user ids there.
+        arguments = AT_CURRENT, b"/proc", 0, bytes(8) + read_only + bytes(16), 32
+        must(self.call, "syscall", MOUNT_SETATTR, *arguments, about="mount_setattr on /proc")
+        mount(self.call, "tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, "mode=700")
+
+    def clone(self) -> int:
+        """Clones this process into new namespaces.
+
+        Returns:
+            The id of the new process; 0 in that process.
+        """
+        return must(self.call, "syscall", self.numbers["clone"], OWN_NAMESPACES | SIGCHLD, 0, 0, 0, 0, about="clone")
+
+    def enter(self) -> None:
+        """Makes the cloned process the first one of a cell.
+
+        Raises:
+            OSError: If a step of it is refused.
+        """
+        call = self.call
+        must(call, "prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
+        be_only_user(self.user, self.group)
+        self._mount_places()
+        mount(call, "proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
+        options = "newinstance,ptmxmode=0666,mode=0600,max=16"
+        mount(call, "devpts", "/dev/pts", "devpts", NOSUID | NOEXEC, options)
+        self._open_network()
+        write_once("/proc/sys/user/max_user_namespaces", "0")
+        must(call, "prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        must(call, "prctl", PR_SET_SECUREBITS, NO_ROOT_LOCKED, 0, 0, 0)
+        header = CAPABILITY_VERSION_3.to_bytes(4, "little") + bytes(4)
+        must(call, "syscall", self.numbers["capset"], header, bytes(24), about="capset")
+        for kind, value in (
+            (RLIMIT_NPROC, self.limits.processes),
+            (RLIMIT_DATA, self.limits.memory_bytes + ROOM_FOR_STACKS_BYTES),
+            (RLIMIT_NOFILE, OPEN_FILES),
+            (RLIMIT_MEMLOCK, LOCKED_BYTES),
+            (RLIMIT_SIGPENDING, PENDING_SIGNALS),
+        ):
+            # Refused where the worker may have less.
+            call("setrlimit", kind, value.to_bytes(8, "little") * 2)
+        posix.chdir(self.folder)
+
+    def _mount_places(self) -> None:
+        """Puts one new file system in the place of everything that can be written to."""
+        limits = self.limits
+        options = f"size={limits.disk_bytes},nr_inodes={limits.inodes},mode=755"
+        mount(self.call, "tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, options)
+        for number, (path, keeps) in enumerate(self.places):
+            if path == "/tmp":
+                continue
+            posix.mkdir(f"/tmp/{number}", 0o755)
+            if keeps:
+                posix.mkdir(f"/tmp/{number}.work", 0o755)
+                layers = f"lowerdir={path},upperdir=/tmp/{number},workdir=/tmp/{number}.work,userxattr"
+                mount(self.call, "overlay", path, "overlay", NOSUID | NODEV, layers)
+            else:
+                mount(self.call, f"/tmp/{number}", path, flags=BIND)
+            if path in ("/var/tmp", "/dev/shm"):
+                posix.chmod(path, 0o1777)
+        # Last, because it covers the others' directories.
+        posix.mkdir("/tmp/tmp", 0o755)
+        mount(self.call, "/tmp/tmp", "/tmp", flags=BIND)
+        posix.chmod("/tmp", 0o1777)
+
+    def _open_network(self) -> None:
+        """Brings up the loopback interface, and bounds what a socket and closed connections keep of the kernel."""
+        socket = must(self.call, "socket", AF_INET, SOCK_DGRAM_CLOEXEC, 0)
+        up = b"lo".ljust(16, b"\0") + IFF_UP_RUNNING.to_bytes(2, "little") + bytes(22)
+        must(self.call, "ioctl", socket, SIOCSIFFLAGS, up, about="the loopback interface")
+        posix.close(socket)
+        for name, value in (
+            ("tcp_rmem", f"4096 65536 {SOCKET_BUFFER_BYTES}"),
+            ("tcp_wmem", f"4096 65536 {SOCKET_BUFFER_BYTES}"),
+            ("tcp_max_tw_buckets", f"{WAITING_CONNECTIONS}"),
+        ):
+            try:
+                write_once(f"/proc/sys/net/ipv4/{name}", value)
+            except OSError:
+                pass  # what one kernel keeps per namespace, another does not
+
+
+def take_streams(request: str, output: str, errors: str) -> None:
+    """Makes files the standard streams of this process, and closes everything else."""
+    flags = posix.O_RDWR | posix.O_CREAT | posix.O_EXCL | posix.O_APPEND
+    opened = posix.open(request, posix.O_RDONLY), posix.open(output, flags, 0o600), posix.open(errors, flags, 0o600)
+    for target, source in enumerate(opened):
+        posix.dup2(source, target)
+    posix.closerange(3, 1 << 16)
+
+
+def say_why_not(error: BaseException) -> None:
+    """Ends a cell that could not be made; its errors say why."""
+    try:
+        write_all(2, f"a cell could not be made: {error}".encode("utf-8", "replace"))
+    finally:
+        posix._exit(CANNOT_BE_MADE)

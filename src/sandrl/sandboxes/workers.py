@@ -1,0 +1,410 @@
+"""The worker sandboxes of a job, and the commands that run in their cells.
+
+The design decision: a cell is a faster way to what a fresh sandbox does, and nothing rests on it alone. A command that
+brought no result (its worker was lost, its cell could not be made or was ended) has failed as one whose sandbox failed;
+who launched it runs it again in a sandbox of its own. So no completion is blamed for what happened to a worker.
+
+A worker is a launch like any other: its sandbox is in the ledger before it exists, counts as one that is held, and is
+stopped with the rest. All state is that of the thread that waits for the job. The threads of a provider put what a
+worker says into a queue, and one thread for each worker hands over what is written to it, several commands at once.
+"""
+
+from __future__ import annotations
+
+import binascii
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import SimpleQueue
+
+from sandrl.errors import InfrastructureError, SandrlError
+from sandrl.runs import WORKER_TAG
+from sandrl.runtime import limits
+from sandrl.sandboxes.commands import CellCommand, WorkerProgram
+from sandrl.sandboxes.dispatch import Dispatch
+from sandrl.sandboxes.providers.protocol import Attached, Output, Result, Sandbox
+from sandrl.sandboxes.session import Launch
+
+WINDOW = 32
+"""How many commands a worker has at once, those included that wait in it for a cell."""
+LONGEST_REQUEST_BYTES = 16 << 20
+"""A longer request has a sandbox of its own, where no other one waits while it is sent."""
+
+_CORES_OF_WORKER = 8
+_HEADER_BYTES = 128
+# An SDK may keep all output of a program until that ends.
+_MOST_RECEIVED_BYTES = 4 << 20
+# A worker whose cells are busy sends a line each second.
+_SILENCE_SECONDS = 15.0
+_MARGIN_SECONDS = 20.0
+_GATHERED_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CellLimits:
+    """What each cell of a job may use.
+
+    Attributes:
+        memory_bytes: Memory of all its processes; what a local sandbox has by default unless given.
+        at_once: How many cells a worker has at once; None leaves it to the worker: as many as find a processor.
+    """
+
+    memory_bytes: int | None = None
+    at_once: int | None = None
+
+    @property
+    def most(self) -> int:
+        """How many cells a worker may have at once."""
+        return min(self.at_once or WINDOW, limits.MAX_CELLS)
+
+    def words(self, workers: int) -> bytes:
+        """What a worker reads to know them (see `read_limits` in `rewards/guest/worker.py`)."""
+        places = 0 if self.at_once else -(-(os.cpu_count() or 1) // workers) + 1
+        numbers = (
+            *(self.most, places, self.memory_bytes or limits.MEMORY_BYTES),
+            *(limits.DISK_BYTES, limits.INODES, limits.PROCESSES, limits.SOCKETS),
+        )
+        return " ".join(map(str, numbers)).encode().ljust(_HEADER_BYTES)
+
+
+class Worker:
+    """One worker, which is started when its sandbox is; see `Begun`.
+
+    Args:
+        program: What it runs.
+        start: The first block of its standard input.
+        cells: How many cells its sandbox may hold.
+        seconds: How long it may live.
+        notify: Called on another thread when output of it has arrived.
+    """
+
+    def __init__(self, program: WorkerProgram, start: bytes, cells: int, seconds: float, notify: Callable[[], None]):
+        self.program = program
+        self.cells = cells
+        self.launch: Launch | None = None
+        self.runs: dict[str, Launch] = {}
+        self.known: set[str] = set()
+        self.tags: set[tuple[str, ...]] = {()}
+        self.is_ready = self.is_retiring = False
+        self.refusal: str | None = None
+        self.expires_at = time.monotonic() + seconds
+        self.received_at = time.monotonic()
+        self.received_bytes = 0
+        self._seconds = seconds
+        self._notify = notify
+        self._received: SimpleQueue[bytes] = SimpleQueue()
+        self._rest = b""
+        self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
+        self._outbox.put(start)
+        self._attached: Attached | None = None
+        self._is_cancelled = False
+
+    def begin(self, sandbox: Sandbox) -> Future[Result]:
+        """See `Begun`."""
+        ended: Future[Result] = Future()
+        self.expires_at = time.monotonic() + self._seconds
+        try:
+            self._attached = sandbox.attach(
+                self.program.argv,
+                stdin=True,
+                stdout=Output(self._receive, is_exact=False),
+                stderr=Output(lambda _: None, is_exact=False),
+                timeout_seconds=self._seconds,
+            )
+        except SandrlError as error:
+            ended.set_exception(error)
+            return ended
+        attached = self._attached
+        threading.Thread(target=self._send, args=(attached,), name="worker-input", daemon=True).start()
+        attached.ended.add_done_callback(
+            lambda _: threading.Thread(target=_finish, args=(attached, ended), name="worker-end", daemon=True).start()
+        )
+        return ended
+
+    def _receive(self, block: bytes) -> None:
+        self._received.put(block)
+        self._notify()
+
+    def _send(self, attached: Attached) -> None:
+        """Hands over what is written, all that has come meanwhile at once."""
+        while True:
+            block = self._outbox.get()
+            blocks = []
+            size = 0
+            while block is not None:
+                blocks.append(block)
+                size += len(block)
+                if size >= _GATHERED_BYTES or self._outbox.empty():
+                    break
+                block = self._outbox.get()
+            # Input that a worker does not take is lost with it.
+            with suppress(SandrlError):
+                if blocks:
+                    attached.write(b"".join(blocks))
+                if block is None:
+                    attached.close_input()
+            if block is None:
+                return
+
+    def write(self, block: bytes) -> None:
+        """Writes to the worker, soon."""
+        self._outbox.put(block)
+
+    def lines(self) -> list[list[str]]:
+        """The words of each line that has arrived since the last call."""
+        blocks = []
+        while not self._received.empty():
+            blocks.append(self._received.get())
+        if not blocks:
+            return []
+        self.received_at = time.monotonic()
+        text = self._rest + b"".join(blocks)
+        self.received_bytes += len(text) - len(self._rest)
+        *lines, self._rest = text.split(b"\n")
+        return [line.decode("ascii", "replace").split(" ") for line in lines]
+
+    def cancel(self) -> None:
+        """See `Begun`."""
+        if not self._is_cancelled:
+            self._is_cancelled = True
+            self._outbox.put(None)
+            if self._attached is not None:
+                self._attached.cancel()
+
+
+def _outcome(exit_code: str, stdout: str, stderr: str) -> Result | SandrlError:
+    """The result of a command in a cell; without a cell, or an end in time, an error."""
+    try:
+        printed, errors = (b"" if word == "-" else binascii.a2b_base64(word) for word in (stdout, stderr))
+        if exit_code == "late":
+            return InfrastructureError("its cell did not end in time")
+        if exit_code == "refused":
+            return InfrastructureError(f"its cell could not be made: {errors.decode('utf-8', 'replace')}")
+        return Result(int(exit_code), printed, errors)
+    except ValueError:
+        return InfrastructureError("its worker sent what no worker sends")
+
+
+def _finish(attached: Attached, ended: Future[Result]) -> None:
+    try:
+        result = Result(attached.finish())
+    except SandrlError as error:
+        failure: Exception | None = error
+    except OSError as error:
+        failure = InfrastructureError(f"the output of the worker cannot be read: {error.strerror}")
+    else:
+        failure = None
+    if ended.set_running_or_notify_cancel():
+        if failure is None:
+            ended.set_result(result)
+        else:
+            ended.set_exception(failure)
+
+
+class Workers:
+    """Runs commands in cells.
+
+    Args:
+        dispatch: Where workers are started.
+        ring: Wakes the thread that waits for the job; called on any thread.
+        on_refusal: Called once with the reason why cells are not possible.
+        max_lifetime_seconds: How long a sandbox lives.
+        max_sandboxes: How many the job may hold; None for no bound.
+        cell_limits: What each cell may use.
+    """
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        *,
+        ring: Callable[[], None],
+        on_refusal: Callable[[str], None],
+        max_lifetime_seconds: float,
+        max_sandboxes: int | None,
+        cell_limits: CellLimits,
+    ) -> None:
+        self._dispatch = dispatch
+        self._ring = ring
+        self._on_refusal = on_refusal
+        self._max_lifetime_seconds = max_lifetime_seconds
+        wanted = -(-(os.cpu_count() or 1) // _CORES_OF_WORKER)
+        self._most = 1 if cell_limits.at_once else min(wanted, max_sandboxes or wanted)
+        self._limits = cell_limits
+        self._workers: list[Worker] = []
+        self._waiting: deque[Launch] = deque()
+        self._ended: list[Launch] = []
+        self.refusal: str | None = None
+
+    def __len__(self) -> int:
+        """How many commands are on their way."""
+        return len(self._waiting) + sum(len(worker.runs) for worker in self._workers) + len(self._ended)
+
+    @property
+    def window(self) -> int:
+        """How many commands keep all workers busy."""
+        if self._limits.at_once:
+            return self._limits.at_once
+        return WINDOW * self._most
+
+    def takes(self, cell: CellCommand, timeout_seconds: float) -> bool:
+        """Whether a command can run in a cell here, as far as that is known."""
+        fits = timeout_seconds + 2 * _MARGIN_SECONDS < self._max_lifetime_seconds
+        return self.refusal is None and fits and len(cell.request) <= LONGEST_REQUEST_BYTES
+
+    def hand_over(self, launch: Launch) -> None:
+        """Takes a command that has a cell's form."""
+        launch.launched_at = time.monotonic()
+        self._waiting.append(launch)
+
+    def send_more(self) -> None:
+        """Hands over what waits, and starts workers for it."""
+        while self._waiting:
+            launch = self._waiting[0]
+            assert launch.command.cell is not None, "others are not handed over here"
+            worker = self._worker_for(launch.command.cell, launch.command.timeout_seconds)
+            if worker is None:
+                return
+            self._waiting.popleft()
+            self._send(worker, launch, launch.command.cell)
+
+    def _worker_for(self, cell: CellCommand, timeout_seconds: float) -> Worker | None:
+        """The least busy worker with room; a new one where there are too few. None if it has to wait."""
+        now = time.monotonic()
+        usable = []
+        for worker in self._workers:
+            if (
+                now + timeout_seconds + _MARGIN_SECONDS > worker.expires_at
+                or worker.received_bytes > _MOST_RECEIVED_BYTES
+            ):
+                worker.is_retiring = True
+            if not worker.is_retiring and worker.program == cell.worker:
+                usable.append(worker)
+        best = min(usable, key=lambda worker: len(worker.runs), default=None)
+        if best is None or (best.runs and len(usable) < self._most and len(best.runs) >= WINDOW // 2):
+            best = self._start(cell.worker)
+        room = self.window if self._limits.at_once else WINDOW
+        return best if len(best.runs) < room else None
+
+    def _start(self, program: WorkerProgram) -> Worker:
+        words = self._limits.words(self._most)
+        seconds = self._max_lifetime_seconds
+        worker = Worker(program, program.begin(words), self._limits.most, seconds, self._ring)
+        self._workers.append(worker)
+        worker.launch = self._dispatch.start_worker(worker, (WORKER_TAG,))
+        return worker
+
+    def _send(self, worker: Worker, launch: Launch, cell: CellCommand) -> None:
+        assert worker.launch is not None, "it was started"
+        if not worker.runs:
+            worker.received_at = time.monotonic()
+        worker.runs[launch.key] = launch
+        launch.address = worker.launch.address
+        launch.launched_at, launch.process = time.monotonic(), Future()
+        if launch.tags not in worker.tags:
+            worker.tags.add(launch.tags)
+            self._dispatch.use_worker(worker.launch, launch.tags)
+        if cell.program not in worker.known:
+            worker.known.add(cell.program)
+            worker.write(cell.program_block)
+        milliseconds = int(launch.command.timeout_seconds * 1000)
+        header = f"run {launch.key} {len(cell.request)} {cell.program} {cell.open_bytes} {milliseconds}"
+        worker.write(header.encode().ljust(_HEADER_BYTES) + cell.request)
+
+    def receive(self, has_stalled: Callable[[float], bool]) -> list[Launch]:
+        """Handles the output of workers that has arrived.
+
+        Args:
+            has_stalled: Whether this process did nothing for a while since some moment.
+
+        Returns:
+            The commands that have ended.
+        """
+        for worker in [*self._workers]:
+            for words in worker.lines():
+                self._take(worker, words)
+            if worker.runs and worker.is_ready and time.monotonic() - worker.received_at > _SILENCE_SECONDS:
+                if has_stalled(worker.received_at):
+                    worker.received_at = time.monotonic()
+                else:
+                    worker.cancel()
+                    self._lose(worker, InfrastructureError(f"its worker sent nothing for {_SILENCE_SECONDS:g} s"))
+            if worker.is_retiring and not worker.runs and worker.launch is not None and worker.launch.process:
+                worker.cancel()
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _take(self, worker: Worker, words: list[str]) -> None:
+        assert worker.launch is not None, "it was started"
+        match words:
+            case ["ready"]:
+                worker.is_ready = True
+                self._dispatch.note_worker(worker.launch)
+            case ["refused", why]:
+                worker.refusal = bytes.fromhex(why).decode("utf-8", "replace")
+            case ["result", key, exit_code, _, stdout, stderr] if key in worker.runs:
+                launch = worker.runs.pop(key)
+                self._end(worker.launch, launch, _outcome(exit_code, stdout, stderr))
+            case ["alive"]:
+                pass
+            case _:
+                worker.cancel()
+                self._lose(worker, InfrastructureError("its worker sent what no worker sends"))
+
+    def _end(self, of_worker: Launch, launch: Launch, outcome: Result | SandrlError) -> None:
+        assert launch.process is not None, "it was sent"
+        launch.sandbox, launch.address = of_worker.sandbox, of_worker.address
+        if not launch.process.cancelled():
+            if isinstance(outcome, SandrlError):
+                launch.process.set_exception(outcome)
+            else:
+                launch.process.set_result(outcome)
+        self._ended.append(launch)
+
+    def land(self, of_worker: Launch) -> None:
+        """Takes the end of a worker; what it had is lost with it."""
+        worker = next((each for each in self._workers if each.launch is of_worker), None)
+        if worker is None:
+            return
+        for words in worker.lines():
+            self._take(worker, words)
+        error: SandrlError = InfrastructureError("its worker ended")
+        if of_worker.process is not None and not of_worker.process.cancelled():
+            failure = of_worker.process.exception()
+            error = failure if isinstance(failure, SandrlError) else error
+        if worker.refusal is not None and self.refusal is None:
+            self.refusal = worker.refusal
+            self._on_refusal(worker.refusal)
+        self._lose(worker, error)
+
+    def _lose(self, worker: Worker, error: SandrlError) -> None:
+        if worker in self._workers:
+            self._workers.remove(worker)
+        worker.is_retiring = True
+        runs, worker.runs = worker.runs, {}
+        assert worker.launch is not None, "it was started"
+        for launch in runs.values():
+            self._end(worker.launch, launch, error)
+
+    def make_room(self) -> None:
+        """Gives up a worker, once it has nothing to do: another command waits for a sandbox of its own."""
+        if not any(worker.is_retiring for worker in self._workers):
+            for worker in self._workers[:1]:
+                worker.is_retiring = True
+
+    def withdraw(self) -> list[Launch]:
+        """Gives up the commands that wait to be sent, and returns them."""
+        withdrawn = list(self._waiting)
+        self._waiting.clear()
+        for worker in [*self._workers]:
+            if worker.launch is not None and worker.launch.process is None:
+                self._workers.remove(worker)
+                withdrawn += worker.runs.values()
+                worker.runs = {}
+        for launch in withdrawn:
+            launch.process = None
+        return withdrawn

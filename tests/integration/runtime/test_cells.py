@@ -1,0 +1,133 @@
+"""What a worker sandbox is allowed to make cells; neither other sandboxes nor programs in cells are allowed it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandrl.runtime.guest.watchdog import PIPES
+from sandrl.runtime.host.choice import Choice, choose_launcher
+from sandrl.runtime.host.images import find_images
+from sandrl.runtime.host.launcher import BootRequest
+from sandrl.runtime.host.process import Exit
+from sandrl.runtime.host.sandbox import HostSandbox
+from tests.support.drivers import answer_of
+
+MODES = ("native", "native as another user")
+REFUSED = {
+    "unshare user": "ENOSPC",
+    "unshare mount": "EPERM",
+    "unshare network": "EPERM",
+    "unshare pid": "EPERM",
+    "unshare files": "EPERM",
+    "clone user": "ENOSPC",
+    "clone mount": "EPERM",
+    "clone user and mount": "ENOSPC",
+    "clone cgroup": "EPERM",
+    "mount": "EPERM",
+    "remount": "EPERM",
+    "umount": "EPERM",
+    "pivot_root": "EPERM",
+    "mount_setattr": "EPERM",
+    "max_user_namespaces": "EACCES",
+    "setns": "EPERM",
+    "chroot": "EPERM",
+    "sethostname": "EPERM",
+    "clone3": "ENOSYS",
+    "open_tree": "EPERM",
+    "fsopen": "EPERM",
+}
+"""With what a program in a cell is refused; 0 namespaces are the limit that it meets where it could make one."""
+
+Facts = dict[str, Any]
+
+
+@pytest.fixture(scope="module", params=MODES)
+def facts(request: pytest.FixtureRequest) -> Iterator[Facts]:
+    """What the cell maker found in each sandbox."""
+    place = Path("/tmp") / f"sandrl-cells-{os.getpid()}-{MODES.index(request.param)}"
+    place.mkdir(mode=0o755)
+    try:
+        yield json.loads(answer_of(place, request.param, "cells_driver.py", texts=("cell_maker.py",)))
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture(params=["worker", "worker in a group"])
+def worker(facts: Facts, request: pytest.FixtureRequest) -> Facts:
+    found: Facts | None = facts[request.param]
+    if found is None:
+        pytest.skip("this user can make no control groups")
+    return found
+
+
+def test_a_worker_can_make_everything_read_only_for_its_cells(worker: Facts) -> None:
+    steps = {name: error for name, error in worker.items() if name != "cell"}
+    assert steps.pop("a file in a worker") == "EROFS"
+    assert set(steps.values()) == {None}, steps
+
+
+def test_a_cell_gets_namespaces_files_processes_and_a_network_of_its_own(worker: Facts) -> None:
+    cell = dict(worker["cell"])
+    del cell["program"]
+    assert cell.pop("pid") == 1
+    assert cell.pop("processes") == ["1"]
+    assert set(cell.values()) == {None}, cell
+
+
+def test_a_program_in_a_cell_can_use_nothing_of_what_made_it(worker: Facts) -> None:
+    assert worker["cell"]["program"] == REFUSED
+
+
+def test_a_sandbox_that_is_no_worker_can_make_no_cell(facts: Facts) -> None:
+    filtered = {name: "EPERM" for name, error in REFUSED.items() if error == "ENOSPC"}
+    assert facts["plain"] == REFUSED | filtered
+
+
+async def how_it_ends(choice: Choice, cells: int, program: str) -> Exit:
+    image = choice.images[0]
+    sandbox = await HostSandbox.boot(choice.launcher, BootRequest(image.name, cells=cells), choice.groups)
+    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", **image.environment}
+    _, process = await sandbox.start(["python", "-c", program], environment, merge_output=True)
+    process.close_stdin()
+    while not isinstance(end := await process.next_output(), Exit):
+        pass
+    await sandbox.destroy()
+    return end
+
+
+def test_a_worker_has_the_pipes_of_several_sandboxes_but_not_all_of_its_host_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SANDRL_RUNTIME_ISOLATION", "native")
+    of_user = int(Path("/proc/sys/fs/pipe-user-pages-soft").read_text()) // 16
+    if not 4 * PIPES < of_user <= 1024:
+        pytest.skip("this kernel gives a user another number of pipes than most do")
+    pipes = (
+        "import os, time\n"
+        "parent = os.getpid()\n"
+        "for child in range({}):\n"
+        "    if os.getpid() == parent: os.fork()\n"
+        "held = [os.pipe() for _ in range(240)]\n"
+        "time.sleep(2)\n"
+    )
+
+    async def compare() -> tuple[int, int, int]:
+        (tmp_path / "overlays").mkdir()
+        choice = await choose_launcher(find_images()[:1], tmp_path, tmp_path / "overlays")
+        try:
+            one = await how_it_ends(choice, 0, pipes.format(0))
+            of_worker = await how_it_ends(choice, 8, pipes.format(1))
+            too_many = await how_it_ends(choice, 8, pipes.format(2))
+        finally:
+            await choice.close()
+        return one.code, of_worker.code, too_many.code
+
+    assert asyncio.run(compare()) == (137, 0, 137)
