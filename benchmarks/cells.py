@@ -36,7 +36,7 @@ from sandrl.sandboxes import Connection, Job, connect, new_job_id
 from sandrl.settings import RuntimeKind, Settings, load_settings
 
 PARTS = ("trivial", "work", "mbpp", "cases", "sleepers", "processes", "latency", "soak")
-ONE_CHECK = Problem("bench", "", tests=("assert True",))
+ONE_CHECK = Problem("bench", "", tests=("assert done",))
 HARNESS_WORKERS = 4
 SLEEPERS, SLEEP_SECONDS, QUICK = 15, 10, 285
 LIFETIME_SECONDS = 3600.0
@@ -200,7 +200,7 @@ def sleepers(connection: Connection) -> None:
     """Programs that wait among quick ones."""
     count = SLEEPERS + QUICK
     every = count // SLEEPERS
-    codes = [f"import time; time.sleep({SLEEP_SECONDS * (not number % every)})  # {number}" for number in range(count)]
+    codes = [f"import time; done = True; time.sleep({SLEEP_SECONDS * (not number % every)})  # {number}" for number in range(count)]
     quick = [code.replace(f"sleep({SLEEP_SECONDS})", "sleep(0)") for code in codes]
     completions = [Completion(str(number), ONE_CHECK.task_id, code=code) for number, code in enumerate(codes)]
     ends: list[float] = []
@@ -229,10 +229,10 @@ from sandrl.settings import RuntimeKind, load_settings
 number, count = int(sys.argv[1]), int(sys.argv[2])
 connection = connect(load_settings(), runtime=RuntimeKind.LOCAL)
 with a_job(connection, has_cells=True) as job:
-    score_all(["pass"] * 20, ONE_CHECK, job, connection)
+    score_all(["done = True"] * 20, ONE_CHECK, job, connection)
     print("ready", flush=True)
     sys.stdin.readline()
-    score_all([f"pass # {number} {each}" for each in range(count)], ONE_CHECK, job, connection)
+    score_all([f"done = True # {number} {each}" for each in range(count)], ONE_CHECK, job, connection)
     print("done", flush=True)
 """
 
@@ -278,7 +278,7 @@ def latency(connection: Connection, count: int = 100) -> None:
         milliseconds = []
         with a_job(connection, has_cells=has_cells) as job:
             for number in range(count):
-                milliseconds.append(1000 * score_all([f"pass # {number}"], ONE_CHECK, job, connection))
+                milliseconds.append(1000 * score_all([f"done = True # {number}"], ONE_CHECK, job, connection))
                 time.sleep(0.02)  # one at a time, as a person would
         ordered = sorted(milliseconds[5:])
         print(f"one warm completion, {name}: median {statistics.median(ordered):.1f} ms", end="")
@@ -299,7 +299,7 @@ def soak(total: int, connection: Connection, settings: Settings) -> None:
             begun = time.monotonic()
             for batch in range(10):
                 score_all(
-                    [f"pass # {point} {batch} {each}" for each in range(total // 100)], ONE_CHECK, job, connection
+                    [f"done = True # {point} {batch} {each}" for each in range(total // 100)], ONE_CHECK, job, connection
                 )
             points.append(sizes())
             rate = total / 10 / (time.monotonic() - begun)

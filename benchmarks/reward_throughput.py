@@ -32,8 +32,8 @@ from sandrl.runtime import daemon
 from sandrl.sandboxes import Command, Connection, Job, connect, new_job_id
 from sandrl.settings import RuntimeKind, Settings, load_settings
 
-TRIVIAL = "pass"
-WORK = "import time\nend = time.process_time() + 0.1\nwhile time.process_time() < end: pass"
+TRIVIAL = "done = True"
+WORK = "import time\ndone = True\nend = time.process_time() + 0.1\nwhile time.process_time() < end: pass"
 SOAK_CONCURRENCY = 32
 LIFETIME_SECONDS = 600.0
 
@@ -106,7 +106,7 @@ def sandbox_rate(program: str, count: int, concurrency: int, connection: Connect
 
 def reward_rate(program: str, count: int, concurrency: int, connection: Connection) -> float:
     """Completions per second, scored."""
-    problem = Problem(task_id="bench", prompt="", tests=("assert True",))
+    problem = Problem(task_id="bench", prompt="", tests=("assert done",))
     completions = [Completion(id=str(number), task_id="bench", code=program) for number in range(count)]
     options = ScoreOptions(limits=Limits(timeout_seconds=60), concurrency=concurrency, caching=False)
     with a_job(connection) as job:
