@@ -200,7 +200,8 @@ def sleepers(connection: Connection) -> None:
     """Programs that wait among quick ones."""
     count = SLEEPERS + QUICK
     every = count // SLEEPERS
-    codes = [f"import time; done = True; time.sleep({SLEEP_SECONDS * (not number % every)})  # {number}" for number in range(count)]
+    pauses = [SLEEP_SECONDS * (not number % every) for number in range(count)]
+    codes = [f"import time; done = True; time.sleep({pause})  # {number}" for number, pause in enumerate(pauses)]
     quick = [code.replace(f"sleep({SLEEP_SECONDS})", "sleep(0)") for code in codes]
     completions = [Completion(str(number), ONE_CHECK.task_id, code=code) for number, code in enumerate(codes)]
     ends: list[float] = []
@@ -298,9 +299,8 @@ def soak(total: int, connection: Connection, settings: Settings) -> None:
         for point in range(10):
             begun = time.monotonic()
             for batch in range(10):
-                score_all(
-                    [f"done = True # {point} {batch} {each}" for each in range(total // 100)], ONE_CHECK, job, connection
-                )
+                codes = [f"done = True # {point} {batch} {each}" for each in range(total // 100)]
+                score_all(codes, ONE_CHECK, job, connection)
             points.append(sizes())
             rate = total / 10 / (time.monotonic() - begun)
             print(

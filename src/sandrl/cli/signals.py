@@ -44,6 +44,8 @@ def passed_to(interrupt: Interrupt) -> Iterator[None]:
             if interrupt.level:
                 return
         if not interrupt.is_heard:
+            # A library that catches every exception may catch this one: the level still says that it is time to end.
+            interrupt.request(number)
             when = "when all was done" if interrupt.was_heard else "before there was anything to save"
             raise InterruptedRunError(f"interrupted {when}", signal_number=number)
         if not interrupt.request(number):

@@ -85,8 +85,14 @@ def test_a_runtime_that_was_never_reached_is_told_from_one_that_broke() -> None:
     assert (never.never_reached, broke.never_reached) == (True, False)
 
 
-def test_the_end_of_a_connection_is_the_end_of_the_daemon_but_not_of_the_service() -> None:
-    error = sdk.SandboxUnavailableError("Socket closed")
+@pytest.mark.parametrize(
+    "error",
+    [
+        sdk.SandboxUnavailableError("Socket closed"),
+        sdk.SandboxExecutionError("Execute command failed: Internal error from Core"),
+    ],
+)
+def test_the_end_of_a_connection_is_the_end_of_the_daemon_but_not_of_the_service(error: Exception) -> None:
     for is_local in (True, False):
         translated = translate(error, is_local=is_local)
         assert isinstance(translated, InfrastructureError)

@@ -21,6 +21,7 @@ from sandrl.cli.text import visible
 from sandrl.errors import InterruptedRunError, ServiceError
 
 if TYPE_CHECKING:
+    from sandrl.sandboxes import Interrupt
     from sandrl.sandboxes.listing import Listed
 
 
@@ -35,20 +36,26 @@ def watch(look: Look, show: Callable[[Sequence[Listed]], None], interval_seconds
     """Shows what a look finds until Ctrl-C: in place on a terminal, one after the other elsewhere."""
     from sandrl.sandboxes import Interrupt
 
+    interrupt = Interrupt()
     try:
-        with signals.passed_to(Interrupt()):
+        with signals.passed_to(interrupt):
             if live and sys.stdout.isatty():
-                _in_place(look, interval_seconds)
+                _in_place(look, interval_seconds, interrupt)
             else:
-                _repeated(look, show, interval_seconds)
+                _repeated(look, show, interval_seconds, interrupt)
     except InterruptedRunError as ended:
         if ended.signal_number != signal.SIGINT:
             raise
+        return
+    if interrupt.signal_number != signal.SIGINT:
+        raise InterruptedRunError("interrupted", signal_number=interrupt.signal_number)
 
 
-def _repeated(look: Look, show: Callable[[Sequence[Listed]], None], interval_seconds: float) -> None:
+def _repeated(
+    look: Look, show: Callable[[Sequence[Listed]], None], interval_seconds: float, interrupt: Interrupt
+) -> None:
     listed = look()
-    while True:
+    while not interrupt.level:
         show(listed)
         sys.stdout.flush()
         time.sleep(interval_seconds)
@@ -59,7 +66,7 @@ def _repeated(look: Look, show: Callable[[Sequence[Listed]], None], interval_sec
         typer.echo()
 
 
-def _in_place(look: Look, interval_seconds: float) -> None:
+def _in_place(look: Look, interval_seconds: float, interrupt: Interrupt) -> None:
     from rich.console import Console, Group
     from rich.live import Live
     from rich.text import Text
@@ -67,7 +74,7 @@ def _in_place(look: Look, interval_seconds: float) -> None:
     console = Console(highlight=False)
     listed, trouble = look(quiet=True), ""
     with Live(console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False) as live:
-        while True:
+        while not interrupt.level:
             laid_out = table(listed, width=console.size.width)
             room = max(console.size.height - 3, 1)
             orphans = sum(each.is_orphan for each in listed)

@@ -35,6 +35,8 @@ _NO_PROXY_VARIABLE = "no_grpc_proxy"
 _NO_ROOM_REASONS = frozenset({"CWSANDBOX_RUNNER_CAPACITY_EXHAUSTED", "CWSANDBOX_RUNNER_OVERLOADED"})
 # How gRPC says that it never got a connection.
 _NEVER_CONNECTED = ("failed to connect to all addresses", "DNS resolution failed")
+# The status INTERNAL that grpc.aio itself gives a call whose connection broke while a message was handed over.
+_BROKE_WHILE_SENDING = "Internal error from Core"
 
 
 class _LeftoverTasks(logging.Filter):
@@ -183,8 +185,10 @@ def _lost_runtime(error: BaseException, is_local: bool) -> bool:
         return True
     if limits.LOST_REASON in (getattr(error, "status_reason", None) or ""):
         return True
+    if not is_local or getattr(error, "reason", None) is not None:
+        return False
     # What the daemon refuses has a reason; what has none is the connection's own end.
-    return is_local and isinstance(error, load_sdk().SandboxUnavailableError) and getattr(error, "reason", None) is None
+    return isinstance(error, load_sdk().SandboxUnavailableError) or _BROKE_WHILE_SENDING in str(error)
 
 
 def _one_line(error: BaseException | None) -> str:
