@@ -180,7 +180,9 @@ def literal(value: object, field: str, depth: int = 0, *, takes_nan: bool = Fals
     if isinstance(value, complex):
         if not cmath.isfinite(value):
             raise InputError("holds a complex number that is not finite", field=field)
-        return complex.__repr__(value)
+        # A literal cannot hold each sign of a zero: `-5j` is read as -0.0-5j, which Python shows as `(-0-5j)`.
+        shown = complex.__repr__(complex(value.real + 0.0, value.imag + 0.0))
+        return f"(0{shown})" if shown.startswith("-") else shown
     if type(value) is list and _is_shown_as_it_is(value):
         return _written(list, value, field)
     if isinstance(value, list):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 import gzip
 import json
 import math
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,13 @@ def problems(draw: st.DrawFn) -> Problem | None:
         return Problem(**{name: draw(strategy) for name, strategy in chosen.items()})
     except InputError:
         return None
+
+
+@pytest.mark.parametrize("value", [complex(0.0, -0.0), complex(-0.0, -0.0), -5j, complex(0.0, -5.0), complex(-2, -0.0)])
+def test_the_signs_of_zeros_in_complex_numbers_change_no_literal(value: complex) -> None:
+    problem = replace(EXAMPLES["calls"], calls=(Call.of([value], value),))
+    assert again(problem) == problem
+    assert ast.literal_eval(problem.calls[0].expected or "") == value
 
 
 @given(problems())
