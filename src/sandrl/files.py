@@ -13,6 +13,7 @@ import os
 import resource
 import secrets
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -93,12 +94,12 @@ def read_regular(path: str | Path, most_bytes: int, *, follow: bool = True) -> b
     return content
 
 
-def write_whole(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
+def write_whole(path: Path, content: bytes | Iterable[bytes], *, mode: int = 0o600, durable: bool = False) -> None:
     """Writes a file so that no reader ever sees a part of it.
 
     Args:
         path: The file.
-        content: All of it.
+        content: All of it, or its pieces.
         mode: Its permissions if it is made; those of a file that is replaced stay as its user has set them.
         durable: Force it to the disk, so that it survives the loss of power, too.
 
@@ -113,7 +114,7 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o600, durable: bool 
                 before = path.lstat().st_mode
                 if stat.S_ISREG(before):
                     os.fchmod(descriptor, stat.S_IMODE(before))
-            file.write(content)
+            file.writelines([content] if isinstance(content, bytes) else content)
             if durable:
                 file.flush()
                 os.fsync(descriptor)

@@ -14,7 +14,7 @@ import pytest
 
 from sandrl.errors import ServiceError
 from sandrl.runs import CheckRow, MessageRow, OpinionPart, OpinionRow, RunReader, RunWriter, ToolCallRow
-from sandrl.runs.report import report_document, report_page, write_report
+from sandrl.runs.report import report_document, report_page, report_trajectories, write_report
 from tests.support.browser import Page, launched, opened
 from tests.support.sample_runs import JOB, failed, trajectory, write_run
 
@@ -245,7 +245,8 @@ def test_text_of_a_model_stays_text(browser: Any, hostile: Path) -> None:
 
 
 def test_no_byte_of_a_model_is_in_the_page_as_it_is(hostile: Path) -> None:
-    page = report_page(report_document(RunReader(hostile)))
+    reader = RunReader(hostile)
+    page = "".join(report_page(report_document(reader), report_trajectories(reader)))
     assert "owned" not in page
     [data] = re.findall(r'id="data">([A-Za-z0-9+/=]+)</script>', page)
     [row] = json.loads(gzip.decompress(base64.b64decode(data)))["trajectories"]

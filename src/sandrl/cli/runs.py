@@ -16,7 +16,7 @@ from sandrl.events.results import Status
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sandrl.runs import Rows, RunEntry, RunOverview, RunReader
+    from sandrl.runs import Damage, Rows, RunEntry, RunOverview, RunReader
 
 app = typer.Typer(name="runs", help="Runs on disk: ls, show, report, regrade, rm.", no_args_is_help=True)
 
@@ -81,27 +81,34 @@ def show(
     runs_dir: RunsDirOption = None,
 ) -> None:
     """Page through the trajectories of a run: what was said, the code, its output, the verdict."""
+    from itertools import chain, islice
+
     from sandrl.cli import pager, trajectories
     from sandrl.cli.output import print_json
-    from sandrl.runs import RowSelection, overview, step_rows
+    from sandrl.runs import Damage, RowSelection, overview, step_rows
     from sandrl.runs.flags import flags_of
     from sandrl.runs.series import series_of
 
     reader, entry = open_run(run, runs_dir)
-    read = reader.trajectories()
+    damage = Damage()
     selection = RowSelection(failed, tuple(status or ()), task, step, held_out, grep, limit, disagreements)
-    chosen = list(selection.choose(read.rows))
+    chosen = selection.choose(reader.each_trajectory(damage))
     flags = flags_of(series_of(step_rows(reader)))
-    tell_damage(read)
     if json_:
         rows = [row.model_dump(mode="json", by_alias=True) for row in chosen]
+        tell_damage(damage)
         document = {"run_id": reader.config.run_id, "path": str(reader.path), "n": len(rows), "trajectories": rows}
         print_json({**document, "flags": [asdict(flag) for flag in flags]})
         return
-    pager.print_paged(trajectories.pieces(overview(entry), read.rows, chosen, flags=flags, full=full))
-    if not chosen:
-        why = "the run has none yet" if not read.rows else f"none of {len(read.rows)} is like that"
-        if disagreements and read.rows and not any(row.second_opinion for row in read.rows):
+    opinions = [row.opinion for row in reader.opinions().rows]
+    # What keeps the run from being read is said before anything is shown.
+    first = list(islice(chosen, 1))
+    pager.print_paged(trajectories.pieces(overview(entry), opinions, chain(first, chosen), flags=flags, full=full))
+    tell_damage(damage)
+    if not first:
+        total = sum(1 for _ in reader.each_trajectory())
+        why = f"none of {total} is like that" if total else "the run has none yet"
+        if disagreements and total and not opinions:
             why = "the run has no second opinions; --second-opinion RATE of the command that scores asks for them"
         typer.echo(f"No trajectory to show: {why}.", err=True)
 
@@ -116,11 +123,13 @@ def report(
     runs_dir: RunsDirOption = None,
 ) -> None:
     """Write a run as one HTML file that needs no network: curves, groups, every trajectory."""
+    from sandrl.runs import Damage
     from sandrl.runs.report import write_report
 
     reader, _ = open_run(run, runs_dir)
-    tell_damage(reader.trajectories())
-    path = write_report(reader, _directory(out)).absolute()
+    damage = Damage()
+    path = write_report(reader, _directory(out), damage=damage).absolute()
+    tell_damage(damage)
     typer.echo(path)
     if open_:
         import webbrowser
@@ -178,7 +187,7 @@ def open_run(name: str, runs_dir: str | None) -> tuple[RunReader, RunEntry]:
     return reader, RunEntry(path.name, path, started_at)
 
 
-def tell_damage(*reads: Rows[Any]) -> None:
+def tell_damage(*reads: Rows[Any] | Damage) -> None:
     """Says on standard error what of a run could not be read."""
     from sandrl.cli.text import visible
 

@@ -42,7 +42,7 @@ def names_line(what: str, task_ids: Sequence[str]) -> str:
     return f"{what}: " + ", ".join(visible(name) for name in task_ids[:_MOST_NAMES]) + more
 
 
-_PLACES = {"cell": "cells", "sandbox": "sandboxes of their own"}
+_PLACES = {"cell": "cells", "sandbox": "sandboxes of their own", "process": "shared sandboxes, as different users"}
 
 
 def total_lines(summary: Summary) -> list[str]:
@@ -66,7 +66,7 @@ def total_lines(summary: Summary) -> list[str]:
         )
     if summary.retries:
         lines.append(f"Retries: {summary.retries} (sandboxes that failed, and were replaced)")
-    if len(summary.isolation) > 1:
+    if len(summary.isolation) > 1 or "process" in summary.isolation:
         counts = ", ".join(f"{count} in {_PLACES[kind]}" for kind, count in summary.isolation.items())
         lines.append(f"Isolation: {counts}")
     if summary.canaries:

@@ -42,7 +42,7 @@ _CHECKS = {
 
 def pieces(
     run: RunOverview,
-    rows: Sequence[TrajectoryRow],
+    opinions: Iterable[OpinionPart],
     chosen: Iterable[TrajectoryRow],
     *,
     flags: Iterable[Flag] = (),
@@ -52,13 +52,13 @@ def pieces(
 
     Args:
         run: The run.
-        rows: All of its trajectories.
+        opinions: Its second opinions.
         chosen: What to show of them.
         flags: The run's flags.
         full: Cut nothing.
     """
     console = _console()
-    yield _heading(run) + _opinions(rows) + "".join(f"{line}\n" for line in flag_lines(flags))
+    yield _heading(run) + _opinions(opinions) + "".join(f"{line}\n" for line in flag_lines(flags))
     for row in chosen:
         console.file = io.StringIO()
         _print_trajectory(console, row, full=full)
@@ -89,9 +89,9 @@ def _heading(run: RunOverview) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _opinions(rows: Iterable[TrajectoryRow]) -> str:
+def _opinions(opinions: Iterable[OpinionPart]) -> str:
     """What the second opinions of a run amount to, as a line; nothing where none was asked for."""
-    statuses = [row.second_opinion.status for row in rows if row.second_opinion is not None]
+    statuses = [opinion.status for opinion in opinions]
     answered = [status for status in statuses if status != "infrastructure"]
     if not statuses:
         return ""
@@ -157,6 +157,8 @@ def _facts(row: TrajectoryRow) -> list[str]:
     facts += [f"{count} {name}" for name, count in counts if count]
     if row.isolation == "cell":
         facts.append("in a cell")
+    elif row.isolation == "process":
+        facts.append("in a shared sandbox")
     return facts if row.sandbox_id is None else [*facts, f"sandbox {visible(row.sandbox_id)}"]
 
 

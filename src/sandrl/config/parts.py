@@ -245,6 +245,10 @@ class SandboxesPart(Config):
     fresh_sandboxes: Annotated[
         bool, Option("Judge each completion in a fresh sandbox, not in a cell of one that judges many.", SANDBOXES)
     ] = False
+    reuse_sandboxes: Annotated[
+        bool,
+        Option("Where cells are not possible, judge completions in one sandbox as different users.", SANDBOXES),
+    ] = False
     runtime: Annotated[RuntimeKind, Option("What runs the sandboxes.", SANDBOXES)] = RuntimeKind.AUTO
     image: Annotated[str | None, Option("Container image of the sandboxes.", SANDBOXES)] = None
     packages: Annotated[

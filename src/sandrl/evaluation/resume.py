@@ -99,7 +99,7 @@ def find_earlier(path: Path, problems: str, wanted: Sequence[Wanted], digest: st
     check_unchanged(path, digest, problems, noun="evaluation")
     reader = RunReader(path)
     answers = {row.index: row for row in reader.answers().rows if row.text is not None}
-    results = {row.index: result_of(row) for row in reader.trajectories().rows}
+    results = {row.index: result_of(row).without_output() for row in reader.each_trajectory()}
     stay = tuple(result for result in results.values() if _stays(result))
     scored = {result.index for result in stay}
     return Earlier(

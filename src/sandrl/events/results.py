@@ -59,10 +59,12 @@ class Isolation(StrEnum):
     Attributes:
         CELL: A cell of a worker sandbox: namespaces, files and limits of its own, gone with the verdict.
         SANDBOX: A fresh sandbox.
+        PROCESS: A user id of its own in a sandbox that others share, whose network, memory and disk it shares, too.
     """
 
     CELL = "cell"
     SANDBOX = "sandbox"
+    PROCESS = "process"
 
 
 class CheckStatus(StrEnum):
@@ -157,7 +159,7 @@ class ScoredCompletion:
         retries: How many of these followed one that failed.
         reruns: How many were for another reason: to judge the completion in one process.
         canaries: How often a known-good program was run to find out whom to blame.
-        cells: How many of these executions were in a cell of a worker sandbox; the others had a sandbox each.
+        cells: How many of these executions were in a worker sandbox; the others had a sandbox each.
         isolation: How the last of them was isolated; None if it did not run itself.
         failures: What went wrong with sandboxes, oldest first.
         cached: Whether the verdict is that of an identical completion.
@@ -211,7 +213,13 @@ class ScoredCompletion:
     @property
     def brief(self) -> dict[str, Any]:
         """Its fields without those that may be long, as plain data: a line of a log."""
-        return {name: value for name, value in asdict(self.without_texts()).items() if name not in _TEXTS}
+        shown = {name: getattr(self, name) for name in _BRIEF}
+        opinion = self.second_opinion
+        return {**shown, "second_opinion": None if opinion is None else asdict(opinion)}
+
+    def without_output(self) -> ScoredCompletion:
+        """The same without what it printed, which may be megabytes."""
+        return replace(self, stdout="", stderr="") if self.stdout or self.stderr else self
 
     def without_texts(self) -> ScoredCompletion:
         """The same without what may be long: code, output and single checks."""
@@ -220,6 +228,7 @@ class ScoredCompletion:
 
 # What is left out of the representation of a result, as it is of a log.
 _TEXTS: dict[str, Any] = {each.name: each.default for each in fields(ScoredCompletion) if not each.repr}
+_BRIEF = tuple(each.name for each in fields(ScoredCompletion) if each.repr)
 
 
 def passes(status: str, passed: int, total: int) -> bool:

@@ -1,4 +1,4 @@
-"""A batch of completions: one fresh sandbox each, many at once, every one accounted for.
+"""A batch of completions: a cell or a fresh sandbox each, many at once, every one accounted for.
 
 The design decision: one thread and one loop. Everything slow happens on the SDK's event loop; this loop hands over,
 waits for whichever ends first, and decides. A completion leaves it in exactly one way, with a result; one that the
@@ -93,7 +93,9 @@ def _isolation(attempt: Attempt) -> Isolation | None:
     """How the last execution of a completion was isolated; None if it had none."""
     if not attempt.executions:
         return None
-    return Isolation.CELL if attempt.cells == attempt.executions else Isolation.SANDBOX
+    if attempt.cells < attempt.executions:
+        return Isolation.SANDBOX
+    return Isolation.PROCESS if attempt.had_user else Isolation.CELL
 
 
 def no_code_warning(extraction: Extraction) -> Warned:
@@ -131,6 +133,8 @@ class Batch:
         on_result: OnResult | None,
         opinions: OpinionMemory | None = None,
         returned: ReturnedStore | None = None,
+        *,
+        keeps_output: bool = True,
     ) -> None:
         self._job = job
         self._judge = judge
@@ -144,6 +148,7 @@ class Batch:
         self._emit = emit
         self._interrupt = interrupt
         self._on_result = on_result
+        self._keeps_output = keeps_output
         self._waiting: deque[Attempt | _Queued] = deque()
         # Those that need sandboxes of their own, of which fewer run at once than there is room for in cells.
         self._waiting_alone: deque[Attempt] = deque()
@@ -343,6 +348,7 @@ class Batch:
         attempt = self._flying.pop(launch)
         assert attempt.execution is not None, "only executions fly"
         attempt.sandbox_id = launch.sandbox_id or attempt.sandbox_id
+        attempt.had_user = launch.has_user
         try:
             outcome = self._job.collect(launch, keep=True)
             verdict = self._judge.interpret(attempt.execution, outcome)
@@ -561,11 +567,11 @@ class Batch:
             checks=named_checks(verdict, attempt.problem),
             why_in_process=attempt.why_in_process,
         )
-        self._results[attempt.index] = result
+        kept = self._results[attempt.index] = result if self._keeps_output else result.without_output()
         if self._on_result is not None:
             self._on_result(result)
         self._emit(CompletionFinished(result, finished=len(self._results), of=self._total))
-        self._opinions.consider(result, attempt.problem)
+        self._opinions.consider(kept, attempt.problem)
         if attempt.leads and attempt.key is not None:
             self._release_followers(attempt, attempt.key, verdict)
 

@@ -114,7 +114,8 @@ def reward_of(verdict: Verdict, completion: Completion, policy: RewardPolicy = b
     called = f"the reward function {name_of(policy)}, called for {completion.id!r} ({verdict.status.value}),"
     try:
         given = policy(verdict, completion)
-        is_number = isinstance(given, SupportsFloat | SupportsIndex)
+        # To ask for the protocols takes longer than the rest.
+        is_number = type(given) is float or isinstance(given, SupportsFloat | SupportsIndex)
         reward = float(given) if is_number else math.nan
     except (Exception, SystemExit) as error:  # the user's code may raise anything
         raise UsageError(f"{called} raised {reason_of(error)}") from error

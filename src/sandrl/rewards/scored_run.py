@@ -169,6 +169,8 @@ def score_run(
                 interrupt=interrupt,
                 on_result=keep,
                 opinions=opinions,
+                # It is in the run directory.
+                keeps_output=False,
             )
             results += [place.of(result) for result in report.results]
             if interrupt.level:
@@ -215,7 +217,8 @@ class _Place:
 
     def of(self, result: ScoredCompletion) -> ScoredCompletion:
         """The result, numbered among all."""
-        return replace(result, index=self._numbers[result.index])
+        number = self._numbers[result.index]
+        return result if number == result.index else replace(result, index=number)
 
     def tell(self, event: Event) -> None:
         """Passes an event on, numbered among all."""
@@ -224,9 +227,9 @@ class _Place:
                 event = CompletionFinished(self.of(result), finished + self._finished, self._total)
             case OpinionFinished(result, opinion):
                 event = OpinionFinished(self.of(result), opinion)
-            case CompletionStarted() | RetryScheduled() | CanaryFinished():
+            case CompletionStarted() | RetryScheduled() | CanaryFinished() if self._numbers[event.index] != event.index:
                 event = replace(event, index=self._numbers[event.index])
-            case ExecutionFinished(index=int() as index):
+            case ExecutionFinished(index=int() as index) if self._numbers[index] != index:
                 event = replace(event, index=self._numbers[index])
             case OpinionsAwaited() if self._finished + len(self._numbers) < self._total:
                 return

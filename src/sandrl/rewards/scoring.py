@@ -47,8 +47,9 @@ def score(
     interrupt: Interrupt | None = None,
     on_result: OnResult | None = None,
     opinions: OpinionMemory | None = None,
+    keeps_output: bool = True,
 ) -> ScoreReport:
-    """Judges every completion in a fresh sandbox.
+    """Judges every completion, each in a cell of a worker sandbox or a fresh sandbox of its own.
 
     Args:
         completions: What to score; each names its problem. Completions, dictionaries like rows of a file, or the file.
@@ -63,6 +64,8 @@ def score(
         on_result: Told each result as soon as there is one; second opinions come later, and are in the report.
         opinions: Second opinions of earlier batches, and where to keep those that are found, so that identical
             completions of several batches are asked about once; of this batch only unless given.
+        keeps_output: Whether the results of the report have what the completions printed; those that `on_result` gets
+            have it in any case. Without it, memory follows what is in flight.
 
     Returns:
         All results in input order, and their totals.
@@ -92,11 +95,14 @@ def score(
                 interrupt=interrupt,
                 on_result=on_result,
                 opinions=opinions,
+                keeps_output=keeps_output,
             )
     judge = judge or IsolatedJudge.on(job.connection)
     if cache is None:
         cache = VerdictCache()
-    batch = Batch(job, judge, options, cache, emit, interrupt or Interrupt(), on_result, opinions)
+    batch = Batch(
+        job, judge, options, cache, emit, interrupt or Interrupt(), on_result, opinions, keeps_output=keeps_output
+    )
     for completion in completions:
         batch.add(completion, problems)
     return batch.run()

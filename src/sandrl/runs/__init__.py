@@ -17,7 +17,7 @@ from sandrl.runs.overview import (
     state_of,
     step_rows,
 )
-from sandrl.runs.reader import Rows, RunReader, latest_attempts
+from sandrl.runs.reader import Damage, Rows, RunReader, latest_attempts
 from sandrl.runs.recorder import MetricsRecorder
 from sandrl.runs.removal import remove_run
 from sandrl.runs.rows import (
@@ -52,6 +52,7 @@ __all__ = [
     "WORKER_TAG",
     "AnswerRow",
     "CheckRow",
+    "Damage",
     "EvaluationRow",
     "ExecutionStats",
     "JobRecord",

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from sandrl.runs.counted import CountedRow, counted
 from sandrl.runs.reader import RunReader
-from sandrl.runs.rows import MetricsRow, OpinionRow, SandboxEvent, SandboxRow, TrajectoryRow
+from sandrl.runs.rows import MetricsRow, OpinionRow, SandboxEvent, SandboxRow
 from sandrl.runs.summary import completion_metrics, opinion_metrics
 
 CANARY_TAG = "canary"
@@ -46,8 +48,22 @@ def disagreements(reader: RunReader, *, is_complete: bool) -> tuple[str, ...]:
     Returns:
         One line for each sum that is wrong; none if all agree.
     """
-    trajectories, opinions = reader.trajectories().rows, reader.opinions().rows
-    ledger, metrics = reader.sandboxes().rows, reader.metrics().rows
+    trajectories, opinions = tuple(counted(reader.each_trajectory())), reader.opinions().rows
+    return contradictions(reader, trajectories, opinions, is_complete=is_complete)
+
+
+def contradictions(
+    reader: RunReader, trajectories: Sequence[CountedRow], opinions: Sequence[OpinionRow], *, is_complete: bool
+) -> tuple[str, ...]:
+    """What in a run does not add up, where its completions have been read.
+
+    Args:
+        reader: The run.
+        trajectories: Its completions.
+        opinions: Its second opinions.
+        is_complete: Whether all of its jobs finished.
+    """
+    ledger, metrics = _Intents.of(reader.each_sandbox()), reader.metrics().rows
     return (
         *_of_completions(trajectories),
         *_of_opinions(trajectories, opinions, ledger),
@@ -57,9 +73,42 @@ def disagreements(reader: RunReader, *, is_complete: bool) -> tuple[str, ...]:
     )
 
 
-def _of_completions(rows: Sequence[TrajectoryRow]) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class _Intents:
+    """How many sandboxes a ledger announces.
+
+    Attributes:
+        executions: Those of executions; of those that stood ready before they were needed only the used ones.
+        opinions: Those of second opinions.
+    """
+
+    executions: int
+    opinions: int
+
+    @classmethod
+    def of(cls, ledger: Iterable[SandboxRow]) -> _Intents:
+        """Counts them."""
+        executions = opinions = 0
+        warm: set[tuple[str, int, str]] = set()
+        used: set[tuple[str, int, str]] = set()
+        for row in ledger:
+            place = (row.job_id, row.rank, row.key)
+            if row.event is SandboxEvent.TAKEN:
+                used.add(place)
+            elif row.event is SandboxEvent.INTENT:
+                opinions += OPINION_TAG in row.tags
+                if not _NO_EXECUTIONS.isdisjoint(row.tags):
+                    continue
+                if WARM_TAG in row.tags:
+                    warm.add(place)
+                else:
+                    executions += 1
+        return cls(executions + len(warm & used), opinions)
+
+
+def _of_completions(rows: Sequence[CountedRow]) -> list[str]:
     counts = {name: value or 0.0 for name, value in completion_metrics(rows).items()}
-    others = sum(map(_contradicts_its_checks, rows))
+    others = sum(row.contradicts_checks for row in rows)
     return [
         *_unequal(
             # An episode may be lost before there is anything to execute.
@@ -74,19 +123,11 @@ def _of_completions(rows: Sequence[TrajectoryRow]) -> list[str]:
     ]
 
 
-def _contradicts_its_checks(row: TrajectoryRow) -> bool:
-    """Whether what is said of single checks is not what `passed` and `total` say; of older rows nothing is said."""
-    passed = sum(check.status == "passed" for check in row.checks)
-    return bool(row.checks) and (passed, len(row.checks)) != (row.passed, row.total)
-
-
-def _of_opinions(
-    rows: Sequence[TrajectoryRow], opinions: Sequence[OpinionRow], ledger: Sequence[SandboxRow]
-) -> list[str]:
+def _of_opinions(rows: Sequence[CountedRow], opinions: Sequence[OpinionRow], ledger: _Intents) -> list[str]:
     """Each opinion is on one completion, which has failed; each sandbox it says it had is in the ledger."""
     known = [row for row in rows if row.second_opinion is not None]
     of_others = sum(row.trust != "isolated" or row.reward is None or row.status == "passed" for row in known)
-    intents = sum(row.event is SandboxEvent.INTENT and OPINION_TAG in row.tags for row in ledger)
+    intents = ledger.opinions
     sandboxes = sum(row.opinion.sandboxes for row in opinions)
     return [
         *_unequal(("second opinions", len(opinions)), ("completions that have one", len(known))),
@@ -116,21 +157,16 @@ def _of_opinions_with_metrics(
     return wrong
 
 
-def _with_ledger(rows: Sequence[TrajectoryRow], ledger: Sequence[SandboxRow], *, is_complete: bool) -> list[str]:
-    used = {(row.job_id, row.rank, row.key) for row in ledger if row.event is SandboxEvent.TAKEN}
-    intents = sum(
-        not _NO_EXECUTIONS & {*row.tags} and (WARM_TAG not in row.tags or (row.job_id, row.rank, row.key) in used)
-        for row in ledger
-        if row.event is SandboxEvent.INTENT
-    )
+def _with_ledger(rows: Sequence[CountedRow], ledger: _Intents, *, is_complete: bool) -> list[str]:
+    intents = ledger.executions
     executions = sum(row.sandboxes - row.cells for row in rows)
     if is_complete:
         return _unequal(("sandboxes in the ledger", intents), ("executions", executions))
     return [] if intents >= executions else [f"sandboxes in the ledger: {intents}, fewer than executions: {executions}"]
 
 
-def _with_metrics(rows: Sequence[TrajectoryRow], metrics: Sequence[MetricsRow], *, is_complete: bool) -> list[str]:
-    by_step: defaultdict[int, list[TrajectoryRow]] = defaultdict(list)
+def _with_metrics(rows: Sequence[CountedRow], metrics: Sequence[MetricsRow], *, is_complete: bool) -> list[str]:
+    by_step: defaultdict[int, list[CountedRow]] = defaultdict(list)
     for row in rows:
         if not row.held_out:
             by_step[row.step or 0].append(row)

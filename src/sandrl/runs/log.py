@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from sandrl import events
 from sandrl.events import LogLevel
-from sandrl.runs.rows import LogRow
+from sandrl.runs.rows import LogRow, now
 from sandrl.runs.writer import RunWriter
 
 _LEVELS: Mapping[type[events.Event], LogLevel] = {
@@ -28,6 +28,8 @@ _LEVELS: Mapping[type[events.Event], LogLevel] = {
     events.FlagRaised: LogLevel.WARNING,
     events.Warned: LogLevel.WARNING,
 }
+# Of these there are two for each completion; they hold plain values, and to validate them takes as long as the rest.
+_PLAIN = frozenset({events.ExecutionFinished, events.CompletionFinished})
 _Execution = TypeAdapter(events.ExecutionFinished)
 _EXECUTION_FIELDS = frozenset(field.name for field in dataclasses.fields(events.ExecutionFinished))
 _ORDER = tuple(LogLevel)
@@ -58,12 +60,14 @@ class RunLog:
         level = _level(event)
         if _ORDER.index(level) >= self._lowest:
             writer = self._writer
-            row = LogRow(
+            make = LogRow.model_construct if type(event) in _PLAIN else LogRow
+            row = make(
+                time=now(),
                 job_id=writer.job_id,
                 rank=writer.rank,
                 step=self.step,
                 level=level.value,
-                event=_name(type(event)),
+                event=_shape(type(event))[0],
                 fields=_fields(event),
             )
             writer.write_log(row)
@@ -99,14 +103,25 @@ def _level(event: events.Event) -> LogLevel:
 def _fields(event: events.Event) -> dict[str, Any]:
     """What a line has of an event; the fields of a result are its own."""
     shown: dict[str, Any] = {}
-    for field in dataclasses.fields(event):
-        value = getattr(event, field.name)
+    for name in _shape(type(event))[1]:
+        value = getattr(event, name)
         if isinstance(value, events.ScoredCompletion):
             shown |= value.brief
         else:
-            shown[field.name] = dataclasses.asdict(value) if isinstance(value, events.Opinion) else value
-    return shown
+            shown[name] = dataclasses.asdict(value) if isinstance(value, events.Opinion) else value
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in shown.items()}
 
 
 def _name(kind: type[events.Event]) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).lower()
+
+
+# What is written of an event of each kind: its name, and the names of its fields.
+_shapes: dict[type[events.Event], tuple[str, tuple[str, ...]]] = {}
+
+
+def _shape(kind: type[events.Event]) -> tuple[str, tuple[str, ...]]:
+    shape = _shapes.get(kind)
+    if shape is None:
+        shape = _shapes[kind] = _name(kind), tuple(field.name for field in dataclasses.fields(kind))
+    return shape

@@ -7,6 +7,7 @@ A run that cannot be read is listed as damaged, because a list that fails over o
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from sandrl.errors import InputError, RunOutcome
 from sandrl.runs.config import RunConfig
+from sandrl.runs.counted import CountedRow, counted
 from sandrl.runs.evaluations import BestCheckpoint, best_checkpoint
 from sandrl.runs.index import RunEntry
 from sandrl.runs.lineage import Origin, origin_of
@@ -150,24 +152,21 @@ def step_rows(reader: RunReader) -> tuple[MetricsRow, ...]:
 
 def counted_rows(reader: RunReader) -> tuple[MetricsRow, ...]:
     """Metrics of each step as they follow from its completions, and from the executions in the log."""
-    steps: dict[int, list[int]] = {}
-    rows = reader.trajectories().rows
-    for position, row in enumerate(rows):
-        if row.held_out:
-            continue
-        steps.setdefault(row.step or 0, []).append(position)
-    counted = []
-    executions = executions_by_step(reader.log().rows)
-    for step, positions in sorted(steps.items()):
-        own = [rows[position] for position in positions]
+    steps: defaultdict[int, list[CountedRow]] = defaultdict(list)
+    for row in counted(reader.each_trajectory()):
+        if not row.held_out:
+            steps[row.step or 0].append(row)
+    measured = []
+    executions = executions_by_step(reader.each_log())
+    for step, own in sorted(steps.items()):
         opinions = [row.second_opinion.status for row in own if row.second_opinion is not None]
         values: Values = {
             **completion_metrics(own),
             **opinion_metrics(opinions),
             **execution_metrics(executions.get(step, [])),
         }
-        counted.append(MetricsRow(job_id=own[0].job_id, step=step, attempt=own[0].attempt, metrics=values))
-    return tuple(counted)
+        measured.append(MetricsRow(job_id=own[0].job_id, step=step, attempt=own[0].attempt, metrics=values))
+    return tuple(measured)
 
 
 def directory_size(path: Path) -> int:

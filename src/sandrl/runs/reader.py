@@ -6,8 +6,8 @@ resumed job did a step again, or scored a completion again, both attempts are in
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -52,6 +52,26 @@ class Rows(Generic[RowT]):
     damaged: tuple[InputError, ...] = ()
 
 
+@dataclass(slots=True)
+class Damage:
+    """What of a run could not be read; filled while its rows are.
+
+    Attributes:
+        is_truncated: The last line of a file is unfinished: its writer was killed there, or is just writing it.
+        damaged: What is wrong with each other line that could not be read.
+    """
+
+    is_truncated: bool = False
+    damaged: list[InputError] = field(default_factory=list)
+
+
+class _PlaceRow(StepRow):
+    """Which completion a row is about, and which attempt of it: the rest of the row is left unread."""
+
+    index: int
+    held_out: bool = False
+
+
 class RunReader:
     """Reads a run.
 
@@ -77,13 +97,26 @@ class RunReader:
 
     def trajectories(self) -> Rows[TrajectoryRow]:
         """Reads the completions, each with its second opinion; of steps done more than once, the latest attempt."""
-        read = _latest(self._read(TRAJECTORIES, TrajectoryRow))
+        damage = Damage()
+        rows = tuple(self.each_trajectory(damage))
+        return Rows(rows, damage.is_truncated, tuple(damage.damaged))
+
+    def each_trajectory(self, damage: Damage | None = None) -> Iterator[TrajectoryRow]:
+        """Reads the same rows one by one: memory follows the longest row, not the run.
+
+        Args:
+            damage: Where to write down what cannot be read; it is complete when the last row has come.
+        """
         told = self.opinions()
+        damage = Damage() if damage is None else damage
+        damage.is_truncated |= told.is_truncated
+        damage.damaged += told.damaged
         opinions = {_completion_of(row): row.opinion for row in told.rows}
-        rows = read.rows
-        if opinions:
-            rows = tuple(row.model_copy(update={"second_opinion": opinions.get(_completion_of(row))}) for row in rows)
-        return Rows(rows, read.is_truncated or told.is_truncated, (*read.damaged, *told.damaged))
+        latest = _latest_by_unit(self._each(TRAJECTORIES, _PlaceRow, Damage()))
+        for row in self._each(TRAJECTORIES, TrajectoryRow, damage):
+            if row.attempt < latest.get(_unit(row), row.attempt):
+                continue
+            yield row.model_copy(update={"second_opinion": opinions.get(_completion_of(row))}) if opinions else row
 
     def opinions(self) -> Rows[OpinionRow]:
         """Reads the second opinions; of steps done more than once, the latest attempt."""
@@ -106,10 +139,20 @@ class RunReader:
         """Reads the log."""
         return self._read(LOG, LogRow)
 
+    def each_log(self) -> Iterator[LogRow]:
+        """Reads the log line by line; what cannot be read is left out."""
+        return self._each(LOG, LogRow, Damage())
+
+    def each_sandbox(self) -> Iterator[SandboxRow]:
+        """Reads the ledger line by line; what cannot be read is left out."""
+        return self._each(SANDBOXES, SandboxRow, Damage())
+
     def _read(self, kind: str, model: type[RowT]) -> Rows[RowT]:
-        rows: list[RowT] = []
-        damaged: list[InputError] = []
-        is_truncated = False
+        damage = Damage()
+        rows = tuple(self._each(kind, model, damage))
+        return Rows(rows, damage.is_truncated, tuple(damage.damaged))
+
+    def _each(self, kind: str, model: type[RowT], damage: Damage) -> Iterator[RowT]:
         files = [self.path / f"{kind}.jsonl", *sorted(self.path.glob(f"{kind}.rank-*.jsonl"), key=_rank)]
         for file in files:
             if not file.exists():
@@ -117,29 +160,36 @@ class RunReader:
             for row in read_rows(file, max_line_bytes=_MAX_LINE_BYTES, is_stored=True):
                 if isinstance(row, BadRow):
                     if row.is_unfinished:
-                        is_truncated = True
+                        damage.is_truncated = True
                     else:
-                        damaged.append(row.error)
+                        damage.damaged.append(row.error)
                     continue
                 try:
-                    rows.append(model.model_validate(row.value))
+                    valid = model.model_validate(row.value)
                 except ValidationError:
-                    damaged.append(InputError("is no row of this kind", path=file, line=row.line))
-        return Rows(tuple(rows), is_truncated, tuple(damaged))
+                    damage.damaged.append(InputError("is no row of this kind", path=file, line=row.line))
+                    continue
+                yield valid
 
 
 def latest_attempts(rows: Iterable[StepRowT]) -> tuple[StepRowT, ...]:
     """Keeps the rows of the latest attempt of each step and each evaluation; outside of steps, of each completion."""
     rows = tuple(rows)
+    latest = _latest_by_unit(rows)
+    return tuple(row for row in rows if row.attempt == latest[_unit(row)])
+
+
+def _latest_by_unit(rows: Iterable[StepRow]) -> dict[object, int]:
     latest: dict[object, int] = {}
     for row in rows:
-        latest[_unit(row)] = max(latest.get(_unit(row), 0), row.attempt)
-    return tuple(row for row in rows if row.attempt == latest[_unit(row)])
+        unit = _unit(row)
+        latest[unit] = max(latest.get(unit, 0), row.attempt)
+    return latest
 
 
 def _unit(row: StepRow) -> object:
     """What a resumed job does again as a whole: a step, an evaluation, or, outside of steps, one completion."""
-    if not isinstance(row, TrajectoryRow | OpinionRow):
+    if not isinstance(row, TrajectoryRow | OpinionRow | _PlaceRow):
         return row.step
     return (row.rank, row.held_out, row.index) if row.step is None else (row.step, row.held_out)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sandrl.closing import Closing
@@ -113,9 +113,11 @@ class MetricsRecorder(Closing):
 
     def __call__(self, event: Event) -> None:
         """Counts an event."""
-        if isinstance(event, CompletionFinished | OpinionFinished):
-            # Nobody counts texts, and processes need not send them to one another.
-            event = replace(event, result=event.result.without_texts())
+        # Nobody counts texts, and processes need not send them to one another.
+        if isinstance(event, CompletionFinished):
+            event = CompletionFinished(event.result.without_texts(), event.finished, event.of)
+        elif isinstance(event, OpinionFinished):
+            event = OpinionFinished(event.result.without_texts(), event.opinion)
         elif not isinstance(event, ExecutionFinished | RewardCallFinished):
             return
         with self._lock:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic_core import PydanticSerializationError
 
 from sandrl.events.results import passes
 
@@ -50,7 +51,11 @@ class Stored(BaseModel):
 
     def to_json(self) -> bytes:
         """Returns the row as one line of JSON, without its line break."""
-        return self.model_dump_json().encode("utf-8")
+        try:
+            return self.model_dump_json().encode("utf-8")
+        except (PydanticSerializationError, UnicodeError):
+            # Made without being validated, and its text has what UTF-8 cannot hold.
+            return type(self).model_validate({**self.__dict__}).model_dump_json().encode("utf-8")
 
 
 class JobRow(Stored):

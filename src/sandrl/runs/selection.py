@@ -40,14 +40,17 @@ class RowSelection:
         Raises:
             UsageError: If `grep` is no regular expression.
         """
-        pattern = self._pattern()
+        # Now, and not when the first row is asked for: by then something is on the screen.
+        return self._chosen(rows, self._pattern())
+
+    def _chosen(self, rows: Iterable[TrajectoryRow], pattern: re.Pattern[str] | None) -> Iterator[TrajectoryRow]:
         left = self.limit
         for row in rows:
-            if left == 0:
-                return
             if self._fits(row) and (pattern is None or any(pattern.search(text) for text in _texts(row))):
-                left = None if left is None else left - 1
                 yield row
+                left = None if left is None else left - 1
+                if left == 0:
+                    return
 
     def _pattern(self) -> re.Pattern[str] | None:
         if self.grep is None:

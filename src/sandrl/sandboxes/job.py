@@ -56,6 +56,7 @@ class Job(Closing):
         run_dir: Where the ledger is, for the registry; None without one.
         max_sandboxes: How many to hold at once, those included that are being created or stopped; None for no bound.
         has_cells: Whether commands that can run in a cell of a worker sandbox do, where cells are possible.
+        takes_users: Whether processes of different users in one sandbox will do where they are not.
         emit: Told what happens.
     """
 
@@ -71,6 +72,7 @@ class Job(Closing):
         run_dir: Path | None = None,
         max_sandboxes: int | None = None,
         has_cells: bool = False,
+        takes_users: bool = False,
         emit: Emit = ignore,
     ) -> None:
         self.id = job_id
@@ -109,6 +111,7 @@ class Job(Closing):
         )
         self._max_lifetime_seconds = max_lifetime_seconds
         self._has_cells = has_cells
+        self._takes_users = takes_users
         self._workers: Workers | None = None
         forks.watch(self)
 
@@ -142,13 +145,19 @@ class Job(Closing):
         def on_refusal(why: str) -> None:
             self._journal.tell(Warned(f"cells are not possible here ({why}): each completion has a sandbox of its own"))
 
+        def on_users(why: str) -> None:
+            message = f"cells are not possible here ({why}): completions share sandboxes, each with a user of its own"
+            hint = "`fresh_sandboxes` instead of `reuse_sandboxes` gives each a sandbox of its own"
+            self._journal.tell(Warned(message, hint, fields=("fresh_sandboxes", "reuse_sandboxes")))
+
         return Workers(
             self._dispatch,
             ring=self._session.ring,
             on_refusal=on_refusal,
+            on_users=on_users,
             max_lifetime_seconds=self._max_lifetime_seconds,
             max_sandboxes=self.max_sandboxes,
-            cell_limits=CellLimits(self.connection.memory_bytes, concurrency),
+            cell_limits=CellLimits(self.connection.memory_bytes, concurrency, self._takes_users),
         )
 
     def warm_up(self, count: int, *, tags: Sequence[str] = (), timeout_seconds: float = 0.0) -> None:

@@ -37,9 +37,11 @@ class SandboxRequest:
         max_sandboxes: How many to hold at once, those included that are being stopped; None for no bound.
         memory_bytes: Memory of each; the runtime's own default unless given.
         fresh: Judge each completion in a sandbox of its own, not in a cell of one that judges many.
+        reuse: Where cells are not possible, judge completions in one sandbox all the same, as processes of different
+            users, if its programs are root's.
 
     Raises:
-        UsageError: If none could ever be held, or a text is empty.
+        UsageError: If none could ever be held, a text is empty, or sandboxes are to be fresh and used again.
     """
 
     runtime: RuntimeKind = RuntimeKind.AUTO
@@ -49,6 +51,7 @@ class SandboxRequest:
     max_sandboxes: int | None = None
     memory_bytes: int | None = None
     fresh: bool = False
+    reuse: bool = False
 
     def __post_init__(self) -> None:
         if self.max_sandboxes is not None and self.max_sandboxes < 1:
@@ -56,6 +59,9 @@ class SandboxRequest:
         if self.memory_bytes is not None and self.memory_bytes < 1:
             message = f"sandbox_memory_bytes must be 1 or more, not {self.memory_bytes}"
             raise UsageError(message, fields=("sandbox_memory_bytes",))
+        if self.fresh and self.reuse:
+            fields = ("fresh_sandboxes", "reuse_sandboxes")
+            raise UsageError("fresh_sandboxes and reuse_sandboxes exclude each other", fields=fields)
         check_text("image", self.image)
         check_text("packages", *self.packages)
         check_text("tags", *self.tags)
@@ -76,6 +82,7 @@ class SandboxRequest:
             config.max_sandboxes,
             config.sandbox_memory_bytes,
             config.fresh_sandboxes,
+            config.reuse_sandboxes,
         )
 
     def tagged(self, *tags: str) -> SandboxRequest:
@@ -132,6 +139,7 @@ class SandboxRequest:
             run_dir=None if writer is None else writer.path,
             ledger=None if writer is None else writer.ledger(OwnerRow.model_validate(current_owner())),
             has_cells=not self.fresh,
+            takes_users=self.reuse,
             emit=emit,
         )
 

@@ -52,10 +52,12 @@ class CellLimits:
     Attributes:
         memory_bytes: Memory of all its processes; what a local sandbox has by default unless given.
         at_once: How many cells a worker has at once; None leaves it to the worker: as many as find a processor.
+        takes_users: Whether processes of different users in one sandbox will do where there can be no cells.
     """
 
     memory_bytes: int | None = None
     at_once: int | None = None
+    takes_users: bool = False
 
     @property
     def most(self) -> int:
@@ -66,7 +68,7 @@ class CellLimits:
         """What a worker reads to know them (see `read_limits` in `rewards/guest/worker.py`)."""
         places = 0 if self.at_once else -(-(os.cpu_count() or 1) // workers) + 1
         numbers = (
-            *(self.most, places, self.memory_bytes or limits.MEMORY_BYTES),
+            *(self.most, places, int(self.takes_users), self.memory_bytes or limits.MEMORY_BYTES),
             *(limits.DISK_BYTES, limits.INODES, limits.PROCESSES, limits.SOCKETS),
         )
         return " ".join(map(str, numbers)).encode().ljust(_HEADER_BYTES)
@@ -90,7 +92,7 @@ class Worker:
         self.runs: dict[str, Launch] = {}
         self.known: set[str] = set()
         self.tags: set[tuple[str, ...]] = {()}
-        self.is_ready = self.is_retiring = False
+        self.is_ready = self.is_retiring = self.has_users = False
         self.refusal: str | None = None
         self.expires_at = time.monotonic() + seconds
         self.received_at = time.monotonic()
@@ -180,7 +182,9 @@ class Worker:
 def _outcome(exit_code: str, stdout: str, stderr: str) -> Result | SandrlError:
     """The result of a command in a cell; without a cell, or an end in time, an error."""
     try:
-        printed, errors = (b"" if word == "-" else binascii.a2b_base64(word) for word in (stdout, stderr))
+        printed, errors = (
+            b"" if word == "-" else binascii.a2b_base64(word, strict_mode=True) for word in (stdout, stderr)
+        )
         if exit_code == "late":
             return InfrastructureError("its cell did not end in time")
         if exit_code == "refused":
@@ -213,6 +217,7 @@ class Workers:
         dispatch: Where workers are started.
         ring: Wakes the thread that waits for the job; called on any thread.
         on_refusal: Called once with the reason why cells are not possible.
+        on_users: Called once with the same reason if processes of different users take the place of cells.
         max_lifetime_seconds: How long a sandbox lives.
         max_sandboxes: How many the job may hold; None for no bound.
         cell_limits: What each cell may use.
@@ -224,6 +229,7 @@ class Workers:
         *,
         ring: Callable[[], None],
         on_refusal: Callable[[str], None],
+        on_users: Callable[[str], None],
         max_lifetime_seconds: float,
         max_sandboxes: int | None,
         cell_limits: CellLimits,
@@ -231,6 +237,8 @@ class Workers:
         self._dispatch = dispatch
         self._ring = ring
         self._on_refusal = on_refusal
+        self._on_users = on_users
+        self._has_told_of_users = False
         self._max_lifetime_seconds = max_lifetime_seconds
         wanted = -(-(os.cpu_count() or 1) // _CORES_OF_WORKER)
         self._most = 1 if cell_limits.at_once else min(wanted, max_sandboxes or wanted)
@@ -344,10 +352,17 @@ class Workers:
             case ["ready"]:
                 worker.is_ready = True
                 self._dispatch.note_worker(worker.launch)
+            case ["ready", "process", why] if self._limits.takes_users and not worker.is_ready:
+                worker.is_ready = worker.has_users = True
+                self._dispatch.note_worker(worker.launch)
+                if not self._has_told_of_users:
+                    self._has_told_of_users = True
+                    self._on_users(bytes.fromhex(why).decode("utf-8", "replace"))
             case ["refused", why]:
                 worker.refusal = bytes.fromhex(why).decode("utf-8", "replace")
             case ["result", key, exit_code, _, stdout, stderr] if key in worker.runs:
                 launch = worker.runs.pop(key)
+                launch.has_user = worker.has_users
                 self._end(worker.launch, launch, _outcome(exit_code, stdout, stderr))
             case ["alive"]:
                 pass

@@ -14,6 +14,7 @@ from sandrl.rewards import Limits, ScoreOptions, score
 from sandrl.runs import WORKER_TAG
 from sandrl.sandboxes import Connection, Job, new_job_id
 from tests.support.lines import Lines
+from tests.support.scans import scan_for
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2", "assert f(2) == 3"))
 HONEST = "def f(x):\n    return x + 1\n"
@@ -210,61 +211,13 @@ def test_completions_beside_each_other_do_not_meet(cells: Job, ledger: Lines) ->
     assert_all_in_cells_of_one_worker(results, ledger)
 
 
-_SCAN = """
-import os
-sought = bytes({half!r}, 'ascii') + bytes({other!r}, 'ascii')
-def count(pid):
-    found = looked = 0
-    with open(f'/proc/{{pid}}/maps') as maps, open(f'/proc/{{pid}}/mem', 'rb', 0) as memory:
-        for line in maps.readlines():
-            first, _, last = line.split()[0].partition('-')
-            if line.split()[1][0] != 'r' or '[v' in line:
-                continue
-            place, end = int(first, 16), int(last, 16)
-            while place < end:
-                try:
-                    memory.seek(place)
-                    block = memory.read(min(1 << 20, end - place))
-                except (OSError, ValueError, OverflowError):
-                    break
-                if not block:
-                    break
-                looked += len(block)
-                found += block.count(sought)
-                place += len(block)
-    return found, looked
-found, looked = count('self')
-assert looked > 1 << 20, looked
-# It holds what it has put together, perhaps more than once; a hundred others would be more.
-assert found <= 4, found
-for pid in os.listdir('/proc'):
-    if pid.isdigit() and int(pid) != os.getpid():
-        try: more, _ = count(pid)
-        except OSError: continue
-        assert not more, (pid, more)
-for top, _, names in os.walk('/'):
-    if top.startswith(('/proc', '/sys', '/usr', '/lib', '/opt', '/nix')):
-        continue
-    for name in names:
-        try:
-            path = os.path.join(top, name)
-            if os.path.isfile(path) and os.path.getsize(path) < 1 << 22:
-                with open(path, 'rb') as file:
-                    assert sought not in file.read(), path
-        except OSError:
-            pass
-def f(x):
-    return x + 1
-"""
-
-
 def test_no_readable_memory_or_file_holds_a_byte_of_the_checks_of_others(cells: Job, ledger: Lines) -> None:
     marker = secrets.token_hex(16)
     hidden = Problem("hidden", "", tests=(f"assert f(1) == 2, '{marker}'", f"assert f('{marker}'[:0] and 1 or 1) == 2"))
     others = score_codes(cells, [f"# {number}\n{HONEST}" for number in range(100)], hidden)
     assert {result.reward for result in others} == {1.0}
     # In the middle of others with the same marker, which run before, beside and after them.
-    scan = _SCAN.format(half=marker[:16], other=marker[16:])
+    scan = scan_for(marker)
     codes = [code for number in range(4) for code in (f"# {number}\n{scan}", f"# {number} b\n{HONEST}")]
     scanning = score_codes(cells, codes, hidden, timeout_seconds=20)
     assert [(result.status, result.detail) for result in scanning] == [(Status.PASSED, "")] * 8
@@ -363,6 +316,21 @@ def test_code_finds_the_same_environment_as_in_a_fresh_sandbox(connection: Conne
     assert (in_cell.isolation, in_sandbox.isolation) == (Isolation.CELL, Isolation.SANDBOX)
     assert in_cell.stdout == in_sandbox.stdout
     assert "/workspace" in in_cell.stdout
+
+
+def test_cells_share_no_random_numbers_and_no_seed(cells: Job, ledger: Lines) -> None:
+    drawn = "import random, tempfile\nprint(random.random(), next(tempfile._get_candidate_names()), hash('a'))\n"
+    results = score_codes(cells, [f"{drawn}# {number}\n{HONEST}" for number in range(6)])
+    assert_all_in_cells_of_one_worker(results, ledger)
+    numbers, names, _ = zip(*[result.stdout.split() for result in results], strict=True)
+    assert len({*numbers, *names}) == 12
+
+
+def test_a_file_of_a_problem_is_imported_before_a_module_that_the_worker_has_loaded(cells: Job, ledger: Lines) -> None:
+    problem = Problem("own", "", tests=("assert f() == 'own'",), files=(("heapq.py", b"name = 'own'\n"),))
+    results = score_codes(cells, ["import heapq\ndef f():\n    return heapq.name\n"], problem)
+    assert [result.reward for result in results] == [1.0], results[0].detail
+    assert_all_in_cells_of_one_worker(results, ledger)
 
 
 def test_more_completions_than_a_worker_holds_are_all_judged_there(cells: Job, ledger: Lines) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -273,3 +274,25 @@ def test_a_job_is_registered_while_it_has_sandboxes_and_no_longer(connection: Co
         assert (entry.command, entry.tags, entry.address) == ("testing", job.tags, connection.address)
         assert find_owner(connection.state_dir, job.owner.hash) == job.owner
     assert entries() == []
+
+
+def test_what_is_printed_is_in_the_run_and_no_longer_in_memory(tmp_path: Path, settings: Settings) -> None:
+    codes = [f"print({number}, 'x' * 10_000)\n{RIGHT}" for number in range(4)]
+    rows = [{"id": f"c{number}", "task_id": "inc", "code": code} for number, code in enumerate(codes)]
+    (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "p.jsonl").write_text(json.dumps({"task_id": "inc", "prompt": "", "tests": list(INC.tests)}) + "\n")
+    told: list[Event] = []
+    config = RewardConfig(
+        completions=str(tmp_path / "c.jsonl"),
+        problems=str(tmp_path / "p.jsonl"),
+        runs_dir=tmp_path / "runs",
+        runtime=RuntimeKind.LOCAL,
+    )
+    run = run_reward(config, settings, emit=told.append)
+    assert [(result.reward, result.stdout) for result in run.report.results] == [(1.0, "")] * 4
+    for results in (
+        [event.result for event in told if isinstance(event, CompletionFinished)],
+        RunReader(run.run_dir).trajectories().rows,
+    ):
+        printed = {result.index: result.stdout for result in results}
+        assert printed == {number: f"{number} {'x' * 10_000}\n" for number in range(4)}

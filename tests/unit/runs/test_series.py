@@ -19,7 +19,7 @@ from sandrl.runs import (
     overview,
     step_rows,
 )
-from sandrl.runs.report import report_document
+from sandrl.runs.report import report_document, report_trajectories
 from sandrl.runs.series import choose_series, series_of
 
 
@@ -85,4 +85,4 @@ def test_every_view_of_a_run_can_be_taken_while_its_job_writes(tmp_path: Path) -
             assert seen.completions <= 300
             views += 1
         job.join()
-        assert len(report_document(RunReader(writer.path))["trajectories"]) == 300
+        assert len(list(report_trajectories(RunReader(writer.path)))) == 300

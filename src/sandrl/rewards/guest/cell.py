@@ -82,6 +82,19 @@ def must(call: "Libc", name: str, *arguments: "int | bytes", about: str = "") ->
     return result
 
 
+def limit_resources(call: "Libc", limits: CellLimits) -> None:
+    """Sets what this process and those it makes may use, as far as the kernel counts that for single processes."""
+    for kind, value in (
+        (RLIMIT_NPROC, limits.processes),
+        (RLIMIT_DATA, limits.memory_bytes + ROOM_FOR_STACKS_BYTES),
+        (RLIMIT_NOFILE, OPEN_FILES),
+        (RLIMIT_MEMLOCK, LOCKED_BYTES),
+        (RLIMIT_SIGPENDING, PENDING_SIGNALS),
+    ):
+        # Refused where the worker may have less.
+        call("setrlimit", kind, value.to_bytes(8, "little") * 2)
+
+
 def mount(call: "Libc", source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
     """Mounts a file system, or a directory in another place."""
     words = source.encode(), target.encode(), kind.encode()
@@ -177,15 +190,7 @@ class Cells:
         must(call, "prctl", PR_SET_SECUREBITS, NO_ROOT_LOCKED, 0, 0, 0)
         header = CAPABILITY_VERSION_3.to_bytes(4, "little") + bytes(4)
         must(call, "syscall", self.numbers["capset"], header, bytes(24), about="capset")
-        for kind, value in (
-            (RLIMIT_NPROC, self.limits.processes),
-            (RLIMIT_DATA, self.limits.memory_bytes + ROOM_FOR_STACKS_BYTES),
-            (RLIMIT_NOFILE, OPEN_FILES),
-            (RLIMIT_MEMLOCK, LOCKED_BYTES),
-            (RLIMIT_SIGPENDING, PENDING_SIGNALS),
-        ):
-            # Refused where the worker may have less.
-            call("setrlimit", kind, value.to_bytes(8, "little") * 2)
+        limit_resources(call, self.limits)
         posix.chdir(self.folder)
 
     def _mount_places(self) -> None:

@@ -27,11 +27,18 @@ NOT_NAMES_NOR_CALLS = {**NOT_IDENTIFIERS, 40: "( "}
 # What makes code of a text, a file or bytes; where a check does that to an answer, the answer runs in the judge.
 CODE_RUNNERS = ("eval", "exec", "__import__", "system", "popen", "spawn")
 CODE_LOADERS = frozenset(("pickle", "marshal", "shelve", "importlib", "runpy", "subprocess"))
+# A text without these, and without `=` but in a comparison, binds no name.
+BINDING = frozenset(("import", "def", "class", "for", "as", "del", "case", "global", "nonlocal", "type", "except"))
 STANDARD_CLASSES = {name: module for module, name in REBUILT if module != "builtins"}
 
 
 def binds(text: str, name: str) -> bool:
     """Whether a text binds a name."""
+    compared = text.replace("<<=", "=").replace(">>=", "=")
+    for operator in ("==", "!=", "<=", ">="):
+        compared = compared.replace(operator, " ")
+    if "=" not in compared and BINDING.isdisjoint(text.translate(NOT_IDENTIFIERS).split()):
+        return False  # `ast` takes longer than all else of a small check
     ast = __import__("ast")
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Name):

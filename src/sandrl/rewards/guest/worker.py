@@ -27,6 +27,8 @@ if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.cell import CellLimits, Cells, say_why_not, take_streams
     from sandrl.rewards.guest.descriptors import load_libc, read_exactly, write_all
+    from sandrl.rewards.guest.preloads import Preloads
+    from sandrl.rewards.guest.users import Users
 
     request_size = 0
 
@@ -40,10 +42,14 @@ REAPED_AT_ONCE = 8
 LINE_BYTES = 512
 
 
-def read_limits() -> "tuple[CellLimits, int, int]":
-    """Reads the first line of the host: how many cells run (see `Router`), and what each may use."""
-    most, places, *numbers = [int(word) for word in read_exactly(request_size).split()]
-    return CellLimits(*numbers), most, places
+def read_limits() -> "tuple[CellLimits, int, int, bool]":
+    """Reads the first line of the host: how many cells run (see `Router`), and what each may use.
+
+    Returns:
+        All of these, and whether processes of different users will do where there can be no cells.
+    """
+    most, places, takes_users, *numbers = [int(word) for word in read_exactly(request_size).split()]
+    return CellLimits(*numbers), most, places, bool(takes_users)
 
 
 def reason_of(error: BaseException) -> str:
@@ -51,7 +57,7 @@ def reason_of(error: BaseException) -> str:
     return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
 
-def try_cell(cells: Cells) -> str:
+def try_cell(cells: "Cells") -> str:
     """Makes a cell in which nothing runs; returns why that cannot be done, empty if it can."""
     reading, writing = posix.pipe()
     try:
@@ -71,7 +77,37 @@ def try_cell(cells: Cells) -> str:
     return why
 
 
-def load_program(name: str, sizes: "list[int]", entry: str) -> "Callable[[int], Any]":
+def settle(cells: "Cells | Users") -> str:
+    """Prepares this process to make cells, and tries to; returns why that is not possible, empty if it is."""
+    try:
+        if isinstance(cells, Users):
+            why = cells.trial()
+            if not why:
+                globals()["SPOOL"] = cells.settle()
+            return why
+        cells.settle()
+        return try_cell(cells)
+    except BaseException as error:
+        return reason_of(error)
+
+
+def in_child(work: "Callable[[], str]") -> str:
+    """What work that is done in a process of its own returns, if it is no longer than a line."""
+    reading, writing = posix.pipe()
+    pid = posix.fork()
+    if pid == 0:
+        try:
+            posix.write(writing, work().encode("utf-8", "replace")[:LINE_BYTES])
+        finally:
+            posix._exit(0)
+    posix.close(writing)
+    told = posix.read(reading, LINE_BYTES).decode("utf-8", "replace")
+    posix.close(reading)
+    posix.waitpid(pid, 0)
+    return told
+
+
+def load_program(name: str, sizes: "list[int]", entry: str) -> "Callable[[int, int], Any]":
     """Loads a judge's program from a file that the router has written.
 
     Args:
@@ -80,7 +116,8 @@ def load_program(name: str, sizes: "list[int]", entry: str) -> "Callable[[int], 
         entry: The function of it that judges.
 
     Returns:
-        What judges the request of so many bytes that is on standard input.
+        What judges the request of so many bytes that is on standard input, with a completion of such a user; 0 leaves
+        that to the judge.
     """
     descriptor = posix.open(f"{SPOOL}/{name}", posix.O_RDONLY)
     magic = read_exactly(64, descriptor).strip().decode()
@@ -94,7 +131,13 @@ def load_program(name: str, sizes: "list[int]", entry: str) -> "Callable[[int], 
             exec(compile(__import__("zlib").decompress(packed), "<judge>", "exec"), space)
     posix.close(descriptor)
     space["load_rest"] = int  # its parts are loaded
-    return lambda request_size: space["main"](request_size, space[entry])
+
+    def judge(request_size: int, user: int) -> "Any":
+        if user:
+            space["NOBODY"] = user
+        return space["main"](request_size, space[entry])
+
+    return judge
 
 
 class Forker:
@@ -107,13 +150,16 @@ class Forker:
         router: The router's process.
     """
 
-    def __init__(self, cells: Cells, orders: int, answers: int, router: int) -> None:
+    def __init__(self, cells: "Cells | Users", orders: int, answers: int, router: int) -> None:
         self.cells = cells
+        self.users = cells if isinstance(cells, Users) else None
         self.orders = orders
         self.answers = answers
         self.router = router
-        self.programs: "dict[str, Callable[[int], Any]]" = {}
-        self.running: "dict[int, str]" = {}
+        self.programs: "dict[str, Callable[[int, int], Any]]" = {}
+        self.running: "dict[int, tuple[str, int]]" = {}
+        # What becomes of those of whom something may be left.
+        self.clearing: "dict[int, tuple[str, int]]" = {}
 
     def serve(self) -> "Callable[[], Any]":
         """Serves the router; the call returns in cells alone.
@@ -161,9 +207,10 @@ class Forker:
         except OSError as error:
             self.answer(f"refused {run} {str(error).encode().hex()}")
             return None
+        user = self.users.user if self.users is not None else 0
         if pid:
-            self.running[pid] = run
-            self.answer(f"started {run} {pid}")
+            self.running[pid] = run, user
+            self.answer(f"started {run} {pid} {user}")
             return None
         _signal.set_wakeup_fd(-1)
         _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
@@ -173,7 +220,7 @@ class Forker:
         except BaseException as error:
             say_why_not(error)
         judge = self.programs[program]
-        return lambda: judge(int(request_size))
+        return lambda: judge(int(request_size), user)
 
     def reap(self) -> None:
         """Reports cells that have ended."""
@@ -184,9 +231,15 @@ class Forker:
                 return
             if pid == 0:
                 return
-            run = self.running.pop(pid, None)
-            if run is not None:
+            run, user = self.running.pop(pid, ("", 0))
+            if run and self.users is not None:
+                self.clearing[self.users.start_clearing(user)] = run, status
+            elif run:
                 self.answer(f"ended {run} {status}")
+            elif pid in self.clearing:
+                if status:
+                    self.leave()  # the next one must find nothing
+                self.answer("ended {} {}".format(*self.clearing.pop(pid)))
             elif pid == self.router:
                 self.leave()
         # There may be more; orders have their turn first.
@@ -211,15 +264,14 @@ def work() -> "Callable[[], Any]":
     call = load_libc()
     if call is None:
         refuse("the interpreter has no _ctypes")
-    limits, most, places = read_limits()
-    try:
-        cells = Cells(call, limits)
-        cells.settle()
-        why = try_cell(cells)
-    except BaseException as error:
-        why = reason_of(error)
-    if why:
-        refuse(why)
+    limits, most, places, takes_users = read_limits()
+    # In a user namespace that came to nothing there are no other users.
+    why = in_child(lambda: settle(Cells(call, limits))) if takes_users else ""
+    cells: "Cells | Users" = Users(call, limits) if why else Cells(call, limits)
+    why_not = settle(cells)
+    if why_not:
+        refuse(f"{why}; {why_not}" if why else why_not)
+    Preloads().load()
     gc.collect()
     gc.freeze()
     their_orders, orders = posix.pipe()
@@ -230,7 +282,7 @@ def work() -> "Callable[[], Any]":
         posix.close(their_answers)
         load_rest()
         try:
-            run_router(limits, most, places, orders, answers)
+            run_router(limits, most, places, orders, answers, why)
         finally:
             posix._exit(1)
     for descriptor in (orders, answers):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
 from sandrl.errors import RunOutcome
+from sandrl.runs.counted import CountedRow, counted
 from sandrl.runs.flags import flags_of
-from sandrl.runs.identity import disagreements
+from sandrl.runs.identity import contradictions
 from sandrl.runs.overview import state_of, step_rows
-from sandrl.runs.reader import Rows, RunReader
+from sandrl.runs.reader import Damage, RunReader
 from sandrl.runs.rows import MetricsRow, TrajectoryRow, now
 from sandrl.runs.series import Series, series_of
 
@@ -22,14 +24,16 @@ _TEXTS = frozenset({"completion", "code", "stdout", "stderr", "detail"})
 _LEFT_OUT = frozenset({"schema_version", "time", "rank", "attempt"})
 
 
-def report_document(reader: RunReader) -> dict[str, Any]:
-    """The data of a run's report.
+def report_document(reader: RunReader, damage: Damage | None = None) -> dict[str, Any]:
+    """The data of a run's report, except for its trajectories.
 
     Args:
         reader: The run, in whatever condition.
+        damage: Where to write down which trajectories cannot be read.
     """
     config = reader.config
-    trajectories = reader.trajectories()
+    damage = Damage() if damage is None else damage
+    rows = tuple(counted(reader.each_trajectory(damage)))
     metrics = step_rows(reader)
     series = series_of(metrics)
     is_running = reader.is_running
@@ -42,25 +46,33 @@ def report_document(reader: RunReader) -> dict[str, Any]:
             "state": state_of(config, is_running=is_running).value,
             "created_at": _time(config.created_at),
             "made_at": _time(now()),
-            "seconds": _seconds(reader, trajectories.rows, metrics),
+            "seconds": _seconds(reader, rows, metrics),
         },
         "options": config.options,
         "jobs": jobs,
         "metrics": {name: _series(each) for name, each in series.items()},
         "flags": [asdict(flag) for flag in flags_of(series)],
-        "notes": _notes(trajectories, reader.metrics()),
-        "disagreements": list(disagreements(reader, is_complete=is_complete)),
-        "trajectories": [_trajectory(row) for row in trajectories.rows],
+        "notes": _notes(damage, reader),
+        "disagreements": list(contradictions(reader, rows, reader.opinions().rows, is_complete=is_complete)),
     }
+
+
+def report_trajectories(reader: RunReader) -> Iterator[dict[str, Any]]:
+    """The trajectories of a run's report, one by one.
+
+    Args:
+        reader: The run, in whatever condition.
+    """
+    return map(_trajectory, reader.each_trajectory())
 
 
 def _time(moment: datetime) -> str:
     return moment.isoformat(timespec="seconds")
 
 
-def _seconds(reader: RunReader, rows: tuple[TrajectoryRow, ...], metrics: tuple[MetricsRow, ...]) -> float:
+def _seconds(reader: RunReader, rows: Sequence[CountedRow], metrics: tuple[MetricsRow, ...]) -> float:
     """How long its jobs worked on it; for one that has not ended, until its last row."""
-    last_row = max((row.time for row in (*rows[-1:], *metrics[-1:])), default=None)
+    last_row = max([*(row.time for row in rows[-1:]), *(row.time for row in metrics[-1:])], default=None)
     total = 0.0
     for job in reader.config.jobs:
         end = job.finished_at or last_row
@@ -80,11 +92,12 @@ def _series(series: Series) -> dict[str, Any]:
     }
 
 
-def _notes(*reads: Rows[Any]) -> list[str]:
+def _notes(damage: Damage, reader: RunReader) -> list[str]:
+    metrics = reader.metrics()
     notes = []
-    if any(read.is_truncated for read in reads):
+    if damage.is_truncated or metrics.is_truncated:
         notes.append("The last row was unfinished when this report was made, and is left out.")
-    damaged = [error.message for read in reads for error in read.damaged]
+    damaged = [error.message for error in (*damage.damaged, *metrics.damaged)]
     if damaged:
         notes.append(f"{len(damaged)} rows could not be read; the first: {damaged[0]}")
     return notes
