@@ -31,7 +31,7 @@ class Measured:
         steps: How many.
         seconds: Wall time of all of them.
         reward_seconds: Of that, time in calls for rewards.
-        executions: Sandboxes used.
+        executions: How often code was executed for them.
         completions: Completions judged.
     """
 
@@ -56,7 +56,7 @@ def main() -> None:
     for name, run in (("live", live), ("replayed", replayed)):
         print(
             f"{name}: {run.steps} steps in {run.seconds:.1f} s, of these {run.reward_seconds:.1f} s in rewards,"
-            f" {run.completions:.0f} completions in {run.executions:.0f} sandboxes"
+            f" {run.completions:.0f} completions in {run.executions:.0f} executions"
         )
     share = 1 - replayed.seconds / live.seconds
     print(f"share of rewards: {share:.2f} of the tiny run (by its own clock {live.reward_seconds / live.seconds:.2f})")

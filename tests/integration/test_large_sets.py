@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -30,15 +29,24 @@ def large(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return path
 
 
+# A process that is forked has taken, as the kernel counts, what its parent has: a small one starts what is measured.
+MEASURE = """
+import os, subprocess, sys
+with open(sys.argv[1], "wb") as file:
+    process = subprocess.Popen(sys.argv[2:], stdout=file)
+    _, status, usage = os.wait4(process.pid, 0)
+process.returncode = os.waitstatus_to_exitcode(status)
+assert process.returncode == 0
+print(usage.ru_maxrss)
+"""
+
+
 def peak_bytes(*words: str, folder: Path) -> tuple[int, str]:
     """The memory that a command takes at most, and what it prints."""
     out = folder / "out"
-    with out.open("wb") as file:
-        process = subprocess.Popen((sys.executable, *words), stdout=file)
-        _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    return usage.ru_maxrss * 1024, out.read_text("utf-8")
+    command = (sys.executable, "-c", MEASURE, str(out), sys.executable, *words)
+    measured = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    return int(measured.stdout) * 1024, out.read_text("utf-8")
 
 
 SPLITS = """

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 from pathlib import Path
 from typing import NamedTuple
+
+NS_GET_PARENT = 0xB702
 
 
 class WorkerProcesses(NamedTuple):
@@ -22,27 +26,39 @@ class WorkerProcesses(NamedTuple):
 def find_worker(daemon: int) -> WorkerProcesses | None:
     """The processes of the only worker of a daemon; None if there is none.
 
-    In a sandbox that judges one completion, a process and its child share a process namespace, too: while there are
-    such sandboxes, the one whose child has the namespaces of a cell's parent is taken.
+    In a sandbox that judges one completion, a process and its child share a process namespace, too. A worker has made
+    itself a user namespace in that of its sandbox, whose first process an ordinary user cannot look at.
     """
     parents: dict[int, int] = {}
     spaces: dict[int, str] = {}
-    users: dict[int, str] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
-            try:
+            with contextlib.suppress(OSError):
                 parents[int(name)] = int(Path("/proc", name, "stat").read_text().rpartition(")")[2].split()[1])
                 spaces[int(name)] = os.readlink(f"/proc/{name}/ns/pid")
-                users[int(name)] = os.readlink(f"/proc/{name}/ns/user")
-            except OSError:
-                continue
     for router, forker in parents.items():
+        if not spaces.get(router, "") == spaces.get(forker) != spaces[os.getpid()]:
+            continue
         agent = parents.get(forker, 0)
-        same_space = spaces.get(router) == spaces.get(forker, "") == spaces.get(agent, "") != spaces[os.getpid()]
-        ancestor = agent
+        if agent in spaces and spaces[agent] != spaces[forker]:
+            continue  # a judge and its completion, in a cell
+        starter = parents.get(agent, 0)
+        ancestor = starter
         while ancestor not in (0, daemon):
             ancestor = parents.get(ancestor, 0)
-        # A worker has made itself a user namespace, and a judge has not.
-        if ancestor and same_space and users.get(router) == users.get(forker) != users.get(agent):
+        if ancestor and user_namespaces_of(forker) == user_namespaces_of(starter) + 2 == user_namespaces_of(router):
             return WorkerProcesses(forker, router)
     return None
+
+
+def user_namespaces_of(pid: int) -> int:
+    """How many user namespaces a process is in, from its own to that of this process; 0 if it is gone."""
+    count = 0
+    with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+        descriptor = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+        while True:
+            stack.callback(os.close, descriptor)
+            count += 1
+            # Beyond that of this process it is refused.
+            descriptor = fcntl.ioctl(descriptor, NS_GET_PARENT)
+    return count

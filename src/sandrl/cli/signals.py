@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sandrl.sandboxes import Interrupt
 
 _ANSWER = b"\nsandrl: already stopping; sandboxes are being cleaned up\n"
+_INTERRUPTED_AGAIN_SECONDS = 0.5
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -61,6 +62,30 @@ def passed_to(interrupt: Interrupt) -> Iterator[None]:
         for number, handler in previous.items():
             # Whoever interrupts, interrupts again; the report must still be told.
             signal.signal(number, signal.SIG_IGN if interrupt.level else handler)
+
+
+@contextmanager
+def repeated_interrupt() -> Iterator[None]:
+    """Raises the `KeyboardInterrupt` of a Ctrl-C again and again until the `with` block has ended.
+
+    For blocks that wait in a library and have nothing to save: a library may swallow the exception, or wait for an
+    answer on its way out.
+    """
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        signal.setitimer(signal.ITIMER_REAL, _INTERRUPTED_AGAIN_SECONDS)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        yield
+        return
+    previous = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGALRM)}
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _leave(terminals: Iterable[int]) -> None:

@@ -21,6 +21,7 @@ from sandrl.problems.vacuity import calls_something, can_fail, complaint, uses_s
 from sandrl.syntax import compiling, parse
 
 _NAME = "# test: "
+_OWN_RUN = "__main__"
 # By far the most tests: these need no syntax tree to be seen to check something.
 _PLAIN_ASSERT = re.compile(r"assert (?:not )?([A-Za-z_]\w*)\(")
 
@@ -138,6 +139,8 @@ def _checks_of_file(found: TestFile, waiting: list[str], known: frozenset[str], 
     rest = _tree_of(found.shared)
     if rest is not None and can_fail(rest.body, known):
         checks.insert(0, shared)
+    if found.own_run:
+        checks.append(f"{_NAME}{_OWN_RUN}\n{before}{found.own_run}")
     return checks
 
 

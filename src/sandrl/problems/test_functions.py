@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias, TypeGuard
 
 from sandrl.errors import InputError
+from sandrl.problems.test_parts import TestParts
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _RUNNERS = frozenset({"main", "run"})
@@ -42,10 +43,12 @@ class TestFile:
     Attributes:
         shared: What it has besides: imports, helpers, constants, fixtures.
         tests: The test functions.
+        own_run: What it asserts about its own run of its tests, with all of them; empty if that is nothing.
     """
 
     shared: str
     tests: tuple[Test, ...]
+    own_run: str = ""
 
 
 def read_test_file(text: str, tree: ast.Module, field: str) -> TestFile | None:
@@ -86,13 +89,14 @@ def read_test_file(text: str, tree: ast.Module, field: str) -> TestFile | None:
         tests += _tests_of_case(case, classes)
     if not tests:
         return None
-    left_out: set[ast.stmt] = {*functions, *suites, *_leaves(cases, classes)}
-    kept = [node for node in _flat(tree.body) if node not in left_out and not _runs_tests(node, functions)]
-    shared = "\n".join(map(ast.unparse, kept))
+    flat = [node for node in _flat(tree.body) if not _runs_tests(node, functions)]
+    parts = TestParts(flat, {*functions, *suites, *_leaves(cases, classes)}, tree)
+    shared = "\n".join(map(ast.unparse, parts.shared))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     if any(_imports(node, "pytest") for node in imports):
         shared = f"{_stand_in()}\n{shared}"
-    return TestFile(shared, tuple(tests))
+    tests = [replace(test, code=parts.with_needed(test.code)) for test in tests]
+    return TestFile(shared, tuple(tests), parts.own_run())
 
 
 @cache

@@ -28,10 +28,12 @@ _MODULES = frozenset(
 )
 _NAMES = frozenset(
     "patch monkeypatch capsys capfd caplog seed getstate setstate settrace setprofile globals locals vars id super"
-    " environ putenv chdir getcwd argv setrecursionlimit getrecursionlimit getrefcount assertLogs asdict astuple fields"
+    " environ putenv chdir getcwd argv setrecursionlimit getrecursionlimit getrefcount asdict astuple fields"
     " is_dataclass get_type_hints Thread ThreadPoolExecutor ProcessPoolExecutor Queue Event Condition Semaphore Future"
     " TaskGroup ContextVar SimpleNamespace".split()
 )
+# Methods of `TestCase` that record what happens in their process.
+_METHODS = frozenset("assertLogs assertNoLogs assertWarns assertWarnsRegex".split())
 # What makes code of a text or of bytes: it must not run in the judge.
 _RUNS_CODE = frozenset(
     "eval exec __import__ system popen spawn pickle marshal shelve importlib runpy subprocess".split()
@@ -57,7 +59,7 @@ def needs_one_process(problem: Problem) -> bool:
         for node in _nodes(text):
             if isinstance(node, ast.AsyncFunctionDef) or (isinstance(node, ast.ClassDef) and not _holds_tests(node)):
                 return True
-            if not _words(node).isdisjoint(_MODULES | _NAMES | _RUNS_CODE):
+            if not _words(node).isdisjoint(_MODULES | _METHODS | _NAMES | _RUNS_CODE):
                 return True
     return False
 
@@ -75,7 +77,7 @@ def _words(node: ast.AST) -> set[str]:
     if isinstance(node, ast.Attribute):
         # `user.id` is an attribute of an object, `random.seed` one of a module.
         is_of_module = isinstance(node.value, ast.Name) and node.value.id in sys.stdlib_module_names
-        return {node.attr} if is_of_module or node.attr in _MODULES else set()
+        return {node.attr} if is_of_module or node.attr in _MODULES | _METHODS else set()
     if isinstance(node, ast.Import | ast.ImportFrom):
         modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         return {part for name in (*modules, *(alias.name for alias in node.names)) for part in name.split(".")}

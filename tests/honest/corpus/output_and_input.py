@@ -488,6 +488,72 @@ suite = unittest.defaultTestLoader.loadTestsFromTestCase(TestCalculator)
 result = unittest.TextTestRunner(verbosity=0).run(suite)
 assert result.wasSuccessful() and result.testsRun == 2
 
+# === unittest-loads-and-runs-its-suite
+# --- code
+def middle(values):
+    return sorted(values)[len(values) // 2]
+# --- test
+import sys
+import unittest
+
+class TestMiddle(unittest.TestCase):
+    def test_odd(self):
+        self.assertEqual(middle([3, 1, 2]), 2)
+
+    def test_one(self):
+        self.assertEqual(middle(["a"]), "a")
+
+def suite():
+    tests = unittest.TestSuite()
+    tests.addTest(TestMiddle("test_odd"))
+    tests.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(TestMiddle))
+    return tests
+
+if __name__ == "__main__":
+    result = unittest.TextTestRunner(verbosity=0).run(suite())
+    sys.exit(not result.wasSuccessful())
+
+# === test-functions-in-a-loop
+# --- code
+def words(text):
+    return text.split()
+# --- test
+def test_two():
+    assert words("a b") == ["a", "b"]
+
+def test_empty():
+    assert words(" ") == []
+
+def main():
+    passed = 0
+    for test in (test_two, test_empty):
+        test()
+        passed += 1
+    assert passed == 2 and words("c") == ["c"]
+
+if __name__ == "__main__":
+    main()
+
+# === unittest-assert-warns
+# --- code
+import warnings
+
+
+def old(x):
+    warnings.warn("use new", DeprecationWarning)
+    return x + 1
+# --- test
+import unittest
+
+class TestOld(unittest.TestCase):
+    def test_old(self):
+        with self.assertWarns(DeprecationWarning):
+            self.assertEqual(old(1), 2)
+
+    def test_message(self):
+        with self.assertWarnsRegex(DeprecationWarning, "new"):
+            old(0)
+
 # === unittest-assertions-directly
 # --- code
 def stats(xs):

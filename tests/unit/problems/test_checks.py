@@ -203,6 +203,96 @@ def test_each_test_function_is_a_check_with_its_name(kind: str) -> None:
     assert checks_of(checks) == checks
 
 
+FUNCTIONS = "def test_a():\n    assert add(1, 2) == 3\n\ndef test_b():\n    assert add(0, 0) == 0\n\n"
+CASE = (
+    "import unittest\n\nclass TestAdd(unittest.TestCase):\n"
+    "    def test_a(self):\n        self.assertEqual(add(1, 2), 3)\n\n"
+    "    def test_b(self):\n        self.assertEqual(add(0, 0), 0)\n\n"
+)
+LOADED = "unittest.TestLoader().loadTestsFromTestCase(TestAdd)"
+# Each with how many checks it consists of: one that asserts something about its own run has one more.
+FILES_THAT_RUN_THEMSELVES = {
+    "a suite": (f"{CASE}suite = {LOADED}\nunittest.TextTestRunner().run(suite)\n", 2),
+    "a suite and an exit status": (
+        f"{CASE}if __name__ == '__main__':\n    import sys\n    suite = {LOADED}\n"
+        "    result = unittest.TextTestRunner(verbosity=0).run(suite)\n    sys.exit(not result.wasSuccessful())\n",
+        2,
+    ),
+    "a suite and an assert": (
+        f"{CASE}import io\nresult = unittest.TextTestRunner(io.StringIO()).run({LOADED})\n"
+        "assert result.wasSuccessful() and result.testsRun == 2\n",
+        3,
+    ),
+    "a function that makes a suite": (
+        f"{CASE}def suite():\n    tests = unittest.TestSuite()\n"
+        "    tests.addTest(TestAdd('test_a'))\n    return tests\n\n"
+        "unittest.TextTestRunner().run(suite())\n",
+        2,
+    ),
+    "an exit": (f"{CASE}import sys\nsys.exit(unittest.main())\n", 2),
+    "main without an exit": (
+        f"{CASE}program = unittest.main(argv=[''], exit=False)\nassert program.result.wasSuccessful()\n",
+        2,
+    ),
+    "imported main": (f"{CASE}from unittest import main as go\ngo()\n", 2),
+    "another name of the library": (
+        CASE.replace("unittest", "ut").replace("import ut", "import unittest as ut") + "ut.main()\n",
+        2,
+    ),
+    "pytest and an exit": (f"import pytest, sys\n{FUNCTIONS}sys.exit(pytest.main([__file__]))\n", 2),
+    "pytest and SystemExit": (f"import pytest as py\n{FUNCTIONS}raise SystemExit(py.main([__file__]))\n", 2),
+    "a function": (f"{FUNCTIONS}def main():\n    test_a()\n    test_b()\n    print('passed')\n\nmain()\n", 2),
+    "a loop": (f"{FUNCTIONS}for test in [test_a, test_b]:\n    test()\n", 2),
+    "a loop that counts": (
+        f"{FUNCTIONS}TESTS = [test_a, test_b]\npassed = 0\nfor test in TESTS:\n    test()\n    passed += 1\n"
+        "assert passed == len(TESTS)\n",
+        3,
+    ),
+    "try": (f"{FUNCTIONS}try:\n    test_a()\nexcept AssertionError as error:\n    print('failed', error)\n", 2),
+    "a test of all": (f"{FUNCTIONS}def test_all():\n    test_a()\n    test_b()\n\ntest_all()\n", 3),
+    "a helper that runs a test": (f"{FUNCTIONS}def run():\n    test_a()\n\ndef test_c():\n    run()\n", 3),
+    "an assert of its own": (f"{FUNCTIONS}def main():\n    test_b()\n    assert add(5, 5) == 10\n\nmain()\n", 3),
+    "an expression": (f"{FUNCTIONS}print(test_a(), test_b())\n", 2),
+    "a condition": (f"{FUNCTIONS}if test_a() is None and test_b() is None:\n    print('passed')\n", 2),
+    "a coroutine": (
+        "import asyncio\n\nasync def test_a():\n    assert add(1, 2) == 3\n\n"
+        "async def main():\n    await test_a()\n\nasyncio.run(main())\n",
+        1,
+    ),
+    "an object": ("class TestAdd:\n    def test_a(self):\n        assert add(1, 2) == 3\n\nTestAdd().test_a()\n", 1),
+    "a test class with a base": (
+        "class TestBase:\n    one = 1\n\n    def test_a(self):\n        assert add(self.one, 2) == 3\n\n"
+        "class TestMore(TestBase):\n    def test_b(self):\n        assert add(self.one, 1) == 2\n",
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FILES_THAT_RUN_THEMSELVES)
+def test_a_file_that_runs_its_own_tests_is_as_good_as_one_that_leaves_it_to_a_runner(kind: str) -> None:
+    text, count = FILES_THAT_RUN_THEMSELVES[kind]
+    checks = checks_of([text])
+    assert len(checks) == count
+    assert all(map(name_of, checks))
+    # Each by itself, too: no check rests on the names of another.
+    for some in (checks, *((check,) for check in checks)):
+        assert outcomes(some, RIGHT) == [True] * len(some)
+        assert not all(outcomes(some, WRONG)) or "add(0, 0)" in some[0]
+    assert not all(outcomes(checks, WRONG))
+    assert checks_of(checks) == checks
+
+
+def test_what_only_looks_like_a_run_of_tests_stays_a_check() -> None:
+    text = (
+        f"{CASE}for case in (TestAdd,):\n    unittest.main(defaultTest=case.__name__, exit=False)\n\n"
+        "for case in (3, 4):\n    assert add(case, 0) == case\n"
+    )
+    checks = checks_of([text])
+    assert [name_of(check) for check in checks] == ["", "TestAdd.test_a", "TestAdd.test_b"]
+    assert outcomes(checks, RIGHT) == [True] * 3
+    assert not outcomes(checks, {"add": lambda a, b: a + b if b else 0})[0]
+
+
 def test_no_test_function_depends_on_another() -> None:
     text, _, _ = FILES["test case"]
     last = checks_of([text])[-1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 
@@ -17,11 +19,17 @@ from sandrl.sandboxes import CommandOutcome
 JUDGE = InProcessJudge()
 
 
-def judged(code: str, stdout: str = "a\nb\n", stdin: str = "1 2\n", problem: Problem | None = None) -> Verdict:
+def judged(
+    code: str,
+    stdout: str = "a\nb\n",
+    stdin: str = "1 2\n",
+    problem: Problem | None = None,
+    python: str = sys.executable,
+) -> Verdict:
     """Judges trusted code without a sandbox; hostile code is judged in tests/integration only."""
     problem = problem or Problem("p", "", cases=(Case(stdin, stdout),))
     execution = JUDGE.prepare(problem, code, Limits())
-    argv = (sys.executable, *execution.command.argv[1:])
+    argv = (python, *execution.command.argv[1:])
     done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
     return JUDGE.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
 
@@ -103,6 +111,20 @@ def test_a_hook_for_exceptions_may_end_the_program() -> None:
 )
 def test_standard_input_is_a_file_of_its_own(code: str) -> None:
     assert judged(code, "3").is_pass
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root becomes another user")
+def test_the_user_that_root_becomes_may_open_the_standard_streams_by_their_names() -> None:
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+    if python is None:
+        pytest.skip("no Python that every user may run")
+    code = (
+        "import os\nassert os.getuid()\nopen('/dev/stdout', 'a').write(open('/dev/stdin').read())\n"
+        "open('/dev/stderr', 'a').write('b')\n"
+    )
+    verdict = judged(code, "1 2\n", python=python)
+    assert verdict.is_pass, verdict
+    assert verdict.stderr == "b"
 
 
 def test_a_program_that_exits_early_earns_no_more_than_it_prints() -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from sandrl.cli import signals
 from sandrl.cli.sandboxes.options import Id, Runtime, fleet_with
 from sandrl.settings import RuntimeKind
 
@@ -24,7 +25,8 @@ def logs(
     fleet = fleet_with(load_settings(), runtime, id_)
     fleet.get(id_)
     is_terminal = sys.stdout.isatty()
-    for text in fleet.logs(id_, follow=follow, tail_lines=tail):
-        # Not `echo`, which leaves out escape sequences on their way to a pipe.
-        sys.stdout.write(visible_lines(text) if is_terminal else text)
-        sys.stdout.flush()
+    with signals.repeated_interrupt():
+        for text in fleet.logs(id_, follow=follow, tail_lines=tail):
+            # Not `echo`, which leaves out escape sequences on their way to a pipe.
+            sys.stdout.write(visible_lines(text) if is_terminal else text)
+            sys.stdout.flush()

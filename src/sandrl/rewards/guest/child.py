@@ -221,6 +221,13 @@ def drop_privileges() -> None:
     if posix.getuid() != 0:
         return
     try:
+        for descriptor in range(3):
+            # A program may open its standard streams by their names.
+            if posix.fstat(descriptor).st_mode & 0o170000 == 0o100000:
+                posix.fchmod(descriptor, 0o666)
+    except OSError:
+        pass  # on a file system without modes
+    try:
         posix.setgroups([])
         posix.setresgid(NOBODY, NOBODY, NOBODY)
         posix.setresuid(NOBODY, NOBODY, 0)
