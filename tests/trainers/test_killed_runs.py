@@ -37,7 +37,7 @@ WORDS = (
 # Facts of one attempt, not of what was sampled and trained. What a process has learned of how to judge a completion
 # (that its checks cannot be kept apart from it) the next one learns again: the verdict is the same, after one more
 # execution.
-_OF_ATTEMPT = {"time", "job_id", "attempt", "duration_seconds", "timing", "sandbox_id", "sandboxes", "reruns"}
+_OF_ATTEMPT = {"time", "job_id", "attempt", "duration_seconds", "timing", "sandbox_id", "sandboxes", "cells", "reruns"}
 _COUNTS_OF_ATTEMPT = ("executions", "reruns", "aviato/")
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 _PATIENCE_SECONDS = 600.0
