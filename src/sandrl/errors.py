@@ -19,7 +19,9 @@ keeps (`sandrl.runs.session`) and to the message and the exit code of the comman
     │   ├── AuthenticationError        3   credentials are missing, wrong or refused
     │   ├── InfrastructureError        3   sandboxes failed in a way that is not the code's fault
     │   │   └── NoRoomError            3   a runtime has no room for another sandbox at the moment
-    │   └── EndpointError              3   an endpoint of models does not answer
+    │   ├── EndpointError              3   an endpoint of models does not answer
+    │   ├── QueueFullError             3   a scorer has no room for more completions at the moment
+    │   └── ScorerClosedError          3   a scorer, or the service it belongs to, is being stopped
     ├── CleanupError                   4   some sandboxes could not be stopped
     └── InterruptedRunError          130   Ctrl-C (143 when it was SIGTERM, 129 when the terminal was closed)
 """
@@ -214,6 +216,28 @@ class NoRoomError(InfrastructureError):
 
 class EndpointError(ServiceError):
     """An endpoint of models does not answer, or only with what is no answer."""
+
+
+class QueueFullError(ServiceError):
+    """There is no room for completions in the queue of a scorer at the moment.
+
+    Args:
+        waiting: How many completions wait.
+        retry_seconds: After how long there may be room.
+    """
+
+    def __init__(self, waiting: int, retry_seconds: float) -> None:
+        super().__init__(
+            f"the queue is full: {waiting} completions wait to be scored", hint=f"try again in {retry_seconds:.0f} s"
+        )
+        self.retry_seconds = retry_seconds
+
+
+class ScorerClosedError(ServiceError):
+    """A scorer, or the service it belongs to, is being stopped."""
+
+    def __init__(self) -> None:
+        super().__init__("the service is being stopped and accepts no further work", hint="try again in a moment")
 
 
 class CleanupError(SandrlError):

@@ -79,6 +79,7 @@ class Settings:
         wandb_project: The project its runs go to.
         wandb_mode: Whether it works `online`, `offline` or is `disabled`; what suits it unless set.
         wandb_entity: The entity it is used with; both together are credentials for the sandbox service, too.
+        service_token: The token of `sandrl serve`, for the service and for those who ask it.
         rank: Which process of a distributed job this is, from 0, as its launcher says.
         world_size: How many processes that job has.
     """
@@ -99,6 +100,7 @@ class Settings:
     wandb_entity: str | None = None
     wandb_project: str | None = None
     wandb_mode: str | None = None
+    service_token: str | None = field(default=None, repr=False)
     rank: int = 0
     world_size: int = 1
 
@@ -126,6 +128,7 @@ class Settings:
             wandb_entity=values.get("WANDB_ENTITY_NAME"),
             wandb_project=values.get("WANDB_PROJECT"),
             wandb_mode=values.get("WANDB_MODE"),
+            service_token=values.get("SANDRL_SERVICE_TOKEN"),
             rank=_number(values, "RANK", 0),
             world_size=_number(values, "WORLD_SIZE", 1),
         )
@@ -133,7 +136,7 @@ class Settings:
     @property
     def secrets(self) -> tuple[str, ...]:
         """The values that must never be written or shown."""
-        keys = (self.api_key, self.wandb_api_key, self.openai_api_key, self.tinker_api_key)
+        keys = (self.api_key, self.wandb_api_key, self.openai_api_key, self.tinker_api_key, self.service_token)
         return tuple(key for key in keys if key)
 
     @property

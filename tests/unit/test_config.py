@@ -30,7 +30,8 @@ from sandrl.config.grpo import GrpoConfig
 from sandrl.config.layers import resolve
 from sandrl.config.model import Config
 from sandrl.config.parts import ScoringPart
-from sandrl.config.scoring import RewardConfig
+from sandrl.config.scoring import OF_SANDBOXES, RewardConfig
+from sandrl.config.serve import ServeConfig
 from sandrl.config.toml import read_toml, to_toml
 from sandrl.errors import InputError, UsageError
 
@@ -108,6 +109,12 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
             chosen["vllm_server_url"] = "http://localhost:8000" if is_served else None
         if issubclass(model, EvalConfig) and not chosen["temperature"]:
             chosen["samples"] = None
+        if chosen.get("service") is not None:
+            chosen = {name: value for name, value in chosen.items() if name not in OF_SANDBOXES}
+            chosen |= {"service": "http://localhost:8642", "reward": "fraction"}
+        if model is ServeConfig:
+            chosen["second_opinion"] = 0.0
+            chosen["certificate_key"] = chosen["certificate"]
         if chosen.get("base_url") is not None:
             chosen["base_url"] = "http://localhost:8000/v1"
             if "use_model_sampling" in chosen:

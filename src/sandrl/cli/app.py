@@ -17,7 +17,21 @@ import typer
 from typer.core import TyperGroup
 
 from sandrl import __version__
-from sandrl.cli import art, doctor, grpo, metrics, policy, problems, redteam, regrade, reward, runs, runtime, sandboxes
+from sandrl.cli import (
+    art,
+    doctor,
+    grpo,
+    metrics,
+    policy,
+    problems,
+    redteam,
+    regrade,
+    reward,
+    runs,
+    runtime,
+    sandboxes,
+    serve,
+)
 from sandrl.cli import eval as evaluation
 from sandrl.cli.checks import check_all
 from sandrl.cli.flags import spell
@@ -63,6 +77,7 @@ app.command("redteam")(redteam.redteam)
 app.command("grpo")(grpo.grpo)
 app.command("unsloth", help=grpo.UNSLOTH_HELP)(grpo.grpo)
 app.command("eval")(evaluation.evaluate)
+app.command("serve")(serve.serve)
 app.command("doctor")(doctor.doctor)
 app.add_typer(problems.app)
 app.add_typer(policy.app)

@@ -90,6 +90,13 @@ def remark(event: events.Event) -> str | None:
         case events.RolloutStarted(run_id, model, problems, steps, episodes, concurrency):
             what = f"{steps} steps of {episodes} episodes on {problems} problems, up to {concurrency} at once"
             return f"Rollouts: {model}, {what} (run {run_id})"
+        case events.ServiceAsked(address, total):
+            return f"Service: {address}, {total} completions"
+        case events.ServiceStopping(left, seconds):
+            what = f"finishing {left} requests within {seconds:.0f} s, accepting no more"
+            return f"stopping: {what}; Ctrl-C again cancels them"
+        case events.ServiceLogged(text):
+            return text
         case events.Warned(message, hint, fields):
             told = f"warning: {spelled(message, fields)}"
             return f"{told}\n  hint: {spelled(hint, fields)}" if hint else told

@@ -16,6 +16,7 @@ from sandrl.config.grpo import GrpoConfig
 from sandrl.config.model import Config
 from sandrl.config.rollout import RolloutConfig
 from sandrl.config.scoring import RedteamConfig, RegradeConfig, RewardConfig, ValidateConfig
+from sandrl.config.serve import ServeConfig
 
 CONFIGS: Mapping[str, type[Config]] = {
     "reward": RewardConfig,
@@ -27,5 +28,6 @@ CONFIGS: Mapping[str, type[Config]] = {
     "art rollout": RolloutConfig,
     "art train": ArtTrainConfig,
     "runs regrade": RegradeConfig,
+    "serve": ServeConfig,
 }
 """Every configuration, by its command."""

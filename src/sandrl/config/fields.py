@@ -17,12 +17,13 @@ TRAINING = "Training"
 GENERATION = "Generation"
 EPISODES = "Episodes"
 SANDBOXES = "Sandboxes"
+SERVICE = "Service"
 OUTPUT = "Output"
 
 KEY_VALUE = "KEY=VALUE"
 """The metavar of tables."""
 
-PANELS = (PROBLEMS, MODEL, TRAINING, GENERATION, EPISODES, SCORING, REWARD, SANDBOXES, OUTPUT)
+PANELS = (PROBLEMS, SERVICE, MODEL, TRAINING, GENERATION, EPISODES, SCORING, REWARD, SANDBOXES, OUTPUT)
 """In the order in which help and files show them."""
 
 

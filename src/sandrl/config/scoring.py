@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
+
+from pydantic import model_validator
 
 from sandrl.config.fields import OUTPUT, PROBLEMS, SANDBOXES, SCORING, Option
 from sandrl.config.model import Seconds, Tries
@@ -18,11 +20,34 @@ from sandrl.config.parts import (
 )
 from sandrl.config.words import BUNDLED
 
+OF_SANDBOXES = (*SandboxesPart.model_fields, "cache", "second_opinion")
+"""Options that say nothing where a service has the sandboxes."""
+
 
 class ScoredRunConfig(OutputPart, SandboxesPart, CachePart, MappingPart):
     """A run whose work is to score completions."""
 
     problems: Problems = BUNDLED
+    service: Annotated[
+        str | None,
+        Option(
+            "Address of a `sandrl serve` that scores, instead of sandboxes of this command. Its token is in"
+            " SANDRL_SERVICE_TOKEN.",
+            SANDBOXES,
+            metavar="URL",
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _service_has_the_sandboxes(self) -> Self:
+        if self.service is None:
+            return self
+        own = [name for name in OF_SANDBOXES if getattr(self, name) != type(self).model_fields[name].default]
+        if own:
+            raise ValueError(f"{own[0]} is an option of sandboxes, and with service the service has them")
+        if ":" in self.reward:
+            raise ValueError("reward names a function, which a service does not run: take binary or fraction")
+        return self
 
 
 class RewardConfig(ScoredRunConfig):

@@ -39,6 +39,7 @@ from sandrl.events.scoring import (
     OpinionsAwaited,
     RetryScheduled,
 )
+from sandrl.events.service import ServiceAsked, ServiceLogged, ServiceStarted, ServiceStopping
 from sandrl.events.training import (
     CheckpointSaved,
     EvaluationFinished,
@@ -89,6 +90,10 @@ __all__ = [
     "SandboxCreated",
     "SandboxStopped",
     "ScoredCompletion",
+    "ServiceAsked",
+    "ServiceLogged",
+    "ServiceStarted",
+    "ServiceStopping",
     "Status",
     "StepFinished",
     "StopFinished",

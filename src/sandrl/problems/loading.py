@@ -128,10 +128,7 @@ def load_problems(
         path = row.path or source
         set_name = file_set(row.path) if row.path else found.name
         parsed = _parsed(row, path, set_name, field_map, language)
-        problem = parsed.problem
-        if before and not problem.prelude and problem.is_python:
-            problem = replace(problem, prelude=before)
-        problem = with_most_cases(problem, max_cases)
+        problem = with_options(parsed.problem, prelude=before, max_cases=max_cases)
         name = problem.task_id
         if name in lines:
             place = lines[name] if row.path else f"line {lines[name]}"
@@ -151,6 +148,41 @@ def load_problems(
             raise InputError(f"no row is in the split {found.mbpp_split!r}", path=source)
         raise no_rows("problems", source, skipped)
     return LoadedProblems(problems, tuple(skipped), dict(formats), lines.keys())
+
+
+def problem_of_row(
+    value: object,
+    place: str,
+    *,
+    prelude: str | None = None,
+    fields: Sequence[str] = (),
+    max_cases: int | None = None,
+    language: str | None = None,
+) -> Problem:
+    """Makes a problem of one row that is in no file; for the arguments see `load_problems`.
+
+    Args:
+        value: The row, in any format of a file.
+        place: Where it was given, for messages.
+        prelude: The prelude of a problem that has none of its own.
+        fields: Which fields of the row are meant.
+        max_cases: How many cases or calls to keep at most.
+        language: The language of completions, where the row names none.
+
+    Raises:
+        UsageError: If the prelude is no Python, or there is no such field or language.
+        InputError: If the row is no problem; its place and its field are named.
+    """
+    before, field_map, language = _checked_prelude(prelude), FieldMap.of(fields), _checked_language(language)
+    parsed = as_entry(place, value, lambda row, path: _parsed(row, path, "", field_map, language))
+    return with_options(parsed.problem, prelude=before, max_cases=max_cases)
+
+
+def with_options(problem: Problem, *, prelude: str = "", max_cases: int | None = None) -> Problem:
+    """A problem with the prelude of a run, unless it has its own, and with so many cases or calls at most."""
+    if prelude and not problem.prelude and problem.is_python:
+        problem = replace(problem, prelude=prelude)
+    return with_most_cases(problem, max_cases)
 
 
 def write_problems(problems: Iterable[Problem], path: Path) -> None:

@@ -17,6 +17,7 @@ from enum import Enum, auto
 
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.guest_report import Execution
+from sandrl.rewards.terms import Terms
 from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Launch
 
@@ -53,6 +54,7 @@ class Attempt:
         index: Position in the input, from 0.
         completion: What is scored.
         problem: What it answers.
+        terms: How it is judged and rewarded.
         code: What was extracted from it; None before that, and if there is none.
         key: Names its verdict in the cache; None if it was not looked for there.
         leads: Whether others may wait for its verdict.
@@ -82,6 +84,7 @@ class Attempt:
     index: int
     completion: Completion
     problem: Problem
+    terms: Terms
     code: str | None = None
     key: str | None = None
     leads: bool = False

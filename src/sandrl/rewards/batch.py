@@ -29,7 +29,7 @@ from sandrl.events import (
 from sandrl.events.results import CheckStatus, Isolation, ScoredCompletion, Status
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.attempts import Attempt, Step
-from sandrl.rewards.cache import VerdictCache, VerdictNames
+from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.canary import has_passed, prepare_canary
 from sandrl.rewards.executions import execution_finished
 from sandrl.rewards.expected import ReturnedStore
@@ -41,6 +41,7 @@ from sandrl.rewards.opinions import OpinionMemory, Opinions
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import reward_of
 from sandrl.rewards.summary import ScoreReport
+from sandrl.rewards.terms import Terms
 from sandrl.rewards.verdict import Verdict, named_checks, named_detail
 from sandrl.runs import CANARY_TAG
 from sandrl.runs.summary import summarise
@@ -111,12 +112,30 @@ class _Queued:
     index: int
     completion: Completion
     problem: Problem | Mapping[str, Problem]
+    terms: Terms
     queued_at: float = field(default_factory=time.monotonic)
 
     def attempt(self) -> Attempt:
         """The same, with its problem."""
         problem = self.problem if isinstance(self.problem, Problem) else self.problem[self.completion.task_id]
-        return Attempt(self.index, self.completion, problem, queued_at=self.queued_at)
+        return Attempt(self.index, self.completion, problem, self.terms, queued_at=self.queued_at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A reference, or a program that is known, on trial.
+
+    Attributes:
+        problem: Whose.
+        wanted: What the judge wants to know.
+        execution: What runs.
+        terms: Those of the completion that made the judge ask.
+    """
+
+    problem: Problem
+    wanted: Review
+    execution: Execution
+    terms: Terms
 
 
 class Batch:
@@ -135,13 +154,13 @@ class Batch:
         returned: ReturnedStore | None = None,
         *,
         keeps_output: bool = True,
+        keeps_results: bool = True,
     ) -> None:
         self._job = job
         self._judge = judge
         self._options = options
         self._cache = cache
-        self._limits = options.judged_limits
-        self._names = VerdictNames(judge, job.connection, options.limits)
+        self._terms = Terms.of(options, judge, job.connection)
         self._returned = returned
         # Identical completions wait here for the verdict of the first.
         self._followers: dict[str, list[Attempt]] = {}
@@ -149,6 +168,7 @@ class Batch:
         self._interrupt = interrupt
         self._on_result = on_result
         self._keeps_output = keeps_output
+        self._keeps_results = keeps_results
         self._waiting: deque[Attempt | _Queued] = deque()
         # Those that need sandboxes of their own, of which fewer run at once than there is room for in cells.
         self._waiting_alone: deque[Attempt] = deque()
@@ -158,29 +178,36 @@ class Batch:
         self._late: set[Attempt] = set()
         self._canaries: dict[Launch, tuple[Attempt, Execution]] = {}
         # References and empty completions on trial, and who waits for what comes of it.
-        self._trials: dict[Launch, tuple[Problem, Review, Execution]] = {}
-        self._doubted: dict[tuple[Problem, Review], list[tuple[Attempt, Verdict | None]]] = {}
+        self._trials: dict[Launch, _Trial] = {}
+        self._doubted: dict[tuple[Judge, Problem, Review], list[tuple[Attempt, Verdict | None]]] = {}
         self._opinions = Opinions(job, judge, options, emit, {} if opinions is None else opinions)
         self._results: dict[int, ScoredCompletion] = {}
-        self._total = 0
+        self._total = self._finished = 0
         self._has_text = False
         self._has_warned = False
 
-    def add(self, completion: Completion, problem: Problem | Mapping[str, Problem]) -> int:
+    def add(self, completion: Completion, problem: Problem | Mapping[str, Problem], terms: Terms | None = None) -> int:
         """Queues a completion.
 
         Args:
             completion: What is to be scored.
             problem: What it answers, or problems by `task_id`: its own is looked up when its turn comes, because a
                 batch may have more of them than fit into memory.
+            terms: How it is judged and rewarded, where that is not how the batch is.
 
         Returns:
             Its number in the batch, from 0.
         """
-        self._waiting.append(_Queued(self._total, completion, problem))
+        self._waiting.append(_Queued(self._total, completion, problem, terms or self._terms))
         self._has_text = self._has_text or completion.completion is not None
         self._total += 1
         return self._total - 1
+
+    @property
+    def room(self) -> int:
+        """How many more completions would be launched at once."""
+        waiting = len(self._waiting) + len(self._waiting_alone) + len(self._delayed)
+        return max(self._job.window(self._options.concurrency) - self._in_flight - waiting, 0)
 
     def run(self, feed: Feed | None = None) -> ScoreReport:
         """Scores what is queued, until all of it has a result or the user wants to stop.
@@ -202,7 +229,7 @@ class Batch:
             pause = self._until_next() if level is Level.NONE else None
             if pause is None and feed is not None and feed.is_open:
                 pause = math.inf
-            if self._opinions and len(self._results) == self._total and (level is Level.NONE or self._in_flight):
+            if self._opinions and self._finished == self._total and (level is Level.NONE or self._in_flight):
                 # Results never wait for opinions, but the batch does, for as long as it may.
                 pause = self._opinions.seconds_left()
                 if pause == 0:
@@ -227,7 +254,7 @@ class Batch:
         results = tuple(self._opinions.added_to(self._results[index]) for index in sorted(self._results))
         if self._has_text and results and all(result.status is Status.NO_CODE for result in results):
             self._emit(no_code_warning(self._options.extraction))
-        unfinished = self._total - len(results)
+        unfinished = self._total - self._finished
         summary = summarise(results, opinion_rate=self._options.second_opinion.rate)
         return ScoreReport(self._job.id, results, summary, unfinished, self._interrupt.signal_number)
 
@@ -272,12 +299,16 @@ class Batch:
     def _launch(self, attempt: Attempt) -> None:
         if attempt.code is None:
             attempt.began = time.monotonic()
-            attempt.code = extract_code(attempt.completion, attempt.problem, self._options.extraction)
+            attempt.code = extract_code(attempt.completion, attempt.problem, attempt.terms.options.extraction)
         if attempt.completion.loss:
             self._finish(attempt, Verdict(Status.INFRASTRUCTURE, None, detail=attempt.completion.loss))
         elif attempt.code is None:
             self._finish(attempt, Verdict(Status.NO_CODE, None, detail="no code was found in it"))
-        elif self._options.caching and not attempt.executions and self._waits_or_has_verdict(attempt, attempt.code):
+        elif (
+            attempt.terms.options.caching
+            and not attempt.executions
+            and self._waits_or_has_verdict(attempt, attempt.code)
+        ):
             return
         else:
             self._execute(attempt, attempt.code)
@@ -286,11 +317,12 @@ class Batch:
         """Whether another completion's verdict is there for this one, or will be."""
         if attempt.key is not None:
             return False
-        attempt.key = self._names.name(attempt.problem, code)
+        names = attempt.terms.names
+        attempt.key = names.name(attempt.problem, code)
         verdict = self._cache.find(attempt.key)
-        if self._limits.stops_at_failure and may_stop(attempt.problem):
+        if attempt.terms.limits.stops_at_failure and may_stop(attempt.problem):
             # Any verdict on all checks will do; one that stopped at a failure is another one.
-            attempt.key = self._names.name(attempt.problem, code, stops_at_failure=True)
+            attempt.key = names.name(attempt.problem, code, stops_at_failure=True)
             verdict = verdict or self._cache.find(attempt.key)
         if verdict is not None:
             self._finish(attempt, verdict, cached=True)
@@ -303,14 +335,14 @@ class Batch:
         return False
 
     def _execute(self, attempt: Attempt, code: str) -> None:
-        completion, problem = attempt.completion, attempt.problem
+        completion, problem, terms = attempt.completion, attempt.problem, attempt.terms
         if problem.asks_reference and not self._is_ready(attempt):
             return
         attempt.executions += 1
         # Prepared anew for every sandbox: an execution's key is used once.
-        attempt.execution = self._judge.prepare(problem, code, self._limits)
+        attempt.execution = terms.judge.prepare(problem, code, terms.limits)
         self._emit(CompletionStarted(attempt.index, completion.id, completion.task_id, attempt.executions))
-        extra = self._options.tags
+        extra = terms.options.tags
         launch = self._job.launch(
             attempt.execution.command,
             tags=(problem_tag(completion.task_id), *extra),
@@ -323,15 +355,15 @@ class Batch:
 
     def _is_ready(self, attempt: Attempt) -> bool:
         """Whether it is known what the calls of a completion's problem must return; else its reference runs first."""
-        problem = attempt.problem
-        ruling = self._judge.preview(problem)
+        problem, terms = attempt.problem, attempt.terms
+        ruling = terms.judge.preview(problem)
         if isinstance(ruling, Verdict):
             self._finish(attempt, ruling)
             return False
-        if ruling is Review.ASK_REFERENCE and (problem, ruling) not in self._doubted:
-            kept = self._kept.find(self._names.name_returned(problem), problem)
+        if ruling is Review.ASK_REFERENCE and (terms.judge, problem, ruling) not in self._doubted:
+            kept = self._kept.find(terms.names.name_returned(problem), problem)
             if kept is not None:
-                self._judge.learn(problem, kept)
+                terms.judge.learn(problem, kept)
                 return True
         if ruling is not None:
             self._try(attempt, ruling, None)
@@ -351,7 +383,7 @@ class Batch:
         attempt.had_user = launch.has_user
         try:
             outcome = self._job.collect(launch, keep=True)
-            verdict = self._judge.interpret(attempt.execution, outcome)
+            verdict = attempt.terms.judge.interpret(attempt.execution, outcome)
         except Withdrawn:
             return
         except InfrastructureError as error:
@@ -381,13 +413,13 @@ class Batch:
     def _leave_cell(self, attempt: Attempt, reason: str) -> None:
         """Runs a completion that had no verdict in a cell again, in a sandbox of its own, by the rules for those."""
         attempt.leave_cell(reason)
-        most = attempt.executions + 1 + self._options.retries
+        most = attempt.executions + 1 + attempt.terms.options.retries
         self._emit(RetryScheduled(attempt.index, attempt.executions + 1, most, reason, 0.0))
         self._waiting_alone.append(attempt)
 
     def _settle(self, attempt: Attempt, verdict: Verdict) -> None:
         """Does with a verdict what the judge thinks of it."""
-        ruling = self._judge.review(attempt.problem, attempt.code or "", verdict)
+        ruling = attempt.terms.judge.review(attempt.problem, attempt.code or "", verdict)
         if isinstance(ruling, Verdict):
             self._finish(attempt, ruling)
         elif ruling is Review.AGAIN:
@@ -401,52 +433,50 @@ class Batch:
 
     def _try(self, attempt: Attempt, wanted: Review, verdict: Verdict | None) -> None:
         """Has a completion wait for a trial, with the verdict that it has so far, if it has run."""
-        problem = attempt.problem
-        if (problem, wanted) in self._doubted:
-            self._doubted[problem, wanted].append((attempt, verdict))
-            return
-        self._doubted[problem, wanted] = [(attempt, verdict)]
-        attempt.canaries += 1
-        execution = self._judge.prepare_trial(problem, wanted, self._options.limits)
-        tags = (CANARY_TAG, problem_tag(problem.task_id), *self._options.tags)
-        launch = self._job.launch(execution.command, tags=tags, alone=False, traced=self._options.tags)
-        self._trials[launch] = (problem, wanted, execution)
+        doubted = self._doubted.setdefault((attempt.terms.judge, attempt.problem, wanted), [])
+        doubted.append((attempt, verdict))
+        if len(doubted) == 1:
+            attempt.canaries += 1
+            self._launch_trial(attempt.problem, wanted, attempt.terms, alone=False)
 
-    def _try_alone(self, problem: Problem, wanted: Review) -> None:
-        """Repeats a trial that came to nothing in a cell."""
-        execution = self._judge.prepare_trial(problem, wanted, self._options.limits)
-        tags = (CANARY_TAG, problem_tag(problem.task_id), *self._options.tags)
-        self._trials[self._job.launch(execution.command, tags=tags)] = (problem, wanted, execution)
+    def _launch_trial(self, problem: Problem, wanted: Review, terms: Terms, *, alone: bool) -> None:
+        execution = terms.judge.prepare_trial(problem, wanted, terms.options.limits)
+        extra = terms.options.tags
+        tags = (CANARY_TAG, problem_tag(problem.task_id), *extra)
+        launch = self._job.launch(execution.command, tags=tags, alone=alone, traced=() if alone else extra)
+        self._trials[launch] = _Trial(problem, wanted, execution, terms)
 
     def _land_trial(self, launch: Launch) -> None:
-        problem, wanted, execution = self._trials.pop(launch)
+        trial = self._trials.pop(launch)
+        problem, wanted, terms = trial.problem, trial.wanted, trial.terms
+        # A trial that came to nothing in a cell is repeated in a sandbox of its own.
         try:
             if launch.in_cell and self._job.collect(launch).exit_code not in (0, 1):
-                self._try_alone(problem, wanted)
+                self._launch_trial(problem, wanted, terms, alone=True)
                 return
         except InfrastructureError as error:
             if launch.may_have_caused(error):
-                self._try_alone(problem, wanted)
+                self._launch_trial(problem, wanted, terms, alone=True)
                 return
         except Withdrawn:
             pass
-        doubted = self._doubted.pop((problem, wanted))
+        doubted = self._doubted.pop((terms.judge, problem, wanted))
         try:
             outcome = self._job.collect(launch)
             if outcome.timed_out and wanted is Review.ASK_REFERENCE:
                 raise InfrastructureError("the sandbox of the problem's reference hung")
-            tried = self._judge.interpret(execution, outcome)
-            self._judge.hear_trial(problem, wanted, tried)
+            tried = terms.judge.interpret(trial.execution, outcome)
+            terms.judge.hear_trial(problem, wanted, tried)
         except Withdrawn:
             return
         except InfrastructureError as error:
             has_moved = not launch.may_have_caused(error) and self._job.reconnect(launch)
             for attempt, _ in doubted:
-                step = attempt.fail(error.message, has_run=False, retries=self._options.retries, has_moved=has_moved)
-                self._take(step, attempt)
+                retries = attempt.terms.options.retries
+                self._take(attempt.fail(error.message, has_run=False, retries=retries, has_moved=has_moved), attempt)
             return
         if tried.returned is not None:
-            self._kept.keep(self._names.name_returned(problem), tried.returned)
+            self._kept.keep(terms.names.name_returned(problem), tried.returned)
         for attempt, verdict in reversed(doubted):
             if verdict is None:
                 self._waiting.appendleft(attempt)
@@ -459,9 +489,8 @@ class Batch:
         has_run = launch.may_have_caused(error)
         has_moved = not has_run and self._job.reconnect(launch)
         stalled = launch.process is not None and self._job.has_stalled(launch.launched_at)
-        step = attempt.fail(
-            error.message, has_run=has_run, retries=self._options.retries, has_stalled=stalled, has_moved=has_moved
-        )
+        retries = attempt.terms.options.retries
+        step = attempt.fail(error.message, has_run=has_run, retries=retries, has_stalled=stalled, has_moved=has_moved)
         attempt.suspect = launch
         self._take(step, attempt)
 
@@ -485,8 +514,9 @@ class Batch:
     def _retry(self, attempt: Attempt, reason: str, *, at_once: bool) -> None:
         # Where the reference of its problem failed to run, the completion itself was not run yet.
         attempt.retries += bool(attempt.executions)
-        delay = 0.0 if at_once else delay_seconds(len(attempt.failures), self._options.backoff_seconds)
-        most = max(attempt.executions + 1, self._options.retries + 1 + attempt.reruns)
+        options = attempt.terms.options
+        delay = 0.0 if at_once else delay_seconds(len(attempt.failures), options.backoff_seconds)
+        most = max(attempt.executions + 1, options.retries + 1 + attempt.reruns)
         self._emit(RetryScheduled(attempt.index, attempt.executions + 1, most, reason, delay))
         heapq.heappush(self._delayed, (time.monotonic() + delay, attempt.index, attempt))
 
@@ -494,7 +524,7 @@ class Batch:
         """Runs the canary in the sandbox that failed, or in a fresh one where that has been tried or never was."""
         attempt.canaries += 1
         execution = prepare_canary(self._judge)
-        tags = (CANARY_TAG, *self._options.tags)
+        tags = (CANARY_TAG, *attempt.terms.options.tags)
         launch = self._job.launch(execution.command, tags=tags, within=attempt.suspect)
         self._canaries[launch] = (attempt, execution)
 
@@ -520,7 +550,7 @@ class Batch:
                 self._finish(attempt, doubted)
             else:
                 reason = "the sandbox hung, and so did a known-good program in it"
-                self._take(attempt.fail(reason, has_run=True, retries=self._options.retries), attempt)
+                self._take(attempt.fail(reason, has_run=True, retries=attempt.terms.options.retries), attempt)
         elif within and not passed:
             # The completion may have ruined it; a fresh one tells whether the runtime is well.
             self._launch_canary(attempt)
@@ -555,7 +585,7 @@ class Batch:
             retries=attempt.retries,
             reruns=attempt.reruns,
             canaries=attempt.canaries,
-            components=self._options.components.of(text or "", shown),
+            components=attempt.terms.options.components.of(text or "", shown),
             failures=tuple(attempt.failures),
             cached=cached,
             cpu_seconds=verdict.cpu_seconds,
@@ -567,10 +597,13 @@ class Batch:
             checks=named_checks(verdict, attempt.problem),
             why_in_process=attempt.why_in_process,
         )
-        kept = self._results[attempt.index] = result if self._keeps_output else result.without_output()
+        self._finished += 1
+        kept = result if self._keeps_output else result.without_output()
+        if self._keeps_results:
+            self._results[attempt.index] = kept
         if self._on_result is not None:
             self._on_result(result)
-        self._emit(CompletionFinished(result, finished=len(self._results), of=self._total))
+        self._emit(CompletionFinished(result, finished=self._finished, of=self._total))
         self._opinions.consider(kept, attempt.problem)
         if attempt.leads and attempt.key is not None:
             self._release_followers(attempt, attempt.key, verdict)
@@ -582,7 +615,7 @@ class Batch:
         """
         completion = replace(attempt.completion, code=attempt.code)
         try:
-            return reward_of(verdict, completion, self._options.policy), verdict
+            return reward_of(verdict, completion, attempt.terms.options.policy), verdict
         except UsageError as error:
             return None, replace(verdict, status=Status.REWARD_ERROR, detail=error.message)
 
@@ -590,7 +623,7 @@ class Batch:
         followers = self._followers.pop(key)
         # Where nothing was left out after a failure, it is a verdict on all checks.
         is_whole = all(check.status is not CheckStatus.NOT_RUN for check in verdict.checks)
-        name = self._names.name(leader.problem, leader.code or "") if is_whole else key
+        name = leader.terms.names.name(leader.problem, leader.code or "") if is_whole else key
         if self._keep(name, verdict, for_others=not leader.failures):
             for follower in followers:
                 follower.sandbox_id = leader.sandbox_id

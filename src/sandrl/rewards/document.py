@@ -7,11 +7,12 @@ happen to hold; those may change, this may not.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from sandrl.bounds import finite
-from sandrl.events.results import CheckVerdict, ScoredCompletion
+from sandrl.events.results import CheckStatus, CheckVerdict, Isolation, ScoredCompletion, Status, Trust
 from sandrl.rewards.summary import ScoreReport
 from sandrl.runs.summary import Summary
 
@@ -40,6 +41,45 @@ def result_document(result: ScoredCompletion) -> dict[str, Any]:
         opinion = result.second_opinion
         document["second_opinion"] = {"status": opinion.status.value, "detail": opinion.detail}
     return document
+
+
+def result_of_document(document: Mapping[str, Any], index: int) -> ScoredCompletion:
+    """The result that a document stands for, as a service has sent it.
+
+    Args:
+        document: What `result_document` makes of a result.
+        index: Its position in the input.
+
+    Raises:
+        ValueError: If it is no such document.
+    """
+    try:
+        trust, isolation = document["trust"], document.get("isolation")
+        return ScoredCompletion(
+            index=index,
+            id=document["id"],
+            task_id=document["task_id"],
+            reward=document["reward"],
+            status=Status(document["status"]),
+            trust=None if trust is None else Trust(trust),
+            passed=document["passed"],
+            total=document["total"],
+            duration_seconds=document["duration_seconds"],
+            sandbox_id=document["sandbox_id"],
+            detail=document["detail"],
+            sandboxes=int(isolation is not None),
+            cells=int(isolation == Isolation.CELL),
+            isolation=None if isolation is None else Isolation(isolation),
+            cached=isolation is None and trust is not None,
+            components=dict(document.get("components", {})),
+            compile_seconds=document.get("compile_seconds", 0.0),
+            checks=tuple(
+                CheckVerdict(CheckStatus(each["status"]), each["detail"], each.get("name", ""), each.get("score"))
+                for each in document["checks"]
+            ),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"is no result of a completion: {error}") from error
 
 
 def _check_document(check: CheckVerdict) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sandrl import forks
+from sandrl.addresses import check_address
 from sandrl.bounds import LARGEST_WEIGHT, check_text, check_weight
 from sandrl.closing import Closing
 from sandrl.errors import InfrastructureError, InputError, InterruptedRunError, UsageError
@@ -34,6 +35,8 @@ from sandrl.rewards.opinions import OpinionMemory
 from sandrl.rewards.options import ScoreOptions, SecondOpinion
 from sandrl.rewards.policies import Components, RewardPolicy, as_policy
 from sandrl.rewards.scoring import lifetime_seconds, longest_seconds, score
+from sandrl.rewards.service import ADDRESS_HINT, ServiceClient
+from sandrl.rewards.service_batch import request_options, score_with_service
 from sandrl.rewards.summary import ScoreReport, raise_for_rewards
 from sandrl.rewards.trainer_batch import BatchReader, Text, step_tags
 from sandrl.rewards.user_functions import check_picklable
@@ -72,6 +75,7 @@ class FunctionOptions:
             more than the last batch ran.
         others: Reward functions whose sum is added; where it has no value, neither has the whole.
         sandboxes: Where the code runs, unless a job is given.
+        service: Address of a `sandrl serve` that scores, instead of sandboxes.
     """
 
     score: ScoreOptions = field(default_factory=ScoreOptions)
@@ -81,6 +85,7 @@ class FunctionOptions:
     warm_sandboxes: int = 0
     others: CombinedRewards | None = None
     sandboxes: SandboxRequest = field(default_factory=SandboxRequest)
+    service: str | None = None
 
 
 class RewardFunction(Closing):
@@ -121,6 +126,7 @@ class RewardFunction(Closing):
         self._reader = BatchReader(self._problems)
         self._job = job
         self._owns_job = job is None
+        self._client: ServiceClient | None = None
         self._judge: IsolatedJudge | None = None
         self._cache = VerdictCache() if cache is None else cache
         self._opinions: OpinionMemory = {}
@@ -159,6 +165,7 @@ class RewardFunction(Closing):
         self._lock = threading.Lock()
         if self._owns_job:
             self._job = None
+        self._client = None
         atexit.unregister(self.close)
 
     def __call__(self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any) -> list[float | None]:
@@ -249,8 +256,13 @@ class RewardFunction(Closing):
             if self._owns_job and self._job is not None:
                 self._job.close()
                 self._job = None
+            if self._client is not None:
+                self._client.close()
+                self._client = None
 
     def _score(self, rows: Sequence[Completion], tags: tuple[str, ...]) -> ScoreReport:
+        if self._options.service is not None:
+            return self._score_with(self._options.service, rows)
         job = self._job or self._open_job()
         if self._judge is None:
             self._judge = IsolatedJudge.on(job.connection, require_isolated=self._options.require_isolated)
@@ -266,6 +278,22 @@ class RewardFunction(Closing):
             interrupt=self._interrupt,
             on_result=None if told is None else lambda result: told(result, rows[result.index]),
             opinions=self._opinions,
+        )
+
+    def _score_with(self, service: str, rows: Sequence[Completion]) -> ScoreReport:
+        if self._client is None:
+            self._client = ServiceClient(service)
+            atexit.register(self.close)
+        told = self._on_result
+        return score_with_service(
+            rows,
+            self._problems,
+            self._client,
+            request_options(self._options.score, require_isolated=self._options.require_isolated),
+            self._options.score,
+            emit=self._emit,
+            interrupt=self._interrupt,
+            on_result=lambda result: None if told is None else told(result, rows[result.index]),
         )
 
     def _warm_up(self, report: ScoreReport) -> None:
@@ -327,6 +355,7 @@ def reward_function(
     image: str | None = None,
     packages: Sequence[str] = (),
     tags: Sequence[str] = (),
+    service: str | None = None,
     job: Job | None = None,
     emit: Emit = ignore,
 ) -> RewardFunction:
@@ -360,6 +389,8 @@ def reward_function(
         image: Their image; the runtime's own default unless given.
         packages: Installed packages the code may import (local runtime).
         tags: Tags of every sandbox.
+        service: Address of a `sandrl serve` that scores, instead of sandboxes: then the options of sandboxes, `cache`
+            and `second_opinion` are not used here. Its token is in SANDRL_SERVICE_TOKEN.
         job: Owns the sandboxes, and is closed by the caller; one is made with the first batch unless given.
         emit: Told what happens.
 
@@ -383,6 +414,14 @@ def reward_function(
         second_opinion=step_opinions(second_opinion),
         all_checks=all_checks,
     )
+    if service is not None:
+        check_address(service, "service", hint=ADDRESS_HINT)
+        request_options(options)
+        own = {"cache": cache, "second_opinion": second_opinion, "job": job, "image": image, "packages": packages}
+        own |= {"tags": tags, "max_sandboxes": max_sandboxes, "sandbox_memory_bytes": sandbox_memory_bytes}
+        used = [name for name, value in own.items() if value]
+        if used:
+            raise UsageError(f"`{used[0]}` is of no use with `service`, which has the sandboxes")
     return RewardFunction(
         with_most_cases_each(as_problems(problems), max_cases),
         FunctionOptions(
@@ -400,6 +439,7 @@ def reward_function(
                 max_sandboxes=max_sandboxes,
                 memory_bytes=sandbox_memory_bytes,
             ),
+            service=service,
         ),
         job=job,
         cache=VerdictCache(None if cache is None else Path(cache)),

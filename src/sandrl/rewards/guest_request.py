@@ -24,7 +24,7 @@ from sandrl.rewards.program import (
     TESTS,
     Mode,
 )
-from sandrl.rewards.reference import names_under_test, read_reference
+from sandrl.rewards.reference import names_under_test, reference_of
 from sandrl.rewards.selection import join
 from sandrl.rewards.usage import class_names, comparable_names
 
@@ -88,7 +88,7 @@ def hidden_part(
     if not problem.is_python:
         return {}
     if mode is ISOLATED_TESTS:
-        reference = read_reference(problem.reference) if problem.reference is not None else None
+        reference = reference_of(problem)
         return {
             # As many as there are calls: those that are not reached have a verdict, too.
             "tests": list(problem.tests) or [""] * len(problem.calls),

@@ -26,6 +26,7 @@ from sandrl.rewards.guest.clock import LONGEST
 from sandrl.rewards.guest_report import Execution, read_reference_values, read_verdict
 from sandrl.rewards.guest_request import ALL_MODES, CHECKED, MODES, hidden_part, mode_of, open_part, setup_of_completion
 from sandrl.rewards.headers import Headers, headers_of
+from sandrl.rewards.knowledge import MOST_BYTES, Knowledge
 from sandrl.rewards.limits import (
     Limits,
     check_time_limit,
@@ -57,6 +58,7 @@ __all__ = ["Execution", "InProcessJudge", "IsolatedJudge", "Judge", "Limits", "R
 _GRACE_SECONDS = 10.0
 _EXCERPT_BYTES = 300
 _KEY_BYTES = 32
+_MOST_SETS_OF_PACKAGES = 1000
 _MISSING_MODULE = re.compile(r"No module named '([^']+)'")
 # How the detail of a check begins that the compiler refused.
 _REFUSALS = ("SyntaxError", "IndentationError", "TabError", "ValueError")
@@ -163,24 +165,25 @@ class InProcessJudge:
         with_site_packages: Whether completions can import what is installed in the image; costs the start of `site`.
         image: The image of sandboxes that are not on this machine, for messages.
         headers: The precompiled headers that sandboxes see; none of them unless given.
+        known_bytes: How much memory the problems may take of which something is known.
     """
 
-    def __init__(self, *, with_site_packages: bool = False, image: str = "", headers: Headers | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        with_site_packages: bool = False,
+        image: str = "",
+        headers: Headers | None = None,
+        known_bytes: int = MOST_BYTES,
+    ) -> None:
         self._image = image
         self._flags = ("-I",) if with_site_packages else ("-I", "-S")
         self._headers = headers or Headers(None)
-        # Whether the setup of a problem fails by itself, as far as that is known.
-        self._is_broken: dict[Problem, bool] = {}
+        self._known = Knowledge(known_bytes)
         # Of packages that problems need, the one that sandboxes lack; empty where they have all.
         self._missing_packages: dict[tuple[str, ...], str] = {}
-        # What references return that calls are compared with; the verdict where they fail.
-        self._returned: dict[Problem, Returned | Verdict] = {}
         # Why sandboxes cannot run programs in a form of a language, by an example; empty where they can.
         self._unusable: dict[Form, str] = {}
-        # The program that made a problem's completion ask for an example.
-        self._in_doubt: dict[Problem, Build] = {}
-        # Whether a problem's own reference, which is not in Python, can be compiled.
-        self._compiles: dict[Problem, bool] = {}
 
     @property
     def version(self) -> str:
@@ -191,14 +194,14 @@ class InProcessJudge:
         """The trial of the reference where calls must return what it returns, or the verdict that it has failed."""
         if not problem.asks_reference:
             return None
-        known = self._returned.get(problem)
+        known = self._known.find(problem).returned
         if known is None:
             return Review.ASK_REFERENCE
         return known if isinstance(known, Verdict) else None
 
     def learn(self, problem: Problem, returned: Returned) -> None:
         """Takes over what the reference of a problem returns."""
-        self._returned[problem] = returned
+        self._known.about(problem, len(returned.packed)).returned = returned
 
     def prepare(self, problem: Problem, code: str, limits: Limits) -> Execution:
         """The command that judges `code`; code and checks travel on standard input, never in its arguments."""
@@ -225,7 +228,7 @@ class InProcessJudge:
             keeps: Whether this is the reference, of which is kept what it returns.
         """
         limit = time_limit(problem, limits)
-        known = None if keeps else self._returned.get(problem)
+        known = self._known.find(problem).returned if problem.asks_reference and not keeps else None
         returned = known if isinstance(known, Returned) else None
         hidden_content = hidden_part(problem, mode, limits, returned, keeps=keeps)
         # Version 2 of the format is the one every Python 3 reads.
@@ -246,8 +249,37 @@ class InProcessJudge:
         }
         if not problem.is_python:
             request["code"], request["setup"] = "", ""
-            request["plans"] = [self._plan(build) for build in builds or builds_of(problem, code)]
+            request["plans"] = [self.plan_of(build) for build in builds or builds_of(problem, code)]
             request["compile_timeout_seconds"] = float(limits.compile_timeout_seconds)
+        return self.packed(
+            mode,
+            request,
+            hidden,
+            checks=problem.check_count,
+            seconds=longest_execution_seconds(problem, limits),
+            keeps=keeps,
+        )
+
+    def packed(
+        self,
+        mode: Mode,
+        request: dict[str, Any],
+        hidden: bytes = b"",
+        *,
+        checks: int,
+        seconds: float,
+        keeps: bool = False,
+    ) -> Execution:
+        """A request to the guest, ready to be run.
+
+        Args:
+            mode: The program of the guest that reads it.
+            request: What a completion's process may hold, as plain values.
+            hidden: What it must not.
+            checks: How many checks the guest reports on.
+            seconds: How long it may take by the clock, its judge included.
+            keeps: Whether it runs a reference, of which is kept what that returns.
+        """
         key = secrets.token_hex(_KEY_BYTES // 2)
         body = marshal.dumps(request, 2)
         program = cell_program_of(mode)
@@ -256,7 +288,7 @@ class InProcessJudge:
         command = Command(
             argv=argv,
             stdin=lambda: program_of(mode).framed(body, hidden) + key.encode(),
-            timeout_seconds=longest_execution_seconds(problem, limits),
+            timeout_seconds=seconds,
             cell=CellCommand(
                 worker=WorkerProgram(argv, begin_worker),
                 program=program.name,
@@ -268,14 +300,14 @@ class InProcessJudge:
         return Execution(
             command,
             mode.trust,
-            problem.check_count,
+            checks,
             key,
             may_refuse=mode is ISOLATED_TESTS,
             keeps=keeps,
             has_checker=mode in CHECKED,
         )
 
-    def _plan(self, build: Build) -> dict[str, Any]:
+    def plan_of(self, build: Build) -> dict[str, Any]:
         """How the guest builds and runs a program: with a precompiled header, where there is one for it."""
         plan = build.plan
         quick = self._headers.quick_compile(build.form, plan["compile"], build.source)
@@ -304,9 +336,10 @@ class InProcessJudge:
             return replace(verdict, status=Status.INVALID_PROBLEM, passed=0, checks=(), detail=broken)
         if verdict.status is not Status.INVALID_PROBLEM or _is_of_checker(verdict):
             return verdict
-        if problem not in self._is_broken:
+        is_broken = self._known.find(problem).is_broken
+        if is_broken is None:
             return Review.TRY_NOTHING
-        if self._is_broken[problem]:
+        if is_broken:
             return verdict
         detail = "it broke the problem's setup, which works without it"
         return replace(verdict, status=Status.CRASHED, passed=0, checks=(), detail=detail)
@@ -317,7 +350,7 @@ class InProcessJudge:
             if verdict.is_pass:
                 self._unusable[build.form] = ""
             elif build.form not in self._unusable:
-                self._in_doubt[problem] = build
+                self._known.about(problem).in_doubt = build
                 return Review.TRY_LANGUAGE
             elif why := self._unusable[build.form]:
                 return replace(verdict, status=Status.INVALID_PROBLEM, passed=0, checks=(), detail=why)
@@ -330,9 +363,10 @@ class InProcessJudge:
             and (problem.tests or problem.setup)
         ):
             # The problem's own text is a part of the program.
-            if problem not in self._compiles:
+            compiles = self._known.find(problem).compiles
+            if compiles is None:
                 return Review.TRY_REFERENCE
-            if not self._compiles[problem]:
+            if not compiles:
                 detail = "the problem's reference cannot be compiled with its tests and setup"
                 return replace(verdict, status=Status.INVALID_PROBLEM, passed=0, checks=(), detail=detail)
         return verdict
@@ -342,7 +376,7 @@ class InProcessJudge:
         if wanted is Review.TRY_REFERENCE:
             return self._execution(problem, problem.reference or "", limits, mode_of(problem))
         if wanted is Review.TRY_LANGUAGE:
-            build = self._in_doubt[problem]
+            build = self._build_in_doubt(problem)
             example = example_of(build.form, build.language)
             bare = Problem("example", "", check="exit_status", language=build.language.name)
             # As long as anything may take: how long the problem's own programs may is another question.
@@ -360,21 +394,31 @@ class InProcessJudge:
     def hear_trial(self, problem: Problem, wanted: Review, verdict: Verdict) -> None:
         """Learns whether the problem's setup fails by itself, or takes all the time there is."""
         if wanted is Review.TRY_REFERENCE:
-            self._compiles[problem] = verdict.status is not Status.COMPILE_ERROR
+            self._known.about(problem).compiles = verdict.status is not Status.COMPILE_ERROR
             return
         if wanted is Review.TRY_LANGUAGE:
-            build = self._in_doubt[problem]
+            build = self._build_in_doubt(problem)
             self._unusable[build.form] = "" if verdict.is_pass else self._why_unusable(build, verdict)
             return
         if wanted is Review.TRY_PACKAGES:
             found = _MISSING_MODULE.search(verdict.detail)
             name = found.group(1).partition(".")[0] if found is not None else ""
+            if len(self._missing_packages) >= _MOST_SETS_OF_PACKAGES:
+                self._missing_packages.clear()
             self._missing_packages[problem.packages] = name if name in problem.packages else ""
             return
         if wanted is Review.ASK_REFERENCE:
-            self._returned[problem] = verdict.returned or _reference_failed(verdict)
+            if verdict.returned is not None:
+                self.learn(problem, verdict.returned)
+            else:
+                self._known.about(problem).returned = _reference_failed(verdict)
             return
-        self._is_broken[problem] = verdict.status in (Status.INVALID_PROBLEM, Status.TIMEOUT)
+        self._known.about(problem).is_broken = verdict.status in (Status.INVALID_PROBLEM, Status.TIMEOUT)
+
+    def _build_in_doubt(self, problem: Problem) -> Build:
+        """The program that made a completion of a problem ask for an example; the bare form where it is forgotten."""
+        build = self._known.find(problem).in_doubt
+        return build if build is not None else builds_of(problem, "")[0]
 
     def _why_unusable(self, build: Build, verdict: Verdict) -> str:
         """Why no program in a form can be judged, from the verdict on its example, and what to do."""
@@ -439,6 +483,7 @@ class IsolatedJudge(InProcessJudge):
         require_isolated: Never judge in one process.
         image: The image of sandboxes that are not on this machine, for messages.
         headers: The precompiled headers that sandboxes see; none of them unless given.
+        known_bytes: How much memory the problems may take of which something is known.
     """
 
     def __init__(
@@ -448,17 +493,13 @@ class IsolatedJudge(InProcessJudge):
         require_isolated: bool = False,
         image: str = "",
         headers: Headers | None = None,
+        known_bytes: int = MOST_BYTES,
     ) -> None:
-        super().__init__(with_site_packages=with_site_packages, image=image, headers=headers)
+        super().__init__(with_site_packages=with_site_packages, image=image, headers=headers, known_bytes=known_bytes)
         self._require_isolated = require_isolated
-        # Whether the checks of a problem can be kept apart from a completion, as far as that is known.
-        self._splits: dict[Problem, bool] = {}
-        self._fails_apart: set[Problem] = set()
-        # Completions of problems without a reference that failed apart from checks which need one process.
-        self._failed_apart: set[tuple[Problem, bytes]] = set()
 
     @classmethod
-    def on(cls, connection: Connection, *, require_isolated: bool = False) -> Self:
+    def on(cls, connection: Connection, *, require_isolated: bool = False, known_bytes: int = MOST_BYTES) -> Self:
         """The judge for the sandboxes of a connection."""
         image = "" if connection.is_local else connection.image
         return cls(
@@ -466,6 +507,7 @@ class IsolatedJudge(InProcessJudge):
             require_isolated=require_isolated,
             image=image,
             headers=headers_of(connection.prebuilt),
+            known_bytes=known_bytes,
         )
 
     @property
@@ -483,7 +525,8 @@ class IsolatedJudge(InProcessJudge):
     def _is_judged_in_process(self, problem: Problem, code: str) -> bool:
         if self._require_isolated:
             return False
-        return self._splits.get(problem) is False or (problem, _digest(code)) in self._failed_apart
+        found = self._known.find(problem)
+        return found.splits is False or (bool(found.failed_apart) and _digest(code) in found.failed_apart)
 
     def review(self, problem: Problem, code: str, verdict: Verdict) -> Verdict | Review:
         """The verdict that counts for `code`, or what to do before there is one."""
@@ -501,9 +544,10 @@ class IsolatedJudge(InProcessJudge):
         if problem.kind != "tests" or not is_doubtful or invalid_check(problem, verdict) is not None:
             return super().review(problem, code, verdict)
         is_refusal = verdict.status is Status.NOT_ISOLATED
-        if problem not in self._splits:
+        splits = self._known.find(problem).splits
+        if splits is None:
             if all(map(is_plain, problem.tests)) and not problem.setup:
-                self._splits[problem] = True
+                self._known.about(problem).splits = True
                 return verdict
             if problem.reference is not None:
                 return Review.TRY_REFERENCE
@@ -511,9 +555,9 @@ class IsolatedJudge(InProcessJudge):
             if not needs_one_process(problem):
                 return verdict
             if not self._require_isolated:
-                self._failed_apart.add((problem, _digest(code)))
+                self._known.about(problem).note_failed_apart(_digest(code))
                 return Review.AGAIN
-        elif self._splits[problem]:
+        elif splits:
             return verdict
         elif not self._require_isolated:
             return Review.AGAIN
@@ -523,7 +567,7 @@ class IsolatedJudge(InProcessJudge):
         """The command that judges the problem's reference: apart from its checks, or with them once it failed so."""
         if wanted is not Review.TRY_REFERENCE or not problem.is_python:
             return super().prepare_trial(problem, wanted, limits)
-        mode = TESTS if problem in self._fails_apart else ISOLATED_TESTS
+        mode = TESTS if self._known.find(problem).fails_apart else ISOLATED_TESTS
         return self._execution(problem, problem.reference or "", limits, mode)
 
     def hear_trial(self, problem: Problem, wanted: Review, verdict: Verdict) -> None:
@@ -532,11 +576,11 @@ class IsolatedJudge(InProcessJudge):
             super().hear_trial(problem, wanted, verdict)
         elif verdict.trust is Trust.IN_PROCESS:
             # One that always fails is no reason to judge in a weaker way.
-            self._splits[problem] = not verdict.is_pass
+            self._known.about(problem).splits = not verdict.is_pass
         elif verdict.is_pass or verdict.status not in _DOUBTFUL:
-            self._splits[problem] = True
+            self._known.about(problem).splits = True
         else:
-            self._fails_apart.add(problem)
+            self._known.about(problem).fails_apart = True
 
 
 # What the way of judging may have brought about.

@@ -79,6 +79,8 @@ PROGRAM_EXIT_STATUS = replace(PROGRAM_CASES, trust=Trust.EXIT_STATUS)
 # By the checker of the problem.
 CHECKED_CASES = Mode(Trust.ISOLATED, (*_FRAME, "script", "comparison", "cases", "checker", "report"), "judge_checked")
 CHECKED_PROGRAM_CASES = Mode(Trust.ISOLATED, (*PROGRAM_CASES.files[:-1], "checker", "report"), "judge_checked_programs")
+# Nothing is judged: the program runs, and what it did is told.
+EXECUTED = replace(PROGRAM_EXIT_STATUS, files=(*PROGRAM_CASES.files[:-1], "execute", "report"), judge="execute")
 ISOLATED_TESTS = Mode(
     Trust.ISOLATED,
     (

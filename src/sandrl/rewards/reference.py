@@ -60,6 +60,35 @@ def read_reference(text: str) -> Reference | None:
     return Reference(frozenset(names), imports, frozenset(methods), frozenset(classes))
 
 
+@lru_cache(maxsize=4096)
+def _words_of(texts: tuple[str, ...]) -> frozenset[str]:
+    """Names and attributes that stand anywhere in these texts, without builtins."""
+    words: set[str] = set()
+    for text in texts:
+        try:
+            nodes = list(ast.walk(parse(text)))
+        except SyntaxError:
+            continue
+        words.update(node.id for node in nodes if isinstance(node, ast.Name))
+        words.update(node.attr for node in nodes if isinstance(node, ast.Attribute))
+    return frozenset(words - set(dir(builtins)))
+
+
+def reference_of(problem: Problem) -> Reference | None:
+    """What a problem's reference says; None if it has none, or one that says nothing about its checks.
+
+    An empty one, or one that defines none of the names that the checks use, is no witness of what they mean: judged by
+    it, every completion would use names that nobody defines.
+    """
+    if problem.reference is None:
+        return None
+    found = read_reference(problem.reference)
+    if found is None or not problem.tests:
+        return found
+    used = _words_of((*problem.tests, problem.setup))
+    return None if used and not used & (found.names | found.imports.keys()) else found
+
+
 # What a plain check is made of: calls by name, literals, and what operators make of them.
 _PLAIN = (
     ast.Module, ast.Assert, ast.Call, ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Compare, ast.BoolOp, ast.BinOp,
@@ -103,5 +132,5 @@ def names_under_test(problem: Problem) -> frozenset[str]:
     answer is `sum`). A `set` that a completion defines so that all things are equal is not what a check means.
     """
     names = frozenset(function_of(problem.fn) if problem.fn else {problem.entry_point} if problem.entry_point else ())
-    reference = read_reference(problem.reference) if problem.reference is not None else None
+    reference = reference_of(problem)
     return names if reference is None else names | reference.names

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from pydantic import JsonValue
 
@@ -28,21 +29,23 @@ from sandrl.events import (
     OpinionFinished,
     OpinionsAwaited,
     RetryScheduled,
+    ServiceAsked,
     Warned,
     ignore,
 )
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.jsonl import RowAppender
 from sandrl.problems import Completion, Problem
-from sandrl.rewards.batch import no_code_warning
+from sandrl.rewards.batch import OnResult, no_code_warning
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.document import result_document, to_line
 from sandrl.rewards.judge import IsolatedJudge
-from sandrl.rewards.opinions import OpinionMemory
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.records import Place, opinion_row, trajectory_row
 from sandrl.rewards.request import RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score
+from sandrl.rewards.service import ServiceClient
+from sandrl.rewards.service_batch import request_options, score_with_service
 from sandrl.rewards.summary import ScoreReport
 from sandrl.rewards.weak_checks import warn_of_weak_checks
 from sandrl.runs import RunReader, RunWriter, counted_rows
@@ -116,12 +119,13 @@ def score_run(
     with ExitStack() as stack:
         cache = VerdictCache(request.cache)
         out = None if request.out is None else stack.enter_context(_opened(request.out))
-        connection = sandboxes.connect(settings, emit=emit)
-        concurrency = request.concurrency or max(connection.suggested_concurrency, least_concurrency)
+        client = None if request.service is None else stack.enter_context(ServiceClient(request.service))
+        connection = None if client is not None else sandboxes.connect(settings, emit=emit)
+        found = {"service": request.service} if connection is None else connection.facts()
         plan = RunPlan(
             command=command,
             job_id=job_id,
-            options={**request.document(), **connection.facts(), **(facts or {})},
+            options={**request.document(), **found, **(facts or {})},
             versions=versions or {},
             runs_dir=request.runs_dir,
             name=request.run_name,
@@ -132,22 +136,39 @@ def score_run(
         session = stack.enter_context(open_run(plan, settings, interrupt=interrupt, emit=emit))
         writer, recorder = session.writer, session.recorder()
         tell = session.told(recorder, _opinions_kept(writer, session.attempt))
-        job = session.own(
-            sandboxes.tagged(*session.tags).job(
-                connection,
-                command=command,
-                max_lifetime_seconds=lifetime_seconds(problems, wanted.limits),
-                writer=writer,
-                emit=tell,
-            )
-        )
         warn_of_weak_checks(problems.values(), settings.state_dir, tell)
-        tell(JobStarted(job_id, total, min(concurrency, total, request.max_sandboxes or concurrency)))
-        judge = IsolatedJudge.on(connection, require_isolated=request.require_isolated)
+        scorer: _Scores
+        if client is not None:
+            tell(ServiceAsked(client.url, total))
+            scorer = _with_service(client, request, wanted, problems, interrupt)
+        else:
+            assert connection is not None, "there is one or the other"
+            concurrency = request.concurrency or max(connection.suggested_concurrency, least_concurrency)
+            job = session.own(
+                sandboxes.tagged(*session.tags).job(
+                    connection,
+                    command=command,
+                    max_lifetime_seconds=lifetime_seconds(problems, wanted.limits),
+                    writer=writer,
+                    emit=tell,
+                )
+            )
+            tell(JobStarted(job_id, total, min(concurrency, total, request.max_sandboxes or concurrency)))
+            scorer = partial(
+                score,
+                problems=problems,
+                job=job,
+                judge=IsolatedJudge.on(connection, require_isolated=request.require_isolated),
+                options=replace(wanted, concurrency=concurrency),
+                cache=cache,
+                interrupt=interrupt,
+                opinions={},
+                # It is in the run directory.
+                keeps_output=False,
+            )
         results = [] if resumed is None else list(resumed.results)
         told: set[str] = set()
         no_code = no_code_warning(request.extract)
-        opinions: OpinionMemory = {}
         for batch in batches(writer):
             place = _Place(len(results), batch, numbers or {}, total, tell, told, no_code)
 
@@ -158,20 +179,7 @@ def score_run(
                 if out is not None:
                     out.append(to_line(result_document(numbered)))
 
-            report = score(
-                batch,
-                problems,
-                job=job,
-                judge=judge,
-                options=replace(wanted, concurrency=concurrency),
-                cache=cache,
-                emit=place.tell,
-                interrupt=interrupt,
-                on_result=keep,
-                opinions=opinions,
-                # It is in the run directory.
-                keeps_output=False,
-            )
+            report = scorer(batch, emit=place.tell, on_result=keep)
             results += [place.of(result) for result in report.results]
             if interrupt.level:
                 break
@@ -183,6 +191,31 @@ def score_run(
     summary = summarise(results, opinion_rate=request.second_opinion)
     report = ScoreReport(job_id, tuple(results), summary, total - len(results), interrupt.signal_number)
     return RewardRun(request, report, writer.path, session.cleanup_error())
+
+
+class _Scores(Protocol):
+    """Scores a batch of the run."""
+
+    def __call__(self, completions: Sequence[Completion], *, emit: Emit, on_result: OnResult) -> ScoreReport:
+        """Returns its report."""
+
+
+def _with_service(
+    client: ServiceClient,
+    request: ScoredRunConfig,
+    wanted: ScoreOptions,
+    problems: Mapping[str, Problem],
+    interrupt: Interrupt,
+) -> _Scores:
+    """Has a service score the batches of a run."""
+    return partial(
+        score_with_service,
+        problems=problems,
+        client=client,
+        options=request_options(wanted, require_isolated=request.require_isolated),
+        scoring=wanted,
+        interrupt=interrupt,
+    )
 
 
 def _opinions_kept(writer: RunWriter, attempt: int) -> Emit:

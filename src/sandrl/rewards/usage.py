@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from sandrl.problems import Problem
 from sandrl.problems.calls import function_of
-from sandrl.rewards.reference import read_reference
+from sandrl.rewards.reference import reference_of
 from sandrl.syntax import parse
 
 # What a check may use that acts on its own process, and so misses the completion's: modules that replace functions,
@@ -93,7 +93,7 @@ def class_names(problem: Problem) -> frozenset[str]:
     """
     if problem.fn is not None:
         return frozenset({function_of(problem.fn)[0]})
-    reference = read_reference(problem.reference) if problem.reference is not None else None
+    reference = reference_of(problem)
     if reference is not None:
         return reference.classes | {name for name in reference.names if _looks_like_class(name)}
     named = {node.id for node in _all_nodes(problem) if isinstance(node, ast.Name)}
@@ -113,7 +113,7 @@ def comparable_names(problem: Problem) -> frozenset[str]:
     """
     if problem.fn is not None:
         return frozenset()  # what a call returns is compared with plain values only
-    if problem.reference is not None:
+    if reference_of(problem) is not None:
         return class_names(problem)
     nodes = _all_nodes(problem)
     named = {node.id for node in nodes if isinstance(node, ast.Name) and node.id[:1].isupper()}

@@ -33,6 +33,13 @@ def test_honest_code_gets_no_reward_for_a_check_that_is_not_valid_python(job: Jo
     assert "check 1 of 1 of the problem is not valid Python" in results[0].detail
 
 
+@pytest.mark.parametrize("reference", ["", "  \n", "x = 5", "def another_name(x): return 1", "import math"])
+def test_a_reference_that_says_nothing_about_the_checks_fails_no_right_answer(job: Job, reference: str) -> None:
+    problem = Problem("inc", "", tests=("assert f(1) == 2",), reference=reference)
+    right, wrong = scored(job, (problem, "def f(x): return x + 1"), (problem, "def f(x): return x"))
+    assert (right.reward, wrong.reward) == (1.0, 0.0)
+
+
 def test_a_completion_cannot_make_a_valid_check_invalid(job: Job) -> None:
     code = "def f(n): raise SyntaxError('invalid syntax')"
     [result] = scored(job, (Problem("valid", "", tests=("assert f(2) == 4",)), code))

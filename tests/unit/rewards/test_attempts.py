@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.attempts import Attempt, Step
+from sandrl.rewards.judge import InProcessJudge
+from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.terms import Terms
+from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
+from sandrl.settings import RuntimeKind
 
 PROBLEM = Problem("p", "", check="exit_status")
+LOCAL = SdkConnection(kind=RuntimeKind.LOCAL, reason="", address="http://127.0.0.1:1", image="python", is_local=True)
+TERMS = Terms.of(ScoreOptions(), InProcessJudge(), LOCAL)
 
 
 def attempt() -> Attempt:
-    return Attempt(0, Completion("c", "p", code="pass"), PROBLEM)
+    return Attempt(0, Completion("c", "p", code="pass"), PROBLEM, TERMS)
 
 
 def test_code_that_never_ran_is_never_blamed() -> None:

@@ -100,7 +100,7 @@ def judge_top_level(error: BaseException) -> "tuple[str, str]":
     return "syntax_error", describe(error, getattr(error, "lineno", None))
 
 
-def fresh_module(name: str = MODULE_NAME) -> "dict[str, Any]":
+def fresh_module(name: str = MODULE_NAME, file_name: str = FILE_NAME) -> "dict[str, Any]":
     """Makes the module that the completion's code runs in, and returns its namespace.
 
     `sys.modules["__main__"]` is this module whatever its name: code that imports `__main__` finds its own names.
@@ -108,6 +108,7 @@ def fresh_module(name: str = MODULE_NAME) -> "dict[str, Any]":
     Args:
         name: `__main__` for a program. Otherwise the code under `if __name__ == "__main__":` must not run: graders that
             call functions import or execute a solution under another name.
+        file_name: The file in the working directory that holds the code.
     """
     import builtins
 
@@ -123,11 +124,11 @@ def fresh_module(name: str = MODULE_NAME) -> "dict[str, Any]":
             setattr(builtins, word, provided)
     module = type(sys)(name)
     folder = working_directory()
-    path = folder.rstrip("/") + "/" + FILE_NAME
+    path = folder.rstrip("/") + "/" + file_name
     completion_files.add(path)
     module.__dict__.update({"__builtins__": builtins, "__file__": path})
     sys.modules[name] = sys.modules["__main__"] = module
-    sys.argv = [FILE_NAME]
+    sys.argv = [file_name]
     sys.path.insert(0, folder)
     return module.__dict__
 

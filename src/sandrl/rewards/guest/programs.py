@@ -351,11 +351,15 @@ class Program:
             kill_survivors(self.keep)
             if command == "run" and request.get("output_file"):
                 take_output(ended, f"{place.work}/{request['output_file']}")
+            self.look_around(place, command, ended)
             if command != "run" and ended.wait_status == 0:
                 self.files = self.made_in(place)
             return ended
         finally:
             place.remove()
+
+    def look_around(self, place: Place, command: str, ended: "Ended") -> None:
+        """Looks at the directories of a run before they are removed; there is nothing to look for here."""
 
     def made_in(self, place: Place) -> "list[tuple[str, int, bytes]]":
         """What the compiler has made; nothing if that is too large."""

@@ -25,7 +25,15 @@ if MYPY:
     JudgeExit = Callable[["Ended", int, "list[bytes]"], "tuple[str, str]"]
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.child import SPEECHLESS, describe, fresh_module, judge_top_level, run_code, to_hex
+    from sandrl.rewards.guest.child import (
+        FILE_NAME,
+        SPEECHLESS,
+        describe,
+        fresh_module,
+        judge_top_level,
+        run_code,
+        to_hex,
+    )
     from sandrl.rewards.guest.supervisor import UNWRITTEN, Judged, from_hex, judge_child, letter_of, run_child
 
 # What a program may say of itself, none of which is worth more than another.
@@ -43,7 +51,7 @@ def run_script(request: "Request", say: "Say") -> object:
     own_id, streams = posix.getpid(), (sys.stdout, sys.stderr)
     # What is frozen is not the program's. Its module must not be: the interpreter would not run its finalizers.
     gc.freeze()
-    namespace = fresh_module("__main__")
+    namespace = fresh_module("__main__", request.get("file_name", FILE_NAME))
     # Counted after what the new module replaced. The count tells whether the program calls these functions, too.
     frozen = gc.get_freeze_count()
     code = run_to_end(request, say, namespace, own_id)

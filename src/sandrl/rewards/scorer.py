@@ -1,0 +1,455 @@
+"""Scores what many callers hand over at any time: one thread, one job, one batch that goes on and on.
+
+The design decision: what waits is kept here, and the batch has no more than it can launch at once. So what a caller
+gives up before its turn was never run, a caller with ten thousand completions delays another one's single completion by
+no more than one place in a sandbox, and memory is bounded by what may wait. The next place goes to the client that has
+the fewest; among the requests of one client they take turns.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from sandrl import forks
+from sandrl.closing import Closing
+from sandrl.errors import ForkedProcessError, InfrastructureError, QueueFullError, ScorerClosedError, UsageError
+from sandrl.events import Emit, ignore
+from sandrl.events.results import ScoredCompletion
+from sandrl.problems import Completion, Problem
+from sandrl.rewards.batch import Batch, OnResult, check_memory
+from sandrl.rewards.cache import VerdictCache
+from sandrl.rewards.judge import IsolatedJudge, longest_execution_seconds
+from sandrl.rewards.limits import Limits
+from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.running import Program, ProgramJudge, ProgramResult
+from sandrl.rewards.terms import Terms
+from sandrl.sandboxes import Interrupt, Job, Launch, Withdrawn
+
+Answer: TypeAlias = tuple[Completion, Problem]
+"""A completion, and the problem that it answers."""
+
+_MOST_TERMS = 16
+# What the judges of all terms know is in memory besides the problems, most of which they share.
+_KNOWLEDGE_BYTES = 64 << 20
+_MOST_WAITING = 65_536
+_LATEST = 256
+_USUAL_RETRY_SECONDS = 2.0
+_LONGEST_RETRY_SECONDS = 60.0
+_ENDING_SECONDS = 30.0
+
+
+@dataclass(slots=True, eq=False)
+class _Client:
+    """Who hands completions over.
+
+    Attributes:
+        name: Its name.
+        tickets: Its requests that have completions waiting; the first has its turn next.
+        in_flight: How many of its completions the batch has.
+        version: Changes with each change of its place in the order, which makes its old places void.
+    """
+
+    name: str
+    tickets: deque[Ticket] = field(default_factory=deque)
+    in_flight: int = 0
+    version: int = 0
+
+
+class Ticket:
+    """Completions that were handed over together.
+
+    Attributes:
+        future: Their results in the order in which they were handed over; without any where each was told by itself.
+            An error where they cannot be scored at all.
+        in_flight: How many of them the batch has.
+    """
+
+    def __init__(
+        self, scorer: Scorer, client: _Client, answers: Sequence[Answer], terms: Terms, on_result: OnResult | None
+    ) -> None:
+        self.future: Future[tuple[ScoredCompletion, ...]] = Future()
+        self.client = client
+        self.terms = terms
+        self.waiting: deque[tuple[int, Answer]] = deque(enumerate(answers))
+        self.in_flight = 0
+        self._scorer = scorer
+        self._on_result = on_result
+        self._results: list[ScoredCompletion | None] = [None] * (0 if on_result else len(answers))
+        self._left = len(answers)
+
+    def cancel(self) -> None:
+        """Gives up those that wait; of those in flight, nothing is told any more."""
+        self._scorer._give_up(self)
+
+    def tell(self, result: ScoredCompletion) -> None:
+        """Takes over a result; on the scorer's thread."""
+        self.in_flight -= 1
+        self._left -= 1
+        if self.future.cancelled():
+            return
+        if self._on_result is not None:
+            self._on_result(result)
+        else:
+            self._results[result.index] = result
+        if not self._left:
+            self._end(lambda: self.future.set_result(tuple(each for each in self._results if each is not None)))
+
+    def fail(self, error: BaseException) -> None:
+        """Ends all of them with an error."""
+        self.waiting.clear()
+        self._end(lambda: self.future.set_exception(error))
+
+    def _end(self, end: Callable[[], None]) -> None:
+        with suppress(InvalidStateError):
+            end()
+
+
+class Scorer(Closing):
+    """Scores completions that several threads hand over; the job is its own until it is closed.
+
+    Args:
+        job: Owns the sandboxes; closed by the caller, after this.
+        concurrency: How many completions at once; what suits the runtime unless given.
+        cache: Verdicts to begin with, and where to keep those that are found.
+        max_waiting: How many completions may wait.
+        emit: Told what happens, on a thread of the scorer's.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        concurrency: int | None = None,
+        cache: VerdictCache | None = None,
+        max_waiting: int = _MOST_WAITING,
+        longest_seconds: float = math.inf,
+        emit: Emit = ignore,
+    ) -> None:
+        self._job = job
+        self._options = ScoreOptions(concurrency=concurrency)
+        self._cache = VerdictCache() if cache is None else cache
+        self._emit = emit
+        self.max_waiting = max_waiting
+        self._longest_seconds = longest_seconds
+        self._judge = IsolatedJudge.on(job.connection)
+        self._terms: OrderedDict[tuple[ScoreOptions, bool], Terms] = OrderedDict()
+        self._lock = threading.Lock()
+        self._bell = Interrupt()
+        self._clients: dict[str, _Client] = {}
+        # Places in the order of clients: how many completions of it are in flight, and since when it has that place.
+        self._order: list[tuple[int, int, int, _Client]] = []
+        self._places = itertools.count()
+        self._flying: dict[int, tuple[Ticket, int]] = {}
+        self._tickets: set[Ticket] = set()
+        self.waiting = 0
+        self._finished: deque[float] = deque(maxlen=_LATEST)
+        self._batch: Batch | None = None
+        self._is_accepting = True
+        self._is_inherited = False
+        self.is_open = True
+        self._thread = threading.Thread(target=self._work, name="sandrl-scorer", daemon=True)
+        forks.watch(self)
+        self._thread.start()
+
+    def after_fork(self) -> None:
+        """Refuses everything in a forked child: the thread that scores is not in it."""
+        self._lock = threading.Lock()
+        self._is_inherited = True
+
+    @property
+    def is_accepting(self) -> bool:
+        """Whether completions may be handed over."""
+        return self._is_accepting
+
+    @property
+    def in_flight(self) -> int:
+        """How many completions are being judged."""
+        return len(self._flying)
+
+    def terms(self, options: ScoreOptions, *, require_isolated: bool = False) -> Terms:
+        """The terms of completions that are scored with such options; what was learnt under them is kept."""
+        key = options, require_isolated
+        with self._lock:
+            known = self._terms.get(key)
+            if known is None:
+                judge = IsolatedJudge.on(
+                    self._job.connection, require_isolated=require_isolated, known_bytes=_KNOWLEDGE_BYTES
+                )
+                known = self._terms[key] = Terms.of(options, judge, self._job.connection)
+            self._terms.move_to_end(key)
+            while len(self._terms) > _MOST_TERMS:
+                self._terms.popitem(last=False)
+        return known
+
+    def check(self, problem: Problem, limits: Limits) -> None:
+        """Refuses a problem that sandboxes cannot judge: for its memory, or because they do not live long enough.
+
+        Raises:
+            UsageError: If it is one.
+        """
+        check_memory(problem, self._job.connection)
+        seconds = longest_execution_seconds(problem, limits)
+        if seconds > self._longest_seconds:
+            raise UsageError(
+                f"the time limits of the problem {problem.task_id!r} add up to more than sandboxes live here",
+                hint="lower timeout_seconds",
+                fields=("timeout_seconds",),
+            )
+
+    def submit(
+        self,
+        answers: Sequence[Answer],
+        terms: Terms,
+        *,
+        client: str = "",
+        on_result: OnResult | None = None,
+        is_bounded: bool = True,
+    ) -> Ticket:
+        """Hands completions over; the call returns at once.
+
+        Args:
+            answers: The completions, N of them, each with its problem; `index` of a result counts them from 0.
+            terms: How they are scored; see `terms`.
+            client: Who asks: clients share the sandboxes evenly.
+            on_result: Told each result on the scorer's thread, instead of collecting them.
+            is_bounded: Whether they need room in the queue. What a caller holds in memory while it waits, anyway, is
+                better off with a place in the queue.
+
+        Raises:
+            QueueFullError: If that many have no room in the queue.
+            ScorerClosedError: If the scorer is closed.
+            ForkedProcessError: In a process that was forked from the one that made the scorer.
+        """
+        if self._is_inherited:
+            raise ForkedProcessError("this scorer belongs to the process from which this one was forked")
+        with self._lock:
+            if not self._is_accepting:
+                raise ScorerClosedError
+            if is_bounded and self.waiting + len(answers) > self.max_waiting:
+                raise QueueFullError(self.waiting, self.retry_seconds)
+            owner = self._clients.setdefault(client, _Client(client))
+            ticket = Ticket(self, owner, answers, terms, on_result)
+            if not answers:
+                ticket.future.set_result(())
+                return ticket
+            self._tickets.add(ticket)
+            self.waiting += len(answers)
+            owner.tickets.append(ticket)
+            self._place(owner)
+        ticket.future.add_done_callback(lambda _: self._tickets.discard(ticket))
+        self._bell.wake()
+        return ticket
+
+    def score(
+        self, answers: Sequence[Answer], options: ScoreOptions, *, client: str = ""
+    ) -> tuple[ScoredCompletion, ...]:
+        """Scores completions, and waits for their results.
+
+        Args:
+            answers: The completions, N of them, each with its problem.
+            options: How to score.
+            client: Who asks.
+
+        Returns:
+            N results, in the order of the completions.
+
+        Raises:
+            QueueFullError: If they have no room in the queue.
+            ScorerClosedError: If the scorer is closed.
+        """
+        return self.submit(answers, self.terms(options), client=client).future.result()
+
+    def run(
+        self, program: Program, limits: Limits, *, retries: int = 2, client: str = "", is_bounded: bool = True
+    ) -> Future[ProgramResult]:
+        """Runs a program; the call returns at once.
+
+        Args:
+            program: The program.
+            limits: What it may use.
+            retries: How often it is run again where its sandbox failed.
+            client: Who asks.
+            is_bounded: Whether it needs room in the queue; see `submit`.
+
+        Returns:
+            What it did. To cancel the future gives the program up, if it has not begun.
+
+        Raises:
+            QueueFullError: If there is no room in the queue.
+            ScorerClosedError: If the scorer is closed.
+            UsageError: If it asks for more memory, or time, than sandboxes have.
+        """
+        problem = program.problem
+        self.check(problem, limits)
+        judge = ProgramJudge(self._judge, program)
+        options = ScoreOptions(limits=limits, caching=False, retries=retries)
+        terms = Terms.of(options, judge, self._job.connection)
+        ticket = self.submit([(program.completion(), problem)], terms, client=client, is_bounded=is_bounded)
+        done: Future[ProgramResult] = Future()
+
+        def finish(scored: Future[tuple[ScoredCompletion, ...]]) -> None:
+            if not done.set_running_or_notify_cancel():
+                return
+            error = scored.exception()
+            if error is not None:
+                done.set_exception(error)
+            else:
+                done.set_result(judge.result(scored.result()[0]))
+
+        def give_up(_: Future[ProgramResult]) -> None:
+            if done.cancelled():
+                ticket.cancel()
+
+        ticket.future.add_done_callback(lambda scored: None if scored.cancelled() else finish(scored))
+        done.add_done_callback(give_up)
+        return done
+
+    @property
+    def retry_seconds(self) -> float:
+        """After how long there may be room in a full queue, at the rate of the latest completions."""
+        if len(self._finished) < _LATEST:
+            return _USUAL_RETRY_SECONDS
+        rate = _LATEST / max(time.monotonic() - self._finished[0], 0.1)
+        return min(max(self.waiting / rate / 4, 1.0), _LONGEST_RETRY_SECONDS)
+
+    @property
+    def unfinished(self) -> int:
+        """How many requests have no end yet."""
+        return len(self._tickets)
+
+    def refuse_more(self) -> None:
+        """Accepts nothing more; what was accepted goes on."""
+        with self._lock:
+            self._is_accepting = False
+
+    def close(self) -> None:
+        """Ends the scorer; what is unfinished ends with `ScorerClosedError`. Closing twice is fine."""
+        if self._is_inherited:
+            return
+        self.refuse_more()
+        self.is_open = False
+        while self._bell.request(0):
+            pass
+        self._thread.join(_ENDING_SECONDS)
+
+    def take_turn(self) -> None:
+        """Hands the batch as much as it can launch; on its thread."""
+        assert self._batch is not None, "a batch calls"
+        room = self._batch.room
+        with self._lock:
+            while room > 0 and (client := self._next()) is not None:
+                ticket = client.tickets.popleft()
+                position, (completion, problem) = ticket.waiting.popleft()
+                if ticket.waiting:
+                    client.tickets.append(ticket)
+                self.waiting -= 1
+                client.in_flight += 1
+                ticket.in_flight += 1
+                self._place(client)
+                self._flying[self._batch.add(completion, problem, ticket.terms)] = ticket, position
+                room -= 1
+
+    def land(self, launch: Launch) -> bool:
+        """Collects an ended launch that is not the batch's: there are none but those of batches before it."""
+        with suppress(InfrastructureError, Withdrawn):
+            self._job.collect(launch)
+        return True
+
+    def _place(self, client: _Client) -> None:
+        """Gives a client its place in the order, by what it has in flight; one with nothing waiting has none."""
+        client.version += 1
+        if client.tickets:
+            heapq.heappush(self._order, (client.in_flight, next(self._places), client.version, client))
+        elif not client.in_flight:
+            self._clients.pop(client.name, None)
+
+    def _next(self) -> _Client | None:
+        """The client whose turn it is; None if nothing waits."""
+        while self._order:
+            _, _, version, client = self._order[0]
+            heapq.heappop(self._order)
+            if version == client.version and client.tickets:
+                return client
+        return None
+
+    def _give_up(self, ticket: Ticket) -> None:
+        with self._lock:
+            self.waiting -= len(ticket.waiting)
+            ticket.waiting.clear()
+            if ticket in ticket.client.tickets:
+                ticket.client.tickets.remove(ticket)
+                self._place(ticket.client)
+        ticket.future.cancel()
+
+    def _hear(self, result: ScoredCompletion) -> None:
+        """Passes a result on; on the batch's thread."""
+        with self._lock:
+            ticket, position = self._flying.pop(result.index)
+            client = ticket.client
+            client.in_flight -= 1
+            self._place(client)
+            self._finished.append(time.monotonic())
+            has_more = self.waiting > 0
+        if has_more:
+            # There is room for another one; where the result was in the cache, the batch has nothing to wait for.
+            self._bell.wake()
+        try:
+            ticket.tell(replace(result, index=position))
+        except Exception as error:  # noqa: BLE001 - what a listener does wrong is told to those who wait for it, and no other
+            ticket.fail(error)
+
+    def _work(self) -> None:
+        while self.is_open:
+            self._batch = Batch(
+                self._job,
+                self._judge,
+                self._options,
+                self._cache,
+                self._emit,
+                self._bell,
+                self._hear,
+                keeps_output=False,
+                keeps_results=False,
+            )
+            try:
+                self._batch.run(self)
+            except Exception as error:  # noqa: BLE001 - who waits hears of it, and the next request may fare better
+                self._fail(error)
+        self._fail(ScorerClosedError(), everything=True)
+
+    def _fail(self, error: Exception, *, everything: bool = False) -> None:
+        """Ends what the batch had; all, if it had nothing and yet failed."""
+        with self._lock:
+            failed = {ticket for ticket, _ in self._flying.values()}
+            if everything or not failed:
+                failed = set(self._tickets)
+            self._flying.clear()
+            for client in self._clients.values():
+                client.in_flight = 0
+                client.tickets = deque(each for each in client.tickets if each not in failed)
+            for ticket in failed:
+                self.waiting -= len(ticket.waiting)
+            for client in tuple(self._clients.values()):
+                self._place(client)
+        for ticket in failed:
+            ticket.fail(error)
+
+
+def answers_of(completions: Sequence[Completion], problems: Mapping[str, Problem]) -> list[Answer]:
+    """Completions with their problems.
+
+    Args:
+        completions: The completions.
+        problems: Their problems, by `task_id`.
+    """
+    return [(each, problems[each.task_id]) for each in completions]

@@ -1,0 +1,535 @@
+"""The client of `sandrl serve`: for programs, and for commands that score with a service instead of sandboxes.
+
+The design decision: a request has a key, and is asked again with the same key until it has its answer. So a connection
+that breaks, a service that is restarted and a full queue cost time and no result, and nothing is scored twice where
+that can be avoided. There is one client, which is asynchronous; the other one runs it in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import secrets
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from urllib.parse import urlsplit
+
+from sandrl import extras, forks
+from sandrl.addresses import check_address, is_of_this_machine, refuse_password
+from sandrl.closing import Closing
+from sandrl.errors import AuthenticationError, ForkedProcessError, InputError, SandrlError, ServiceError, UsageError
+from sandrl.events.results import ScoredCompletion
+from sandrl.problems import Problem, own_row
+from sandrl.rewards.batch import OnResult
+from sandrl.rewards.document import result_of_document, to_line
+from sandrl.rewards.summary import ScoreReport
+from sandrl.runs.summary import summarise
+from sandrl.settings import load_settings
+
+if TYPE_CHECKING:
+    import httpx as httpx_types
+
+ADDRESS_HINT = "for example http://127.0.0.1:8642, as `sandrl serve` prints it"
+PATIENCE_SECONDS = 300.0
+"""How long a request is asked again without any progress."""
+
+_ROWS_OF_REQUEST = 256
+_BYTES_OF_REQUEST = 4 << 20
+_REQUESTS_AT_ONCE = 4
+_CONNECT_SECONDS = 10.0
+# The service sends an empty line now and then while it works; a silence as long as this is a connection that is gone.
+_SILENCE_SECONDS = 60.0
+_LONGEST_DELAY_SECONDS = 30.0
+_TOO_MANY, _TOO_LARGE, _UNAUTHORIZED, _FORBIDDEN = 429, 413, 401, 403
+_RETRIED = frozenset({_TOO_MANY, 408, 500, 502, 503, 504})
+_TCP_KEEP_ALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 6),
+)
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(eq=False)
+class _Refused(Exception):
+    """An answer that is an error.
+
+    Attributes:
+        status: The HTTP status.
+        detail: What the service says.
+        hint: What it says to do.
+        retry_seconds: After how long it says to ask again; None if it does not say.
+        place: The part of the request that is wrong; empty if it does not say.
+    """
+
+    status: int
+    detail: str
+    hint: str | None
+    retry_seconds: float | None
+    place: str = ""
+
+
+class AsyncServiceClient:
+    """Asks a service, from one event loop.
+
+    Args:
+        url: Its address, as `sandrl serve` prints it.
+        token: Its token; that of SANDRL_SERVICE_TOKEN, or that of this user's service on this machine, unless given.
+        patience_seconds: How long a request is asked again without any progress.
+        ca_file: Certificates to trust besides, PEM: of a service with a certificate of one's own.
+        name: A name for this client; clients of different names share the service evenly. Its address unless given.
+
+    Raises:
+        UsageError: If the address is none, or there is no such file.
+        AuthenticationError: If no token is known.
+        MissingExtraError: If `httpx` is not installed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        patience_seconds: float = PATIENCE_SECONDS,
+        ca_file: str | Path | None = None,
+        name: str = "",
+    ) -> None:
+        httpx = self._httpx = extras.require("httpx", extra="client")
+        check_address(url, "service", hint=ADDRESS_HINT)
+        refuse_password(url, "service", hint="set SANDRL_SERVICE_TOKEN to the token of the service")
+        self.url = url.rstrip("/")
+        is_local = is_of_this_machine(url)
+        settings = load_settings()
+        token = token or settings.service_token or (_token_of_user(settings.state_dir, url) if is_local else None)
+        if token is None:
+            message = f"no token is known for the service at {self.url}"
+            hint = "set SANDRL_SERVICE_TOKEN; the first line that `sandrl serve` prints names the place of its token"
+            raise AuthenticationError(message, hint=hint)
+        headers = {"Authorization": f"Bearer {token}"}
+        if name:
+            headers["X-Sandrl-Client"] = name
+        self._patience_seconds = patience_seconds
+        client = httpx.AsyncClient(
+            base_url=self.url,
+            headers=headers,
+            # What leads to this machine needs no proxy, whatever the environment says.
+            trust_env=not is_local,
+            transport=httpx.AsyncHTTPTransport(
+                verify=_trusted(ca_file),
+                socket_options=_TCP_KEEP_ALIVE,
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
+            )
+            if is_local or not _has_proxy()
+            else None,
+            verify=_trusted(ca_file),
+            timeout=httpx.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS, pool=None),
+        )
+        self._client: httpx_types.AsyncClient = client
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes its connections."""
+        await self._client.aclose()
+
+    async def score(
+        self,
+        completions: Iterable[Mapping[str, Any]],
+        problems: Iterable[Problem | Mapping[str, Any]] | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        on_result: OnResult | None = None,
+        wants_more: Callable[[], bool] = lambda: True,
+    ) -> ScoreReport:
+        """Scores completions.
+
+        Args:
+            completions: Rows with `task_id` and `completion` or `code`, N of them.
+            problems: Their problems, or rows in any format of a file; None where the service has them.
+            options: How to score, by the names of the options in a configuration file: `timeout_seconds`, `reward`, …
+            on_result: Told each result as soon as there is one, in order of arrival; `index` counts the rows from 0.
+            wants_more: Asked before each request whether what is left is still wanted.
+
+        Returns:
+            N results in the order of the rows, and their totals; fewer if not all were wanted.
+
+        Raises:
+            InputError: If the service refuses a row.
+            UsageError: If it refuses something else of the request.
+            AuthenticationError: If it refuses the token.
+            ServiceError: If it does not answer.
+        """
+        rows = [dict(row) for row in completions]
+        problem_rows = None if problems is None else [_row(problem) for problem in problems]
+        by_name = {str(row.get("task_id")): row for row in problem_rows or ()}
+        given = dict(options or {})
+        results: dict[int, ScoredCompletion] = {}
+        job_ids: list[str] = []
+
+        def keep(result: ScoredCompletion) -> None:
+            if result.index not in results:
+                results[result.index] = result
+                if on_result is not None:
+                    on_result(result)
+
+        at_once = asyncio.Semaphore(_REQUESTS_AT_ONCE)
+
+        async def score_part(first: int, part: list[dict[str, Any]]) -> None:
+            async with at_once:
+                if not wants_more():
+                    return
+                body: dict[str, Any] = {"completions": part, "options": given}
+                if problem_rows is not None:
+                    names = list(dict.fromkeys(str(row.get("task_id")) for row in part))
+                    # Rows of some formats are named by the service.
+                    is_known = all(name in by_name for name in names)
+                    body["problems"] = [by_name[name] for name in names] if is_known else problem_rows
+                job_ids.append(await self._score_part(first, body, keep))
+
+        named = _named(rows)
+        tasks = [asyncio.ensure_future(score_part(first, part)) for first, part in _parts(named)]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+        ordered = tuple(results[index] for index in sorted(results))
+        return ScoreReport(job_ids[0] if job_ids else "", ordered, summarise(ordered))
+
+    async def execute(self, code: str, **fields: Any) -> dict[str, Any]:
+        """Runs a program.
+
+        Args:
+            code: Its source.
+            fields: The other fields of `POST /v1/execute`: `language`, `stdin`, `files`, `fetch`, `timeout_seconds`, …
+
+        Returns:
+            What `/v1/execute` answers.
+
+        Raises:
+            UsageError: If the service refuses the request.
+            ServiceError: If it does not answer.
+        """
+        content = to_line({"code": code, **fields})
+
+        async def ask(_: Callable[[], None]) -> dict[str, Any]:
+            # A program may take longer than any silence.
+            response = await self._client.post(
+                "/v1/execute",
+                content=content,
+                headers=_JSON,
+                timeout=self._httpx.Timeout(None, connect=_CONNECT_SECONDS),
+            )
+            if response.status_code != 200:
+                raise _refused(response.status_code, response.headers, response.content)
+            answer: dict[str, Any] = response.json()
+            return answer
+
+        return await self._until_answered(ask)
+
+    async def is_ready(self) -> bool:
+        """Whether the service accepts work."""
+        try:
+            response = await self._client.get("/readyz")
+        except (self._httpx.HTTPError, OSError):
+            return False
+        return bool(response.status_code == 200)
+
+    async def _score_part(self, first: int, body: dict[str, Any], keep: OnResult) -> str:
+        """Scores as many rows as a request has; returns the job that did it."""
+        content = to_line(body)
+        headers = {**_JSON, "Accept": "application/x-ndjson", "Idempotency-Key": secrets.token_hex(16)}
+        indices = {row["id"]: first + position for position, row in enumerate(body["completions"])}
+
+        async def ask(progress: Callable[[], None]) -> str:
+            seen = 0
+            async with self._client.stream("POST", "/v1/score", content=content, headers=headers) as response:
+                if response.status_code != 200:
+                    raise _refused(response.status_code, response.headers, await response.aread())
+                async for line in response.aiter_lines():
+                    if not line.strip():
+                        continue
+                    document = json.loads(line)
+                    if "error" in document:
+                        error = document["error"]
+                        raise _Refused(error["status"], error["detail"], error.get("hint"), None)
+                    if "summary" in document:
+                        return str(document["job_id"])
+                    keep(result_of_document(document, indices[document["id"]]))
+                    seen += 1
+                    progress()
+            raise ConnectionError(f"the answer broke off after {seen} results")
+
+        try:
+            return await self._until_answered(ask)
+        except _Refused as refusal:
+            if refusal.status != _TOO_LARGE or len(body["completions"]) < 2:
+                raise _error_of(refusal, self.url) from None
+        # Half as much in each of two requests.
+        middle = len(body["completions"]) // 2
+        job_id = ""
+        for begin, part in ((0, body["completions"][:middle]), (middle, body["completions"][middle:])):
+            names = {str(row.get("task_id")) for row in part}
+            smaller = {**body, "completions": part}
+            if "problems" in body:
+                fewer = [row for row in body["problems"] if str(row.get("task_id")) in names]
+                smaller["problems"] = fewer if len(fewer) == len(names) else body["problems"]
+            job_id = await self._score_part(first + begin, smaller, keep)
+        return job_id
+
+    async def _until_answered(self, ask: Callable[[Callable[[], None]], Coroutine[Any, Any, _Value]]) -> _Value:
+        """Asks until there is an answer, or for too long without any progress.
+
+        Args:
+            ask: Asks once; calls its argument whenever it gets on.
+
+        Raises:
+            _Refused: If the request is too large.
+            SandrlError: If there is no answer.
+        """
+        ends_at = time.monotonic() + self._patience_seconds
+        tries = 0
+
+        def progress() -> None:
+            nonlocal ends_at, tries
+            ends_at, tries = time.monotonic() + self._patience_seconds, 0
+
+        while True:
+            try:
+                return await ask(progress)
+            except _Refused as refusal:
+                if refusal.status == _TOO_LARGE:
+                    raise
+                if refusal.status not in _RETRIED or time.monotonic() >= ends_at:
+                    raise _error_of(refusal, self.url) from None
+                delay = refusal.retry_seconds
+            except (self._httpx.HTTPError, OSError, ValueError) as error:
+                certificate = _certificate_problem(error)
+                if certificate or time.monotonic() >= ends_at:
+                    raise _unreachable(self.url, error, certificate) from error
+                delay = None
+            tries += 1
+            usual = min(0.25 * 2 ** min(tries, 10), _LONGEST_DELAY_SECONDS)
+            # Clients that were refused together must not come back together.
+            await asyncio.sleep((delay or usual) * random.uniform(0.75, 1.25))
+
+
+class ServiceClient(Closing):
+    """Asks a service, from any thread; for its arguments see `AsyncServiceClient`.
+
+    Args:
+        url: Its address.
+        token: Its token.
+        patience_seconds: How long a request is asked again without any progress.
+        ca_file: Certificates to trust besides.
+        name: A name for this client.
+
+    Raises:
+        UsageError: If the address is none, or there is no such file.
+        AuthenticationError: If no token is known.
+        MissingExtraError: If `httpx` is not installed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        patience_seconds: float = PATIENCE_SECONDS,
+        ca_file: str | Path | None = None,
+        name: str = "",
+    ) -> None:
+        self._client = AsyncServiceClient(url, token, patience_seconds=patience_seconds, ca_file=ca_file, name=name)
+        self.url = self._client.url
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="sandrl-client", daemon=True)
+        self._thread.start()
+        self._is_inherited = False
+        forks.watch(self)
+
+    def after_fork(self) -> None:
+        """Refuses to work in a forked child: the thread that asks is not in it."""
+        self._is_inherited = True
+
+    def begin_scoring(
+        self,
+        completions: Iterable[Mapping[str, Any]],
+        problems: Iterable[Problem | Mapping[str, Any]] | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        on_result: OnResult | None = None,
+        wants_more: Callable[[], bool] = lambda: True,
+    ) -> Future[ScoreReport]:
+        """Begins to score completions, and returns at once; see `AsyncServiceClient.score`.
+
+        Returns:
+            The report to come. Cancelling it gives up what the service has not begun.
+        """
+        return self._run(self._client.score(completions, problems, options=options, on_result=on_result))
+
+    def score(
+        self,
+        completions: Iterable[Mapping[str, Any]],
+        problems: Iterable[Problem | Mapping[str, Any]] | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        on_result: OnResult | None = None,
+        wants_more: Callable[[], bool] = lambda: True,
+    ) -> ScoreReport:
+        """Scores completions; see `AsyncServiceClient.score`."""
+        report = self.begin_scoring(completions, problems, options=options, on_result=on_result, wants_more=wants_more)
+        return report.result()
+
+    def execute(self, code: str, **fields: Any) -> dict[str, Any]:
+        """Runs a program; see `AsyncServiceClient.execute`."""
+        return self._run(self._client.execute(code, **fields)).result()
+
+    def is_ready(self) -> bool:
+        """Whether the service accepts work."""
+        return self._run(self._client.is_ready()).result()
+
+    def close(self) -> None:
+        """Closes its connections, and gives up what is under way; closing twice is fine."""
+        if self._is_inherited or self._loop.is_closed():
+            return
+        self._run(self._end()).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _end(self) -> None:
+        own = asyncio.current_task()
+        others = [task for task in asyncio.all_tasks() if task is not own]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await self._client.close()
+
+    def _run(self, work: Coroutine[Any, Any, _Value]) -> Future[_Value]:
+        if self._is_inherited:
+            work.close()
+            raise ForkedProcessError("this client belongs to the process from which this one was forked")
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+
+_JSON = {"Content-Type": "application/json"}
+
+
+def _row(problem: Problem | Mapping[str, Any]) -> dict[str, Any]:
+    return own_row(problem) if isinstance(problem, Problem) else dict(problem)
+
+
+def _named(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, each with an id that no other of its request has, by which its result is known."""
+    taken = {row["id"] for row in rows if row.get("id") is not None}
+    if len(taken) == len(rows):
+        return list(rows)
+    named = []
+    for number, row in enumerate(rows):
+        name = row.get("id")
+        if name is None:
+            name = f"{row.get('task_id')}#{number}"
+            while name in taken:
+                name += "'"
+        named.append({**row, "id": name})
+    return named
+
+
+def _parts(rows: Sequence[dict[str, Any]]) -> Iterable[tuple[int, list[dict[str, Any]]]]:
+    """The rows of each request, with the position of the first."""
+    first, size = 0, 0
+    for position, row in enumerate(rows):
+        length = sum(len(value) for value in row.values() if isinstance(value, str))
+        if position > first and (position - first == _ROWS_OF_REQUEST or size + length > _BYTES_OF_REQUEST):
+            yield first, list(rows[first:position])
+            first, size = position, 0
+        size += length
+    if rows:
+        yield first, list(rows[first:])
+
+
+def _token_of_user(state_dir: Path, url: str) -> str | None:
+    """The token of a service that this user runs on this machine; None if there is none."""
+    port = urlsplit(url).port
+    try:
+        return token_path(state_dir, port or 80).read_text("ascii").strip() or None
+    except (OSError, ValueError):
+        return None
+
+
+def token_path(state_dir: Path, port: int) -> Path:
+    """The file with the token that was made for the service on a port of this machine."""
+    return state_dir / "service" / f"{port}.token"
+
+
+def _trusted(ca_file: str | Path | None) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if ca_file is not None:
+        try:
+            context.load_verify_locations(ca_file)
+        except (OSError, ssl.SSLError) as error:
+            raise UsageError(f"{ca_file}: is no PEM file of certificates: {error}") from error
+    return context
+
+
+def _has_proxy() -> bool:
+    import urllib.request
+
+    return bool(urllib.request.getproxies())
+
+
+def _refused(status: int, headers: Mapping[str, str], content: bytes) -> _Refused:
+    try:
+        retry = float(headers["Retry-After"]) if "Retry-After" in headers else None
+    except ValueError:
+        retry = None
+    try:
+        document = json.loads(content)
+        return _Refused(status, str(document["detail"]), document.get("hint"), retry, str(document.get("place") or ""))
+    except (ValueError, KeyError, TypeError):
+        return _Refused(status, f"it answers {status}", None, retry)
+
+
+def _error_of(refusal: _Refused, url: str) -> SandrlError:
+    if refusal.status in (_UNAUTHORIZED, _FORBIDDEN):
+        hint = "set SANDRL_SERVICE_TOKEN to the token of the service"
+        return AuthenticationError(f"the service at {url} refuses the token: {refusal.detail}", hint=hint)
+    if refusal.status in _RETRIED:
+        return ServiceError(f"the service at {url} cannot score: {refusal.detail}", hint=refusal.hint)
+    if refusal.place.startswith(("completions", "problems")):
+        return InputError(f"the service refuses a row: {refusal.detail}", hint=refusal.hint)
+    return UsageError(f"the service at {url} refuses the request: {refusal.detail}", hint=refusal.hint)
+
+
+def _certificate_problem(error: BaseException | None) -> str:
+    """Why the certificate of a service is not trusted; empty if that is not what is wrong."""
+    seen = 0
+    while error is not None and seen < 10:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return error.verify_message or str(error)
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            return str(error)
+        error, seen = error.__cause__ or error.__context__, seen + 1
+    return ""
+
+
+def _unreachable(url: str, error: Exception, certificate: str) -> ServiceError:
+    if certificate:
+        message = f"the certificate of the service at {url} is not trusted: {certificate}"
+        return ServiceError(message, hint="SSL_CERT_FILE names a PEM file of certificates to trust")
+    reason = str(error) or type(error).__name__
+    return ServiceError(f"the service at {url} does not answer: {reason}", hint="is `sandrl serve` running there?")

@@ -1,0 +1,127 @@
+"""The application: which route answers what, and how errors look."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi_offline import FastAPIOffline
+from pydantic.json_schema import models_json_schema
+from starlette.exceptions import HTTPException
+
+from sandrl import __version__
+from sandrl.errors import SandrlError
+from sandrl.service import execution, openrlhf, scoring
+from sandrl.service.failures import MEDIA_TYPE, Failure, failure_of
+from sandrl.service.metrics import MEDIA_TYPE as METRICS_TYPE
+from sandrl.service.models import SHOWN
+from sandrl.service.state import Service
+
+_ABOUT = """Scores completions of code problems in isolated sandboxes, and runs programs there.
+
+Every request but those to `/healthz` and `/readyz` needs `Authorization: Bearer TOKEN`. For clients that send no
+headers the token may stand in the path: `/t/TOKEN/run_code` and `/t/TOKEN/get_reward`. Errors are RFC 9457 problem
+details.
+"""
+_HEADERS = {
+    "Idempotency-Key": "Names the request: asked again with the same key, it is continued and not scored again.",
+    "X-Sandrl-Client": "Names the client, which shares the sandboxes evenly with others; its address unless given.",
+    "Accept": "`application/x-ndjson` for a line per result, as they come.",
+}
+_REFERENCE = "#/components/schemas/{model}"
+
+
+def make_app(service: Service) -> FastAPI:
+    """The application of a service."""
+    app: FastAPI = FastAPIOffline(
+        redoc_url=None, title="sandrl", version=__version__, description=_ABOUT, openapi_url="/openapi.json"
+    )
+    run_code = execution.RunCode(service)
+
+    @app.post("/v1/score", tags=["rewards"], summary="Score completions", **_shown("Score", streams=True))
+    async def score(request: Request) -> Response:
+        return await scoring.score(service, request)
+
+    @app.post("/v1/execute", tags=["programs"], summary="Run a program", **_shown("Execute"))
+    async def execute(request: Request) -> Response:
+        return _json(await execution.execute(service, request))
+
+    @app.post("/run_code", tags=["programs"], summary="Run a program, as SandboxFusion does", **_shown("RunCode"))
+    async def run(request: Request) -> Response:
+        return _json(await run_code(request))
+
+    @app.post("/get_reward", tags=["rewards"], summary="The remote reward model of OpenRLHF", **_shown("Reward"))
+    async def get_reward(request: Request) -> Response:
+        return _json(await openrlhf.get_reward(service, request))
+
+    @app.get("/metrics", tags=["operation"], summary="Metrics for Prometheus", response_class=PlainTextResponse)
+    async def metrics() -> Response:
+        return Response(service.metrics.text(), media_type=METRICS_TYPE)
+
+    @app.get("/healthz", tags=["operation"], summary="Whether the service runs")
+    async def healthz() -> dict[str, str]:
+        return {"status": "ok", "version": __version__}
+
+    @app.get("/readyz", tags=["operation"], summary="Whether the service accepts work")
+    async def readyz() -> Response:
+        is_ready = service.scorer.is_accepting
+        return JSONResponse({"status": "ready" if is_ready else "stopping"}, 200 if is_ready else 503)
+
+    @app.exception_handler(Failure)
+    async def on_failure(request: Request, error: Failure) -> Response:
+        return Response(error.body(), error.status, error.headers, MEDIA_TYPE)
+
+    @app.exception_handler(HTTPException)
+    async def on_http_error(request: Request, error: HTTPException) -> Response:
+        hint = "/docs shows the routes" if error.status_code == 404 else None
+        failure = Failure(error.status_code, str(error.detail), hint, dict(error.headers or {}))
+        return Response(failure.body(), failure.status, failure.headers, MEDIA_TYPE)
+
+    @app.exception_handler(SandrlError)
+    async def on_error(request: Request, error: SandrlError) -> Response:
+        failure = failure_of(error)
+        return Response(failure.body(), failure.status, failure.headers, MEDIA_TYPE)
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schema = get_openapi(title=app.title, version=app.version, description=_ABOUT, routes=app.routes)
+            _, definitions = models_json_schema([(each, "validation") for each in SHOWN], ref_template=_REFERENCE)
+            components = schema.setdefault("components", {})
+            components["schemas"] = {**components.get("schemas", {}), **definitions["$defs"]}
+            components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            schema["security"] = [{"token": []}]
+            app.openapi_schema = schema
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+    return app
+
+
+def _json(model: Any) -> Response:
+    # ASCII, because programs print halves of surrogate pairs, which UTF-8 cannot carry.
+    return Response(json.dumps(model.model_dump(mode="json")), media_type="application/json")
+
+
+def _shown(name: str, *, streams: bool = False) -> dict[str, Any]:
+    """How a route is shown on the page of the API."""
+
+    def content(model: str, media_type: str = "application/json") -> dict[str, Any]:
+        return {media_type: {"schema": {"$ref": _REFERENCE.format(model=model)}}}
+
+    answer = content(f"{name}Response")
+    if streams:
+        answer |= content("CompletionResult", scoring.NDJSON)
+    problem = {"description": "An error.", "content": content("ProblemDetails", MEDIA_TYPE)}
+    extra: dict[str, Any] = {"requestBody": {"required": True, "content": content(f"{name}Request")}}
+    if streams:
+        extra["parameters"] = [
+            {"name": header, "in": "header", "schema": {"type": "string"}, "description": text}
+            for header, text in _HEADERS.items()
+        ]
+    return {
+        "openapi_extra": extra,
+        "responses": {200: {"description": "The answer.", "content": answer}, "default": problem},
+    }

@@ -1,0 +1,227 @@
+"""The bodies of requests and answers, as the page of the API documents them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sandrl.bounds import seconds_problem
+from sandrl.config.model import Seconds
+
+FileContent: TypeAlias = str | dict[str, str]
+"""The content of a file: text, or `{"base64": "…"}`."""
+
+
+class _Request(BaseModel):
+    """A body of which every field has a meaning: one that is misspelt is an error."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ScoreRequest(_Request):
+    """Completions to score."""
+
+    completions: Annotated[
+        list[dict[str, Any]],
+        Field(
+            min_length=1,
+            description="Rows with `task_id` and `completion` (a model's text) or `code` (taken as it is); `id` as you"
+            " like. Several rows with one `task_id` are samples of one problem.",
+            examples=[[{"task_id": "add", "completion": "```python\ndef add(a, b):\n    return a + b\n```"}]],
+        ),
+    ]
+    problems: Annotated[
+        list[dict[str, Any]] | None,
+        Field(
+            description="The problems, in any format of a file of problems. Left out: those of the sets that the"
+            " service was started with.",
+            examples=[[{"task_id": "add", "prompt": "Add two numbers.", "tests": ["assert add(1, 2) == 3"]}]],
+        ),
+    ] = None
+    options: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description="How to score: the scoring options of `sandrl reward`, by the names of its configuration file"
+            " (`timeout_seconds`, `extract`, `reward`, …). Left out: those that the service was started with.",
+            examples=[{"timeout_seconds": 5.0, "reward": "fraction"}],
+        ),
+    ] = None
+
+
+class CheckResult(BaseModel):
+    """What happened in one check."""
+
+    status: str
+    detail: str
+    name: str | None = None
+    score: float | None = None
+
+
+class CompletionResult(BaseModel):
+    """What happened to one completion."""
+
+    id: str
+    task_id: str
+    reward: Annotated[float | None, Field(description="Null where nothing can be said about the code.")]
+    status: str
+    trust: str | None
+    passed: int
+    total: int
+    duration_seconds: float
+    sandbox_id: str | None
+    isolation: str | None
+    detail: str
+    checks: list[CheckResult]
+
+
+class ScoreResponse(BaseModel):
+    """Results in the order of the request, and their totals: what `sandrl reward --json` prints."""
+
+    job_id: str
+    results: list[CompletionResult]
+    summary: dict[str, Any]
+
+
+class ExecuteRequest(_Request):
+    """A program to run."""
+
+    code: Annotated[str, Field(examples=["print(input()[::-1])"])]
+    language: str = "python"
+    stdin: str = ""
+    files: Annotated[
+        dict[str, FileContent],
+        Field(description="What lies in the working directory: contents by relative path."),
+    ] = {}
+    fetch: Annotated[list[str], Field(description="Paths of files to return.")] = []
+    timeout_seconds: Seconds = 10.0
+    compile_timeout_seconds: Seconds = 30.0
+    memory_bytes: Annotated[int | None, Field(ge=1, lt=2**62)] = None
+    max_output_bytes: Annotated[int, Field(ge=1)] = 1 << 20
+
+
+class ProcessResult(BaseModel):
+    """How the compiler, or the program, ended."""
+
+    exit_status: Annotated[
+        int | None, Field(description="Minus the number of the signal that ended it; null where its time was over.")
+    ]
+    timed_out: bool
+    seconds: float
+    cpu_seconds: float
+    stdout: str
+    stderr: str
+    truncated: bool
+
+
+class ExecuteResponse(BaseModel):
+    """What a program did."""
+
+    status: Annotated[str, Field(description="`passed` if it exited with 0, else why not.")]
+    detail: str
+    compile: ProcessResult | None
+    run: ProcessResult | None
+    files: dict[str, FileContent]
+    omitted: Annotated[list[str], Field(description="Files among `fetch` that were too large to return.")]
+
+
+class RunStatus(StrEnum):
+    """How a call of `/run_code` went."""
+
+    SUCCESS = "Success"
+    FAILED = "Failed"
+    SANDBOX_ERROR = "SandboxError"
+
+
+class CommandRunStatus(StrEnum):
+    """How a command of `/run_code` ended."""
+
+    FINISHED = "Finished"
+    ERROR = "Error"
+    TIME_LIMIT_EXCEEDED = "TimeLimitExceeded"
+
+
+class RunCodeRequest(BaseModel):
+    """A program to run, as clients of SandboxFusion send it; unknown fields are left out as they are there."""
+
+    code: str
+    language: str
+    stdin: str | None = None
+    compile_timeout: float = 10
+    run_timeout: float = 10
+    memory_limit_MB: int = -1  # noqa: N815 - the name of the field
+    files: dict[str, str | None] = {}
+    fetch_files: list[str] = []
+
+    def wrong_time(self) -> str | None:
+        """What is wrong with its times; None if nothing is."""
+        for name in ("compile_timeout", "run_timeout"):
+            if problem := seconds_problem(getattr(self, name)):
+                return f"{name} {problem}"
+        return None
+
+
+class CommandRunResult(BaseModel):
+    """How a command of `/run_code` ended."""
+
+    status: CommandRunStatus
+    execution_time: float | None = None
+    return_code: int | None = None
+    stdout: str | None = None
+    stderr: str | None = None
+
+
+class RunCodeResponse(BaseModel):
+    """What `/run_code` answers."""
+
+    status: RunStatus
+    message: str
+    compile_result: CommandRunResult | None = None
+    run_result: CommandRunResult | None = None
+    executor_pod_name: str | None = None
+    files: dict[str, str] = {}
+
+
+class RewardRequest(BaseModel):
+    """What OpenRLHF sends to a remote reward model: N of each."""
+
+    query: Annotated[list[str], Field(description="Prompts with their completions.")]
+    prompts: list[str]
+    labels: Annotated[
+        list[Any],
+        Field(description="For each, the `task_id` of a problem of the service, or a problem: an object or its JSON."),
+    ]
+
+
+class RewardResponse(BaseModel):
+    """What OpenRLHF expects of a remote reward model: N of each."""
+
+    rewards: list[float]
+    scores: list[float]
+    extra_logs: dict[str, list[float]]
+
+
+class ProblemDetails(BaseModel):
+    """An error (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    hint: str | None = None
+    place: str | None = None
+
+
+SHOWN = (
+    ScoreRequest,
+    ScoreResponse,
+    ExecuteRequest,
+    ExecuteResponse,
+    RunCodeRequest,
+    RunCodeResponse,
+    RewardRequest,
+    RewardResponse,
+    ProblemDetails,
+)
+"""Bodies on the page of the API."""

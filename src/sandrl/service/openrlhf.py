@@ -1,0 +1,103 @@
+"""`POST /get_reward`: the remote reward model of OpenRLHF.
+
+The design decision: OpenRLHF sends a prompt and its completion as one text, decoded from tokens. The completion is what
+stands after the prompt, of which a beginning may have been cut off and the blanks may differ; where the prompt is not
+found, the request is an error, because code in a prompt must never be taken for an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import Request
+
+from sandrl.problems import Completion, Problem
+from sandrl.runs.statistics import training_reward
+from sandrl.service.failures import Failure
+from sandrl.service.models import RewardRequest, RewardResponse
+from sandrl.service.scoring import score_all
+from sandrl.service.state import Service, client_of, read_body, unless_gone
+
+# Tokens that end a completion, as tokenizers of the field write them.
+_SPECIAL_TOKENS = re.compile(
+    r"(?:\s*(?:<\|[^|<>\s]{1,40}\|>|<｜[^｜<>]{1,40}｜>|</s>|<eos>|<end_of_turn>|<pad>))+\s*\Z"
+)
+_LEAST_OF_PROMPT = 20
+
+
+async def get_reward(service: Service, request: Request) -> RewardResponse:
+    """Answers a request for rewards.
+
+    Raises:
+        Failure: If it cannot be understood; or if a completion has no reward, unless the service has a number for that.
+    """
+    body = await read_body(request, RewardRequest)
+    if not len(body.query) == len(body.prompts) == len(body.labels):
+        raise Failure(HTTPStatus.UNPROCESSABLE_ENTITY, "query, prompts and labels must have the same length")
+    sent = zip(body.query, body.prompts, body.labels, strict=True)
+    rows = [_answer(service, number, *each) for number, each in enumerate(sent)]
+    reply = await score_all(service, rows, client_of(request))
+    results = await unless_gone(request, reply.wait(), reply.give_up)
+    rewards: list[float] = []
+    for result in results:
+        reward = training_reward(result.reward, result.components)
+        if reward is None:
+            reward = service.config.unscorable_reward
+        if reward is None:
+            message = f"query[{result.index}] could not be scored: {result.status.value}: {result.detail}"
+            hint = "try again; a service with an unscorable_reward answers that instead"
+            raise Failure(HTTPStatus.SERVICE_UNAVAILABLE, message, hint, {"Retry-After": "2"})
+        rewards.append(reward)
+    passed = [float(result.is_pass) for result in results]
+    unscorable = [float(result.reward is None) for result in results]
+    return RewardResponse(rewards=rewards, scores=rewards, extra_logs={"passed": passed, "unscorable": unscorable})
+
+
+def _answer(service: Service, number: int, query: str, prompt: str, label: Any) -> tuple[Completion, Problem]:
+    problem = _problem(service, label, f"labels[{number}]")
+    text = completion_in(query, prompt)
+    if text is None:
+        message = f"query[{number}] does not begin with prompts[{number}]"
+        raise Failure(HTTPStatus.UNPROCESSABLE_ENTITY, message, place=f"query[{number}]")
+    return Completion(f"{problem.task_id}#{number}", problem.task_id, completion=text), problem
+
+
+def _problem(service: Service, label: Any, place: str) -> Problem:
+    if isinstance(label, str) and label in service.book.loaded:
+        return service.book.loaded[label]
+    if isinstance(label, str) and label.lstrip().startswith("{"):
+        try:
+            label = json.loads(label)
+        except ValueError:
+            raise Failure(HTTPStatus.UNPROCESSABLE_ENTITY, f"{place} is no JSON object", place=place) from None
+    if isinstance(label, dict):
+        return service.book.inline({"task_id": place, **label}, place, service.options(None)[0])
+    return service.find_problem(str(label), place)
+
+
+def completion_in(query: str, prompt: str) -> str | None:
+    """The completion in the text of a prompt and its completion; None if the prompt is not found there."""
+    end = _end_of_prompt(query, prompt)
+    return None if end is None else _SPECIAL_TOKENS.sub("", query[end:])
+
+
+def _end_of_prompt(query: str, prompt: str) -> int | None:
+    if query.startswith(prompt):
+        return len(prompt)
+    # Blanks may have changed on the way through a tokenizer, and a token may stand before the prompt.
+    places = [place for place, letter in enumerate(query) if not letter.isspace()]
+    letters = "".join(query[place] for place in places)
+    wanted = "".join(prompt.split())
+    begin = letters.find(wanted)
+    size = len(wanted)
+    if begin < 0:
+        begin, size = (
+            0,
+            next((n for n in range(len(wanted), _LEAST_OF_PROMPT, -1) if letters.startswith(wanted[-n:])), 0),
+        )
+    if not size:
+        return None if wanted else 0
+    return places[begin + size - 1] + 1

@@ -1,0 +1,138 @@
+"""The problems of a service: sets that it was started with, and those that requests bring along.
+
+The design decision: the same row is parsed once, however many requests bring it, and stands for one object. So what the
+judge has found out about a problem is found again, and a trainer that sends its problems along pays for them once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sandrl.config.serve import RequestOptions, ServeConfig
+from sandrl.errors import InputError, UsageError
+from sandrl.events import Emit, Warned, ignore
+from sandrl.problems import Problem, load_problems
+from sandrl.problems.loading import problem_of_row, with_options
+from sandrl.problems.preludes import prelude_of
+from sandrl.problems.reading import reading_of
+from sandrl.problems.store import joined, memory_of
+
+MOST_BYTES = 256 << 20
+"""How much memory problems of requests may take; those that were used longest ago make room."""
+
+
+def load_sets(config: ServeConfig, emit: Emit = ignore) -> Mapping[str, Problem]:
+    """The problems that requests may name.
+
+    Raises:
+        InputError: If a set cannot be used, or two have different problems of one name.
+    """
+    found: dict[str, tuple[str, Mapping[str, Problem]]] = {}
+    sets: list[Mapping[str, Problem]] = []
+    for source in config.problems:
+        loaded = load_problems(source, skip_bad_rows=config.skip_bad_rows, **reading_of(config))
+        if loaded.skipped:
+            emit(Warned(f"{len(loaded.skipped)} rows of {source} skipped; the first: {loaded.skipped[0].message}"))
+        for name in loaded.problems:
+            other, problems = found.setdefault(name, (source, loaded.problems))
+            if problems is not loaded.problems and problems[name] != loaded.problems[name]:
+                message = f"{name!r} is the name of one problem in {other} and of another one in {source}"
+                raise InputError(message, hint="start a service for each of the sets", fields=("problems",))
+        sets.append(loaded.problems)
+    return joined(*sets)
+
+
+class ProblemBook:
+    """Finds the problems of requests; several threads may ask.
+
+    Args:
+        loaded: The problems that requests may name.
+        max_bytes: How much memory the problems of requests may take.
+    """
+
+    def __init__(self, loaded: Mapping[str, Problem], *, max_bytes: int = MOST_BYTES) -> None:
+        self.loaded = loaded
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._known: OrderedDict[bytes, tuple[Problem, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of_request(self, rows: Sequence[Any] | None, options: RequestOptions) -> Mapping[str, Problem]:
+        """The problems that the completions of a request may name.
+
+        Args:
+            rows: The problems that the request brings, in any format of a file; None where they are those loaded.
+            options: How they are read.
+
+        Raises:
+            InputError: If a row is no problem, or two have one name.
+        """
+        if rows is None:
+            return self.loaded
+        problems: dict[str, Problem] = {}
+        for position, row in enumerate(rows):
+            place = f"problems[{position}]"
+            problem = self.inline(row, place, options)
+            if problem.task_id in problems:
+                message = f"{problem.task_id!r} is taken by a problem before it"
+                raise InputError(message, path=place, field="task_id")
+            problems[problem.task_id] = problem
+        return problems
+
+    def inline(self, row: Any, place: str, options: RequestOptions) -> Problem:
+        """The problem of a row.
+
+        Raises:
+            InputError: If it is none.
+        """
+        reading = reading_of(options)
+        return self._interned(
+            [row, reading["prelude"], reading["fields"], reading["max_cases"], reading["language"]],
+            lambda: problem_of_row(row, place, **reading),
+        )
+
+    def named(self, task_id: str, problems: Mapping[str, Problem], options: RequestOptions) -> Problem:
+        """The problem of that name, with what a request asks for.
+
+        Args:
+            task_id: The name.
+            problems: Those of the request.
+            options: What it asks for.
+        """
+        problem = problems[task_id]
+        if problems is not self.loaded or (options.prelude is None and options.max_cases is None):
+            return problem
+        try:
+            prelude = prelude_of(options.prelude)
+        except ValueError as error:
+            raise UsageError(f"prelude {error}", fields=("prelude",)) from error
+        return self._interned(
+            ["loaded", task_id, options.prelude, options.max_cases],
+            lambda: with_options(problem, prelude=prelude, max_cases=options.max_cases),
+        )
+
+    def _interned(self, content: list[Any], make: Callable[[], Problem]) -> Problem:
+        """The problem that was made of this content before, or one that is made now."""
+        try:
+            key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).digest()
+        except (TypeError, ValueError):
+            return make()  # no content of a JSON document
+        with self._lock:
+            known = self._known.get(key)
+            if known is not None:
+                self._known.move_to_end(key)
+                return known[0]
+        problem = make()
+        size = memory_of(problem)
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = problem, size
+                self._bytes += size
+            while self._bytes > self._max_bytes and len(self._known) > 1:
+                self._bytes -= self._known.popitem(last=False)[1][1]
+        return problem

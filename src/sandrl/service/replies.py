@@ -1,0 +1,177 @@
+"""What requests are answered, from the first result to the last, and for a while after it.
+
+The design decision: a reply belongs to the service, not to the connection that it is sent on. A connection that breaks
+loses nothing for a client that named its request: asked again with the same key, the service goes on with the same
+reply. Without a key, or without a client that comes back, what waits is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from http import HTTPStatus
+
+from sandrl.events.results import ScoredCompletion
+from sandrl.service.failures import Failure
+
+KEPT_SECONDS = 600.0
+"""How long the reply to a request with a key is kept after its end."""
+
+GRACE_SECONDS = 60.0
+"""How long the work for a request with a key goes on without a client that waits for it."""
+
+KEPT_BYTES = 256 << 20
+_LONGEST_KEY = 200
+_BYTES_OF_RESULT = 1500
+
+
+class Reply:
+    """The results of one request, as they come.
+
+    Attributes:
+        results: Those that are there, in order of arrival.
+        total: How many there will be.
+        error: Why there will be no more; None if nothing is wrong.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.results: list[ScoredCompletion] = []
+        self.total = total
+        self.error: BaseException | None = None
+        self.readers = 0
+        self._changed = asyncio.Event()
+        self._give_up: Callable[[], None] = lambda: None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there will be no more results."""
+        return self.error is not None or len(self.results) >= self.total
+
+    def owns(self, give_up: Callable[[], None]) -> None:
+        """Says how the work for it is given up."""
+        self._give_up = give_up
+
+    def add(self, result: ScoredCompletion) -> None:
+        """Adds a result."""
+        self.results.append(result)
+        self._changed.set()
+
+    def fail(self, error: BaseException) -> None:
+        """Ends it with an error; one that is done stays as it is."""
+        if not self.is_done:
+            self.error = error
+            self._changed.set()
+
+    def give_up(self) -> None:
+        """Gives up what has not begun, unless all is done."""
+        if not self.is_done:
+            self._give_up()
+            self.fail(Failure(HTTPStatus.SERVICE_UNAVAILABLE, "the request was given up: its client went away"))
+
+    async def read(self) -> AsyncIterator[ScoredCompletion]:
+        """The results, each as soon as there is one.
+
+        Raises:
+            Exception: The error that ended it.
+        """
+        position = 0
+        while True:
+            while position < len(self.results):
+                yield self.results[position]
+                position += 1
+            if self.error is not None:
+                raise self.error
+            if self.is_done:
+                return
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def wait(self) -> list[ScoredCompletion]:
+        """All results in the order of the request.
+
+        Raises:
+            Exception: The error that ended it.
+        """
+        while not self.is_done:
+            self._changed.clear()
+            await self._changed.wait()
+        if self.error is not None:
+            raise self.error
+        return sorted(self.results, key=lambda result: result.index)
+
+
+class Replies:
+    """Replies by the keys of their requests, for as long as a client may ask for one again.
+
+    Args:
+        kept_seconds: How long after their end.
+        grace_seconds: How long their work goes on without a client.
+    """
+
+    def __init__(self, *, kept_seconds: float = KEPT_SECONDS, grace_seconds: float = GRACE_SECONDS) -> None:
+        self._kept_seconds = kept_seconds
+        self._grace_seconds = grace_seconds
+        self._replies: OrderedDict[str, tuple[bytes, Reply, float]] = OrderedDict()
+        self._results = 0
+
+    def __len__(self) -> int:
+        """How many are kept."""
+        return len(self._replies)
+
+    def find(self, key: str, digest: bytes) -> Reply | None:
+        """The reply to an earlier request with a key; None if there is none, or if it ended with an error.
+
+        Args:
+            key: The key.
+            digest: Of the request, which must be the same one.
+
+        Raises:
+            Failure: If the key is none, or was used for another request.
+        """
+        if not key or len(key) > _LONGEST_KEY or not key.isprintable():
+            raise Failure(HTTPStatus.UNPROCESSABLE_ENTITY, "Idempotency-Key must be 1 to 200 printable characters")
+        self._forget()
+        known = self._replies.get(key)
+        if known is None:
+            return None
+        if known[0] != digest:
+            message = "Idempotency-Key was used for another request"
+            raise Failure(HTTPStatus.UNPROCESSABLE_ENTITY, message, "take a new key for each request")
+        if known[1].error is not None:
+            self._drop(key)
+            return None
+        return known[1]
+
+    def keep(self, key: str, digest: bytes, reply: Reply) -> None:
+        """Keeps a reply."""
+        self._replies[key] = digest, reply, time.monotonic()
+        self._results += reply.total
+
+    def leave(self, reply: Reply, *, has_key: bool) -> None:
+        """A client does not wait for a reply any more."""
+        reply.readers -= 1
+        if reply.readers or reply.is_done:
+            return
+        if not has_key:
+            reply.give_up()
+            return
+
+        def give_up_unless_asked() -> None:
+            if not reply.readers:
+                reply.give_up()
+
+        asyncio.get_running_loop().call_later(self._grace_seconds, give_up_unless_asked)
+
+    def _forget(self) -> None:
+        """Drops what was kept long enough, and the oldest where there is too much."""
+        now = time.monotonic()
+        for key, (_, reply, since) in list(self._replies.items()):
+            if self._results * _BYTES_OF_RESULT <= KEPT_BYTES and now - since < self._kept_seconds:
+                return
+            if reply.is_done:
+                self._drop(key)
+
+    def _drop(self, key: str) -> None:
+        self._results -= self._replies.pop(key)[1].total

@@ -1,0 +1,226 @@
+"""What the routes of a service share."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+
+from sandrl.config.serve import POLICIES, RequestOptions, ServeConfig
+from sandrl.jsonl import parse_object
+from sandrl.problems import Problem
+from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.scorer import Scorer
+from sandrl.rewards.terms import Terms
+from sandrl.service.failures import Failure
+from sandrl.service.metrics import ServiceMetrics
+from sandrl.service.problems import ProblemBook
+from sandrl.service.replies import Replies
+
+CLIENT_HEADER = "x-sandrl-client"
+"""Names a client, where several share an address and each is to have its share."""
+
+_LONG_BODY_BYTES = 1 << 16
+_MOST_OPTIONS = 64
+# What a program prints is in the memory of the service, and of its files in that of the machine.
+_BOUNDED = ("max_output_bytes", "max_file_bytes")
+
+_Body = TypeVar("_Body", bound=BaseModel)
+_Value = TypeVar("_Value")
+
+
+@dataclass(eq=False)
+class Service:
+    """A running service.
+
+    Attributes:
+        config: How it was started.
+        job_id: The job that owns its sandboxes.
+        scorer: Scores completions, and runs programs.
+        book: Finds problems.
+        metrics: Counts.
+        replies: Answers that may be asked for again.
+        memory_bytes: How much memory a sandbox has; None where that is not known.
+        warn: Told what the operator should know.
+    """
+
+    config: ServeConfig
+    job_id: str
+    scorer: Scorer
+    book: ProblemBook
+    metrics: ServiceMetrics
+    memory_bytes: int | None
+    warn: Callable[[str, str], None]
+    replies: Replies = field(default_factory=Replies)
+    _options: dict[str, tuple[RequestOptions, ScoreOptions]] = field(default_factory=dict)
+
+    def options(self, given: dict[str, Any] | None) -> tuple[RequestOptions, ScoreOptions]:
+        """How a request is scored: as the service is started to, where it says nothing else.
+
+        Raises:
+            Failure: If there is no such option, or a value is impossible.
+        """
+        try:
+            name = json.dumps(given, sort_keys=True)
+        except (TypeError, ValueError):
+            name = ""
+        if name in self._options:
+            return self._options[name]
+        found = self._resolved(given or {})
+        if len(self._options) >= _MOST_OPTIONS:
+            self._options.clear()
+        self._options[name] = found
+        return found
+
+    def _resolved(self, given: dict[str, Any]) -> tuple[RequestOptions, ScoreOptions]:
+        usual = {name: getattr(self.config, name) for name in RequestOptions.model_fields}
+        reward = given.get("reward", self.config.reward)
+        if reward != self.config.reward and reward not in POLICIES:
+            known = ", ".join(POLICIES)
+            message = f"`reward` is {reward!r:.60}, which is none of {known}"
+            raise Failure(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                message,
+                "a function of your own is an option of the service",
+                place="options.reward",
+            )
+        try:
+            options = RequestOptions.model_validate({**usual, **given})
+        except ValidationError as error:
+            raise _invalid(error, "options") from None
+        for name in _BOUNDED:
+            check_most(f"options.{name}", getattr(options, name), getattr(self.config, name))
+        return options, ScoreOptions.of(options)
+
+    def terms(self, options: RequestOptions, score: ScoreOptions) -> Terms:
+        """The terms of a request with these options."""
+        return self.scorer.terms(score, require_isolated=options.require_isolated)
+
+    def find_problem(self, task_id: str, place: str) -> Problem:
+        """A problem of the sets that the service was started with.
+
+        Raises:
+            Failure: If there is none of that name.
+        """
+        try:
+            return self.book.loaded[task_id]
+        except KeyError:
+            message = f"no problem is called {task_id!r:.80}"
+            raise Failure(HTTPStatus.UNPROCESSABLE_ENTITY, message, place=place) from None
+
+
+def check_most(place: str, value: int, most: int) -> None:
+    """Refuses more than the service was started with: it is the service's memory.
+
+    Raises:
+        Failure: If it is more.
+    """
+    if value > most:
+        message = f"{place} is {value}, and this service allows {most}"
+        raise Failure(HTTPStatus.UNPROCESSABLE_ENTITY, message, place=place)
+
+
+async def read_body(request: Request, model: type[_Body]) -> _Body:
+    """The body of a request.
+
+    Raises:
+        Failure: If it is no JSON, or not what the route takes.
+    """
+    content = await request.body()
+    if len(content) < _LONG_BODY_BYTES:
+        return _parsed(content, model)
+    return await asyncio.to_thread(_parsed, content, model)
+
+
+def _parsed(content: bytes, model: type[_Body]) -> _Body:
+    try:
+        value = parse_object(content)
+    except ValueError as error:
+        raise Failure(HTTPStatus.BAD_REQUEST, f"the body: {error}", place="body") from None
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise _invalid(error) from None
+
+
+def _invalid(error: ValidationError, prefix: str = "") -> Failure:
+    problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    place = ".".join(str(part) for part in (*([prefix] if prefix else []), *problem["loc"]))
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "extra_forbidden":
+        message = "there is no such field"
+    return Failure(HTTPStatus.UNPROCESSABLE_ENTITY, f"{place}: {message}" if place else message, place=place or None)
+
+
+def client_of(request: Request) -> str:
+    """Who asks: the name that it gives itself, else its address."""
+    named = request.headers.get(CLIENT_HEADER, "")[:100]
+    return named or (request.client.host if request.client is not None else "")
+
+
+async def unless_gone(request: Request, work: Awaitable[_Value], on_gone: Callable[[], object]) -> _Value:
+    """Waits for work, and no longer than the client does.
+
+    Args:
+        request: The client's request, whose body was read.
+        work: What it waits for.
+        on_gone: Called if it goes away.
+
+    Raises:
+        Failure: If it goes away; nobody reads that.
+    """
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            on_gone()
+            task.cancel()
+            raise Failure(HTTPStatus.SERVICE_UNAVAILABLE, "the client went away")
+        return task.result()
+    finally:
+        gone.cancel()
+        if not task.done():
+            task.cancel()
+            on_gone()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+class Outbox:
+    """Takes values on any thread, and hands them over on the loop's, as many at once as there are.
+
+    Args:
+        take: Called with each on the loop's thread.
+    """
+
+    def __init__(self, take: Callable[[Any], None]) -> None:
+        self._take = take
+        self._loop = asyncio.get_running_loop()
+        self._values: deque[Any] = deque()
+        self._is_called = False
+
+    def put(self, value: Any) -> None:
+        """Hands a value over."""
+        self._values.append(value)
+        if not self._is_called:
+            self._is_called = True
+            # The loop may have ended.
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._hand_over)
+
+    def _hand_over(self) -> None:
+        self._is_called = False
+        while self._values:
+            self._take(self._values.popleft())

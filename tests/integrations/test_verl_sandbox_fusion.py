@@ -1,0 +1,136 @@
+"""verl's own client of SandboxFusion, its files unmodified, scores against `sandrl serve`."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from tests.support.service import TOKEN, RunningService, running_service
+
+from sandrl.sandboxes import SandboxRequest
+from sandrl.settings import load_settings
+
+
+def _load() -> ModuleType | None:
+    """The folder `verl/utils/reward_score/sandbox_fusion` as a package: `import verl` wants torch and ray."""
+    found = importlib.util.find_spec("verl")
+    if found is None or not found.submodule_search_locations:
+        return None
+    folder = Path(found.submodule_search_locations[0]) / "utils" / "reward_score" / "sandbox_fusion"
+    spec = importlib.util.spec_from_file_location(
+        "verl_sandbox_fusion", folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["verl_sandbox_fusion"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+VERL = _load()
+pytestmark = pytest.mark.skipif(VERL is None, reason="not installed: verl (make test-integrations)")
+
+STDIN = {"inputs": ["3 4\n", "10 -2\n", "0 0\n"], "outputs": ["7\n", "8\n", "0\n"]}
+# verl imports everything from `operator` before the code, so `add` would be there already.
+FUNCTION = {"fn_name": "plus", "inputs": ["3\n4", "[1]\n[2]", '"a"\n"b"'], "outputs": ["7", "[1, 2]", "ab"]}
+ASSERTS = {"assert_case": ["assert add(1, 2) == 3", "assert add('a', 'b') == 'ab'", "assert add([], [1]) == [1]"]}
+
+
+def fenced(code: str) -> str:
+    return f"Here it is.\n```python\n{code}\n```\nDone."
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    with running_service(tmp_path_factory.mktemp("service")) as service:
+        yield service
+
+
+def score(service: RunningService, text: str, cases: dict[str, Any], **options: Any) -> tuple[float, list[Any]]:
+    assert VERL is not None
+    url = f"{service.url}/t/{TOKEN}/run_code"
+    # As its reward manager calls it: with the cases as text, and a semaphore of all threads.
+    found: tuple[float, list[Any]] = VERL.compute_score(
+        url, options.pop("semaphore", None), 1024, text, json.dumps(cases), **options
+    )
+    return found
+
+
+@pytest.mark.parametrize(
+    ("code", "cases", "expected"),
+    [
+        ("a, b = map(int, input().split())\nprint(a + b)", STDIN, 1.0),
+        ("import sys\nprint(sum(map(int, sys.stdin.read().split())))", STDIN, 1.0),
+        ("a, b = map(int, input().split())\nprint(abs(a) + abs(b))", STDIN, 2 / 3),
+        ("raise ValueError('no')", STDIN, 0.0),
+        ("print(", STDIN, 0.0),
+        ("def plus(a, b):\n    return a + b", FUNCTION, 1.0),
+        ("class Solution:\n    def plus(self, a, b):\n        return a + b", FUNCTION, 1.0),
+        ("def plus(a, b):\n    return 7", FUNCTION, 1 / 3),
+        ("def other(a, b):\n    return 7", FUNCTION, 0.0),
+        ("def add(a, b):\n    return a + b", ASSERTS, 1.0),
+        ("def add(a, b):\n    return 3", ASSERTS, 1 / 3),
+    ],
+)
+def test_rows_like_those_of_apps_get_the_right_score(
+    service: RunningService, code: str, cases: dict[str, Any], expected: float
+) -> None:
+    reward, metadata = score(service, fenced(code), cases)
+    assert reward == pytest.approx(expected)
+    assert all(each["api_request_error"] is None for each in metadata)
+
+
+def test_each_case_has_the_status_that_verl_knows(service: RunningService) -> None:
+    statuses = {}
+    for name, code in {
+        "success": "a, b = map(int, input().split())\nprint(a + b)",
+        "wrong_answer": "print('x')",
+        "runtime_error": "1 / 0",
+        "timeout": "while True: pass",
+    }.items():
+        _, metadata = score(service, fenced(code), {"inputs": ["1 2\n"], "outputs": ["3\n"]}, timeout=2)
+        statuses[name] = metadata[0]["status"]
+    assert statuses == {name: name for name in statuses}
+
+
+def test_a_compile_error_is_told_as_one(service: RunningService) -> None:
+    assert VERL is not None
+    url = f"{service.url}/t/{TOKEN}/run_code"
+    check = sys.modules["verl_sandbox_fusion.utils"].check_correctness
+    for code, expected in (("int main() { return x; }", [-4]), ("int main() { return 0; }", [True])):
+        results, _ = check(url, {"inputs": [""], "outputs": [""]}, code, timeout=20, language="cpp")
+        assert results == expected
+
+
+def test_a_full_queue_and_lost_sandboxes_cost_no_right_answer_its_reward(tmp_path: Path) -> None:
+    """Forty completions at once, three cases each, at a queue of eight, while somebody stops the sandboxes."""
+    right = "import time\na, b = map(int, input().split())\ntime.sleep(0.1)\nprint(a + b)  # {number}"
+    words = ("--max-queue", "8", "--concurrency", "4")
+    with running_service(tmp_path, *words) as service, ExitStack() as stack:
+        threads = stack.enter_context(ThreadPoolExecutor(40))
+        semaphore = threading.Semaphore(64)
+        asked = [
+            threads.submit(score, service, fenced(right.format(number=number)), STDIN, semaphore=semaphore)
+            for number in range(40)
+        ]
+        other = SandboxRequest().connect(load_settings()).open()
+        stack.callback(other.close, 30)
+        stopped = 0
+        for _ in range(4):
+            time.sleep(0.5)
+            for found in other.list(["sandrl-service"]).result(30):
+                found.stop().result(30)
+                stopped += 1
+        assert stopped
+        assert [each.result()[0] for each in asked] == [1.0] * 40

@@ -1,0 +1,100 @@
+"""Replies that outlive the connections they are sent on."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sandrl.events.results import ScoredCompletion, Status
+from sandrl.service.failures import Failure
+from sandrl.service.replies import Replies, Reply
+
+ONE, OTHER = b"digest of one request", b"digest of another one"
+
+
+def result(index: int) -> ScoredCompletion:
+    return ScoredCompletion(index, str(index), "p", 1.0, Status.PASSED, None, 1, 1, 0.0, None, "")
+
+
+async def test_results_are_read_as_they_come_and_returned_in_order() -> None:
+    reply = Reply(3)
+
+    async def fill() -> None:
+        for index in (2, 0, 1):
+            await asyncio.sleep(0)
+            reply.add(result(index))
+
+    task = asyncio.create_task(fill())
+    assert [each.index async for each in reply.read()] == [2, 0, 1]
+    assert [each.index for each in await reply.wait()] == [0, 1, 2]
+    await task
+
+
+async def test_a_late_reader_gets_everything_from_the_beginning() -> None:
+    reply = Reply(2)
+    reply.add(result(0))
+    first, second = asyncio.create_task(reply.wait()), asyncio.create_task(reply.wait())
+    await asyncio.sleep(0)
+    reply.add(result(1))
+    assert len(await first) == len(await second) == 2
+
+
+async def test_an_error_ends_a_reply_for_all_readers() -> None:
+    reply = Reply(2)
+    reply.add(result(0))
+    waiting = asyncio.create_task(reply.wait())
+    await asyncio.sleep(0)
+    reply.fail(ValueError("lost"))
+    with pytest.raises(ValueError, match="lost"):
+        await waiting
+    with pytest.raises(ValueError, match="lost"):
+        [each async for each in reply.read()]
+
+
+async def test_the_same_request_finds_its_reply_and_another_one_is_refused() -> None:
+    replies, reply = Replies(), Reply(1)
+    assert replies.find("key", ONE) is None
+    replies.keep("key", ONE, reply)
+    assert replies.find("key", ONE) is reply
+    with pytest.raises(Failure, match="another request"):
+        replies.find("key", OTHER)
+
+
+async def test_a_request_that_failed_is_tried_again() -> None:
+    replies, reply = Replies(), Reply(1)
+    replies.keep("key", ONE, reply)
+    reply.fail(ValueError())
+    assert replies.find("key", ONE) is None
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, "a\nb"])
+async def test_a_key_is_a_short_line(key: str) -> None:
+    with pytest.raises(Failure, match="Idempotency-Key"):
+        Replies().find(key, ONE)
+
+
+async def test_without_a_client_a_reply_is_given_up_at_once_and_with_a_key_after_a_while() -> None:
+    replies = Replies(grace_seconds=0.05)
+    given_up: list[str] = []
+    bare, named, asked = Reply(1), Reply(1), Reply(1)
+    for name, reply in (("bare", bare), ("named", named), ("asked", asked)):
+        reply.owns(lambda name=name: given_up.append(name))  # type: ignore[misc]
+        reply.readers += 1
+    replies.leave(bare, has_key=False)
+    assert given_up == ["bare"]
+    replies.leave(named, has_key=True)
+    replies.leave(asked, has_key=True)
+    asked.readers += 1
+    assert given_up == ["bare"]
+    await asyncio.sleep(0.2)
+    assert given_up == ["bare", "named"]
+
+
+async def test_replies_are_forgotten_in_time() -> None:
+    replies, reply = Replies(kept_seconds=0.0), Reply(1)
+    replies.keep("key", ONE, reply)
+    assert replies.find("key", ONE) is reply, "it is not done"
+    reply.add(result(0))
+    assert replies.find("key", ONE) is None
+    assert len(replies) == 0
