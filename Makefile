@@ -5,6 +5,7 @@ VENV   ?= .venv
 VENV_GRPO ?= .venv-grpo
 VENV_UNSLOTH ?= .venv-unsloth
 VENV_ART ?= .venv-art
+VENV_INTEGRATIONS ?= .venv-integrations
 BIN    := $(VENV)/bin
 SETUP   = $(PYTHON) tools/setup_venv.py
 # Extra words for the program at hand: make test ARGS='-k judge'.
@@ -13,7 +14,7 @@ ARGS   ?=
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check static format lint types imports generated generate venv venv-base venv-grpo test-grpo venv-unsloth test-unsloth venv-art test-art lock pictures bench clean
+.PHONY: help demo test check static format lint types imports generated generate venv venv-base venv-grpo test-grpo venv-unsloth test-unsloth venv-art test-art venv-integrations test-integrations lock pictures bench clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -48,6 +49,12 @@ venv-art: ## Set up .venv-art: development, and what `sandrl art train --backend
 
 test-art: venv-art ## Train the tiny policy with ART, against a Tinker server on this machine
 	@OMP_NUM_THREADS=1 $(VENV_ART)/bin/python -m pytest tests/art $(ARGS)
+
+venv-integrations: ## Set up .venv-integrations: development, and the frameworks that sandrl.integrations adapts to
+	@$(SETUP) --lock integrations $(VENV_INTEGRATIONS)
+
+test-integrations: venv-integrations ## Run the tests of the integrations, with these frameworks
+	@$(VENV_INTEGRATIONS)/bin/python -m pytest tests/integrations $(ARGS)
 
 check: static test ## Run everything that CI runs
 
@@ -94,6 +101,9 @@ lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versi
 	@sed -E '/^(openai)==/d; /^ /d' requirements/dev.txt | sed 's/ *\\$$//' | $(COMPILE) $(ARGS) --extra dev --extra art-tinker -c - \
 		--excludes requirements/grpo.excludes.txt --overrides requirements/art-tinker.overrides.txt --no-emit-package torch \
 		-o requirements/art-tinker.txt
+	@sed -E '/^(openai)==/d; /^ /d' requirements/dev.txt | sed 's/ *\\$$//' | $(COMPILE) $(ARGS) requirements/integrations.in --extra dev \
+		-c - --excludes requirements/integrations.excludes.txt -o requirements/integrations.txt
+	@cat requirements/integrations.bare.txt >> requirements/integrations.txt
 
 clean: ## Remove .venv and caches
-	rm -rf $(VENV) $(VENV_GRPO) $(VENV_UNSLOTH) $(VENV_ART) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VENV_GRPO) $(VENV_UNSLOTH) $(VENV_ART) $(VENV_INTEGRATIONS) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -25,6 +25,8 @@ LOCKS = {
     "unsloth": ["base", "dev", "unsloth"],
     # Not dev: ART wants an older openai.
     "art-tinker": ["base", "art-tinker"],
+    # Not dev: verifiers wants an older openai.
+    "integrations": ["base", "integrations"],
 }
 # Locks without torch, and where its build for the processor alone comes from.
 TORCH = {

@@ -28,15 +28,34 @@ def require(module: str, *, extra: str) -> ModuleType:
     Raises:
         MissingExtraError: If it is not installed, or one of its own dependencies is missing.
     """
+    return _imported(module, install_command(extra))
+
+
+def require_framework(module: str, *, package: str) -> ModuleType:
+    """Imports a framework that is the user's own, and no extra of sandrl.
+
+    Args:
+        module: Its import name, or that of a module that imports it.
+        package: What brings it, as pip names it.
+
+    Raises:
+        MissingExtraError: If it is not installed, or one of its own dependencies is missing.
+    """
+    return _imported(module, f"pip install '{package}'")
+
+
+def _imported(module: str, hint: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         package = module.partition(".")[0]
         missing = error.name or package
         message = f"the package {package!r} is not installed"
-        if missing.partition(".")[0] != package:
+        if package == "sandrl":
+            message = f"the package {missing.partition('.')[0]!r} is not installed"
+        elif missing.partition(".")[0] != package:
             message = f"the package {package!r} cannot be imported: {missing!r} is not installed"
-        raise MissingExtraError(message, hint=install_command(extra)) from error
+        raise MissingExtraError(message, hint=hint) from error
 
 
 def check(modules: Iterable[str], *, extra: str) -> None:

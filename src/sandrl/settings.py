@@ -80,6 +80,8 @@ class Settings:
         wandb_mode: Whether it works `online`, `offline` or is `disabled`; what suits it unless set.
         wandb_entity: The entity it is used with; both together are credentials for the sandbox service, too.
         service_token: The token of `sandrl serve`, for the service and for those who ask it.
+        service_url: The address of one, where integrations of trainers score with it.
+        problems: The problems that integrations of trainers find by their names.
         rank: Which process of a distributed job this is, from 0, as its launcher says.
         world_size: How many processes that job has.
     """
@@ -101,6 +103,8 @@ class Settings:
     wandb_project: str | None = None
     wandb_mode: str | None = None
     service_token: str | None = field(default=None, repr=False)
+    service_url: str | None = None
+    problems: str | None = None
     rank: int = 0
     world_size: int = 1
 
@@ -129,6 +133,8 @@ class Settings:
             wandb_project=values.get("WANDB_PROJECT"),
             wandb_mode=values.get("WANDB_MODE"),
             service_token=values.get("SANDRL_SERVICE_TOKEN"),
+            service_url=values.get("SANDRL_SERVICE_URL"),
+            problems=values.get("SANDRL_PROBLEMS"),
             rank=_number(values, "RANK", 0),
             world_size=_number(values, "WORLD_SIZE", 1),
         )

@@ -13,6 +13,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+
 from tests.support.service import TOKEN, RunningService, running_service
 
 
@@ -75,6 +76,14 @@ def test_a_query_without_its_prompt_is_an_error_and_no_reward(service: RunningSe
     with service.client() as http:
         body = {"query": [RIGHT], "prompts": ["another prompt, which is not there"], "labels": [LABEL]}
         assert http.post("/get_reward", json=body).status_code == 422
+
+
+@pytest.mark.parametrize("label", ['{"a":' * 100_000, "{", '{"task_id": "x"}', 3, None])
+def test_a_label_that_is_no_problem_is_an_error_of_the_request(service: RunningService, label: Any) -> None:
+    with service.client() as http:
+        refused = http.post("/get_reward", json={"query": ["P" + RIGHT], "prompts": ["P"], "labels": [label]})
+    assert refused.status_code == 422
+    assert refused.json()["place"].startswith("labels[0]")
 
 
 def test_what_cannot_be_scored_is_what_the_operator_says(service: RunningService, tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tests.support.service import TOKEN, RunningService, running_service
 
 from sandrl.sandboxes import SandboxRequest
 from sandrl.settings import load_settings
+from tests.support.service import TOKEN, RunningService, running_service
 
 
 def _load() -> ModuleType | None:

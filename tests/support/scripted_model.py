@@ -194,6 +194,7 @@ def chat_document(answer: Says) -> dict[str, Any]:
     return {
         "id": "chatcmpl-1",
         "object": "chat.completion",
+        "created": 0,
         "model": MODEL,
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": logprobs}],
         "usage": {"prompt_tokens": 10, "completion_tokens": len(tokens), "total_tokens": 10 + len(tokens)},

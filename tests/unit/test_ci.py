@@ -23,7 +23,7 @@ def ci(folder: Path, **outcomes: tuple[str, int]) -> subprocess.CompletedProcess
     (folder / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", folder / ".ci")
     shutil.copy(ROOT / "README.md", folder)
-    rules = "venv venv-grpo venv-unsloth venv-art static:\n\t@true\n"
+    rules = "venv venv-grpo venv-unsloth venv-art venv-integrations static:\n\t@true\n"
     base, code = outcomes.pop("base")
     rules += f"test:\n\t@echo '{base}'; exit {code}\n"
     rules += "".join(
@@ -47,29 +47,31 @@ def passing(number: int) -> tuple[str, int]:
 
 
 def test_the_last_line_counts_all_parts_and_the_output_of_each_is_in_one_piece(tmp_path: Path) -> None:
-    done = ci(tmp_path, base=passing(1000), grpo=passing(100), unsloth=passing(10), art=passing(1))
+    done = ci(
+        tmp_path, base=passing(1000), grpo=passing(100), unsloth=passing(10), art=passing(1), integrations=passing(2)
+    )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[-1] == "1111 passed, 0 failed"
-    begins = {name: lines.index(f"begin {name}") for name in ("grpo", "unsloth", "art")}
+    assert lines[-1] == "1113 passed, 0 failed"
+    begins = {name: lines.index(f"begin {name}") for name in ("grpo", "unsloth", "art", "integrations")}
     for name, begin in begins.items():
         assert lines[begin - 1] == f"ci: {name}"
         assert lines[begin + 1] == f"end {name}"
 
 
-@pytest.mark.parametrize("part", ["base", "grpo", "unsloth", "art"])
+@pytest.mark.parametrize("part", ["base", "grpo", "unsloth", "art", "integrations"])
 def test_a_failure_in_any_part_is_counted_and_fails_the_whole(tmp_path: Path, part: str) -> None:
-    outcomes = {name: passing(5) for name in ("base", "grpo", "unsloth", "art")}
+    outcomes = {name: passing(5) for name in ("base", "grpo", "unsloth", "art", "integrations")}
     outcomes[part] = ("==== 2 failed, 3 passed, 1 error in 2.00s ====", 1)
     done = ci(tmp_path, **outcomes)
     assert done.returncode == 1
-    assert done.stdout.splitlines()[-1] == "18 passed, 3 failed"
+    assert done.stdout.splitlines()[-1] == "23 passed, 3 failed"
 
 
 def test_a_part_that_dies_without_a_summary_is_a_failure_and_its_output_is_shown(tmp_path: Path) -> None:
-    outcomes = {name: passing(5) for name in ("base", "grpo", "unsloth")}
+    outcomes = {name: passing(5) for name in ("base", "grpo", "unsloth", "integrations")}
     done = ci(tmp_path, **outcomes, art=("Segmentation fault", 139))
     assert done.returncode == 1
     assert re.search(r"^begin art\nend art\nSegmentation fault\n", done.stdout, re.MULTILINE)
-    assert done.stdout.splitlines()[-1] == "15 passed, 1 failed"
+    assert done.stdout.splitlines()[-1] == "20 passed, 1 failed"
     assert "ci: art failed without saying which test" in done.stderr

@@ -58,11 +58,17 @@ class Feed(Protocol):
 
     Attributes:
         is_open: Whether there may be more to do; a batch that has nothing left waits as long as it is.
+        has_more: Whether it would add completions at its next turn, if there is room.
     """
 
     @property
     def is_open(self) -> bool:
         """Whether there may be more to do."""
+        ...
+
+    @property
+    def has_more(self) -> bool:
+        """Whether it would add completions at its next turn, if there is room."""
         ...
 
     def take_turn(self) -> None:
@@ -226,6 +232,9 @@ class Batch:
                 break
             if level is Level.NONE:
                 self._launch_more()
+                if feed is not None and feed.has_more and self.room:
+                    # What waits for another one's verdict, or has it already, takes no place.
+                    continue
             pause = self._until_next() if level is Level.NONE else None
             if pause is None and feed is not None and feed.is_open:
                 pause = math.inf

@@ -21,9 +21,9 @@ from sandrl import forks
 from sandrl.addresses import check_address
 from sandrl.bounds import LARGEST_WEIGHT, check_text, check_weight
 from sandrl.closing import Closing
-from sandrl.errors import InfrastructureError, InputError, InterruptedRunError, UsageError
+from sandrl.errors import InterruptedRunError, UsageError
 from sandrl.events import Emit, Warned, ignore
-from sandrl.events.results import ScoredCompletion, Status
+from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion, Problem, ProblemsLike, as_problems
 from sandrl.problems.case_choice import with_most_cases_each
 from sandrl.rewards.cache import VerdictCache
@@ -37,7 +37,7 @@ from sandrl.rewards.policies import Components, RewardPolicy, as_policy
 from sandrl.rewards.scoring import lifetime_seconds, longest_seconds, score
 from sandrl.rewards.service import ADDRESS_HINT, ServiceClient
 from sandrl.rewards.service_batch import request_options, score_with_service
-from sandrl.rewards.summary import ScoreReport, raise_for_rewards
+from sandrl.rewards.summary import ScoreReport, error_of, raise_for_rewards
 from sandrl.rewards.trainer_batch import BatchReader, Text, step_tags
 from sandrl.rewards.user_functions import check_picklable
 from sandrl.runs.statistics import training_reward
@@ -325,10 +325,7 @@ class RewardFunction(Closing):
                 return None
             case OnInfrastructureError.ZERO:
                 return self._options.fallback_reward
-        message = f"a completion of {result.task_id} could not be scored: {result.status.value}: {result.detail}"
-        if result.status is Status.INFRASTRUCTURE:
-            raise InfrastructureError(message, hint="on_infrastructure_error='mask' leaves such completions out")
-        raise InputError(message, hint="on_infrastructure_error='mask' leaves such completions out")
+        raise error_of(result, hint="on_infrastructure_error='mask' leaves such completions out")
 
 
 def reward_function(

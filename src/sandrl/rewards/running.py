@@ -74,7 +74,8 @@ class Program:
 
     def completion(self, identifier: str = _TASK) -> Completion:
         """The program as an answer to it."""
-        return Completion(identifier, _TASK, code=self.code)
+        # An empty program is one, too, while an empty completion is none.
+        return Completion(identifier, _TASK, code=self.code if self.code.strip() else _TASK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ class ProgramJudge:
         names = {path for path, _ in program.files}
         request: dict[str, Any] = {
             "setup": "",
-            "code": code,
+            "code": program.code,
             "file_name": _USUAL_FILE if _USUAL_FILE not in names else f"main-{secrets.token_hex(4)}.py",
             "hidden_size": 0,
             "timeout_seconds": seconds,
@@ -178,7 +179,7 @@ class ProgramJudge:
             "max_fetched_bytes": MOST_FETCHED_BYTES,
         }
         if not problem.is_python:
-            request["plans"] = [self._base.plan_of(build) for build in builds_of(problem, code)]
+            request["plans"] = [self._base.plan_of(build) for build in builds_of(problem, program.code)]
             request["compile_timeout_seconds"] = float(limits.compile_timeout_seconds)
             seconds += limits.compile_timeout_seconds
         execution = self._base.packed(EXECUTED, request, checks=1, seconds=longest_run_seconds(seconds))
@@ -238,7 +239,7 @@ class ProgramJudge:
 
     def review(self, problem: Problem, code: str, verdict: Verdict) -> Verdict | Review:
         """The verdict; in another language than Python, a known program runs first where this one failed."""
-        return verdict if problem.is_python else self._base.review(problem, code, verdict)
+        return verdict if problem.is_python else self._base.review(problem, self._program.code, verdict)
 
     def prepare_trial(self, problem: Problem, wanted: Review, limits: Limits) -> Execution:
         """The command of the known program."""

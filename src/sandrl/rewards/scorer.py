@@ -235,8 +235,9 @@ class Scorer(Closing):
         with self._lock:
             if not self._is_accepting:
                 raise ScorerClosedError
-            if is_bounded and self.waiting + len(answers) > self.max_waiting:
-                raise QueueFullError(self.waiting, self.retry_seconds)
+            # Identical completions wait in the batch for the verdict of the first.
+            if is_bounded and self.waiting + len(self._flying) + len(answers) > self.max_waiting:
+                raise QueueFullError(self.waiting + len(self._flying), self.retry_seconds)
             owner = self._clients.setdefault(client, _Client(client))
             ticket = Ticket(self, owner, answers, terms, on_result)
             if not answers:
@@ -342,6 +343,11 @@ class Scorer(Closing):
             pass
         self._thread.join(_ENDING_SECONDS)
 
+    @property
+    def has_more(self) -> bool:
+        """Whether something waits."""
+        return self.waiting > 0
+
     def take_turn(self) -> None:
         """Hands the batch as much as it can launch; on its thread."""
         assert self._batch is not None, "a batch calls"
@@ -439,6 +445,7 @@ class Scorer(Closing):
                 client.tickets = deque(each for each in client.tickets if each not in failed)
             for ticket in failed:
                 self.waiting -= len(ticket.waiting)
+                ticket.waiting.clear()
             for client in tuple(self._clients.values()):
                 self._place(client)
         for ticket in failed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 import secrets
 import socket
@@ -17,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -177,18 +178,21 @@ class AsyncServiceClient:
         problem_rows = None if problems is None else [_row(problem) for problem in problems]
         by_name = {str(row.get("task_id")): row for row in problem_rows or ()}
         given = dict(options or {})
+        _check_options(given)
+        numbered = _numbered(rows)
         results: dict[int, ScoredCompletion] = {}
         job_ids: list[str] = []
 
         def keep(result: ScoredCompletion) -> None:
             if result.index not in results:
+                result = replace(result, id=_own_id(rows[result.index], result.index))
                 results[result.index] = result
                 if on_result is not None:
                     on_result(result)
 
         at_once = asyncio.Semaphore(_REQUESTS_AT_ONCE)
 
-        async def score_part(first: int, part: list[dict[str, Any]]) -> None:
+        async def score_part(part: list[dict[str, Any]]) -> None:
             async with at_once:
                 if not wants_more():
                     return
@@ -198,10 +202,9 @@ class AsyncServiceClient:
                     # Rows of some formats are named by the service.
                     is_known = all(name in by_name for name in names)
                     body["problems"] = [by_name[name] for name in names] if is_known else problem_rows
-                job_ids.append(await self._score_part(first, body, keep))
+                job_ids.append(await self._score_part(body, keep))
 
-        named = _named(rows)
-        tasks = [asyncio.ensure_future(score_part(first, part)) for first, part in _parts(named)]
+        tasks = [asyncio.ensure_future(score_part(part)) for part in _parts(numbered)]
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -249,11 +252,10 @@ class AsyncServiceClient:
             return False
         return bool(response.status_code == 200)
 
-    async def _score_part(self, first: int, body: dict[str, Any], keep: OnResult) -> str:
+    async def _score_part(self, body: dict[str, Any], keep: OnResult) -> str:
         """Scores as many rows as a request has; returns the job that did it."""
         content = to_line(body)
         headers = {**_JSON, "Accept": "application/x-ndjson", "Idempotency-Key": secrets.token_hex(16)}
-        indices = {row["id"]: first + position for position, row in enumerate(body["completions"])}
 
         async def ask(progress: Callable[[], None]) -> str:
             seen = 0
@@ -269,7 +271,7 @@ class AsyncServiceClient:
                         raise _Refused(error["status"], error["detail"], error.get("hint"), None)
                     if "summary" in document:
                         return str(document["job_id"])
-                    keep(result_of_document(document, indices[document["id"]]))
+                    keep(result_of_document(document, int(document["id"])))
                     seen += 1
                     progress()
             raise ConnectionError(f"the answer broke off after {seen} results")
@@ -282,13 +284,13 @@ class AsyncServiceClient:
         # Half as much in each of two requests.
         middle = len(body["completions"]) // 2
         job_id = ""
-        for begin, part in ((0, body["completions"][:middle]), (middle, body["completions"][middle:])):
+        for part in (body["completions"][:middle], body["completions"][middle:]):
             names = {str(row.get("task_id")) for row in part}
             smaller = {**body, "completions": part}
             if "problems" in body:
                 fewer = [row for row in body["problems"] if str(row.get("task_id")) in names]
                 smaller["problems"] = fewer if len(fewer) == len(names) else body["problems"]
-            job_id = await self._score_part(first + begin, smaller, keep)
+            job_id = await self._score_part(smaller, keep)
         return job_id
 
     async def _until_answered(self, ask: Callable[[Callable[[], None]], Coroutine[Any, Any, _Value]]) -> _Value:
@@ -379,7 +381,9 @@ class ServiceClient(Closing):
         Returns:
             The report to come. Cancelling it gives up what the service has not begun.
         """
-        return self._run(self._client.score(completions, problems, options=options, on_result=on_result))
+        return self._run(
+            self._client.score(completions, problems, options=options, on_result=on_result, wants_more=wants_more)
+        )
 
     def score(
         self,
@@ -433,33 +437,46 @@ def _row(problem: Problem | Mapping[str, Any]) -> dict[str, Any]:
     return own_row(problem) if isinstance(problem, Problem) else dict(problem)
 
 
-def _named(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows, each with an id that no other of its request has, by which its result is known."""
-    taken = {row["id"] for row in rows if row.get("id") is not None}
-    if len(taken) == len(rows):
-        return list(rows)
-    named = []
-    for number, row in enumerate(rows):
-        name = row.get("id")
-        if name is None:
-            name = f"{row.get('task_id')}#{number}"
-            while name in taken:
-                name += "'"
-        named.append({**row, "id": name})
-    return named
+def _numbered(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with their positions for ids: what a user calls them may stand twice, or be no text.
+
+    Raises:
+        InputError: If an id is neither a text nor a number.
+    """
+    for position, row in enumerate(rows):
+        if not isinstance(row.get("id"), str | int | None):
+            raise InputError("must be a string or an integer", path=f"completions[{position}]", field="id")
+    return [{**row, "id": str(position)} for position, row in enumerate(rows)]
 
 
-def _parts(rows: Sequence[dict[str, Any]]) -> Iterable[tuple[int, list[dict[str, Any]]]]:
-    """The rows of each request, with the position of the first."""
+def _own_id(row: Mapping[str, Any], position: int) -> str:
+    """What a user calls a row."""
+    given = row.get("id")
+    return f"{row.get('task_id')}#{position}" if given is None else str(given)
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Refuses numbers that JSON cannot carry.
+
+    Raises:
+        UsageError: If there is one.
+    """
+    for name, value in options.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(f"`{name}` is {value}, which is no number to score with", fields=(name,))
+
+
+def _parts(rows: Sequence[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
+    """The rows of each request."""
     first, size = 0, 0
     for position, row in enumerate(rows):
         length = sum(len(value) for value in row.values() if isinstance(value, str))
         if position > first and (position - first == _ROWS_OF_REQUEST or size + length > _BYTES_OF_REQUEST):
-            yield first, list(rows[first:position])
+            yield list(rows[first:position])
             first, size = position, 0
         size += length
     if rows:
-        yield first, list(rows[first:])
+        yield list(rows[first:])
 
 
 def _token_of_user(state_dir: Path, url: str) -> str | None:

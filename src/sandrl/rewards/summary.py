@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sandrl.errors import UsageError
+from sandrl.errors import InfrastructureError, InputError, SandrlError, UsageError
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.runs.summary import Summary
 
@@ -42,3 +42,14 @@ def raise_for_rewards(results: Sequence[ScoredCompletion]) -> None:
             hint="correct the function that `reward` names; `sandrl runs regrade` calls it for the saved completions",
             fields=("reward",),
         )
+
+
+def error_of(result: ScoredCompletion, *, hint: str) -> SandrlError:
+    """The error that says why a completion has no reward.
+
+    Args:
+        result: What happened to it.
+        hint: How to go on without its reward.
+    """
+    message = f"a completion of {result.task_id} could not be scored: {result.status.value}: {result.detail}"
+    return (InfrastructureError if result.status is Status.INFRASTRUCTURE else InputError)(message, hint=hint)

@@ -149,6 +149,11 @@ class SharedWorkshop:
 
         return self._wait_for(done, begin)
 
+    @property
+    def has_more(self) -> bool:
+        """Everything that was asked for is added at each turn."""
+        return False
+
     def take_turn(self) -> None:
         """Does what was asked for; on the batch's thread."""
         for begin, done in self._asked():

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
 from typing import Any, TypeAlias
 
+from starlette.requests import ClientDisconnect
+
 from sandrl.service.failures import MEDIA_TYPE, Failure, failure_of, is_foreseen, where_it_happened
 from sandrl.service.metrics import ServiceMetrics
 from sandrl.service.tokens import Token
@@ -89,6 +91,8 @@ class Edge:
         try:
             self._admit(scope)
             await self._app(scope, self._limited(scope, receive), noting)
+        except ClientDisconnect:
+            pass  # nobody reads an answer
         except Exception as error:  # noqa: BLE001 - every error is answered, and none is told with what a user sent
             if not is_foreseen(error):
                 self._log(where_it_happened(error))

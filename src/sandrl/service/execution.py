@@ -125,8 +125,6 @@ class RunCode:
         except TimeoutError:
             self._leave(digest, running)
             raise _again("there was no room to run the program in time") from None
-        except UsageError as error:
-            raise Failure(HTTPStatus.UNPROCESSABLE_ENTITY, error.message, error.hint) from None
         except SandrlError as error:
             raise _again(error.message) from None
         _count(self._service, result)

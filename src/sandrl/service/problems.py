@@ -1,29 +1,23 @@
 """The problems of a service: sets that it was started with, and those that requests bring along.
 
-The design decision: the same row is parsed once, however many requests bring it, and stands for one object. So what the
-judge has found out about a problem is found again, and a trainer that sends its problems along pays for them once.
+The design decision: the same row is parsed once, however many requests bring it (`sandrl.problems.interning`), so a
+trainer that sends its problems along pays for them once.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sandrl.config.serve import RequestOptions, ServeConfig
 from sandrl.errors import InputError, UsageError
 from sandrl.events import Emit, Warned, ignore
 from sandrl.problems import Problem, load_problems
+from sandrl.problems.interning import MOST_BYTES, InternedProblems
 from sandrl.problems.loading import problem_of_row, with_options
 from sandrl.problems.preludes import prelude_of
 from sandrl.problems.reading import reading_of
-from sandrl.problems.store import joined, memory_of
-
-MOST_BYTES = 256 << 20
-"""How much memory problems of requests may take; those that were used longest ago make room."""
+from sandrl.problems.store import joined
 
 
 def load_sets(config: ServeConfig, emit: Emit = ignore) -> Mapping[str, Problem]:
@@ -57,10 +51,7 @@ class ProblemBook:
 
     def __init__(self, loaded: Mapping[str, Problem], *, max_bytes: int = MOST_BYTES) -> None:
         self.loaded = loaded
-        self._max_bytes = max_bytes
-        self._bytes = 0
-        self._known: OrderedDict[bytes, tuple[Problem, int]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._interned = InternedProblems(max_bytes=max_bytes)
 
     def of_request(self, rows: Sequence[Any] | None, options: RequestOptions) -> Mapping[str, Problem]:
         """The problems that the completions of a request may name.
@@ -91,7 +82,7 @@ class ProblemBook:
             InputError: If it is none.
         """
         reading = reading_of(options)
-        return self._interned(
+        return self._interned.of(
             [row, reading["prelude"], reading["fields"], reading["max_cases"], reading["language"]],
             lambda: problem_of_row(row, place, **reading),
         )
@@ -111,28 +102,7 @@ class ProblemBook:
             prelude = prelude_of(options.prelude)
         except ValueError as error:
             raise UsageError(f"prelude {error}", fields=("prelude",)) from error
-        return self._interned(
+        return self._interned.of(
             ["loaded", task_id, options.prelude, options.max_cases],
             lambda: with_options(problem, prelude=prelude, max_cases=options.max_cases),
         )
-
-    def _interned(self, content: list[Any], make: Callable[[], Problem]) -> Problem:
-        """The problem that was made of this content before, or one that is made now."""
-        try:
-            key = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).digest()
-        except (TypeError, ValueError):
-            return make()  # no content of a JSON document
-        with self._lock:
-            known = self._known.get(key)
-            if known is not None:
-                self._known.move_to_end(key)
-                return known[0]
-        problem = make()
-        size = memory_of(problem)
-        with self._lock:
-            if key not in self._known:
-                self._known[key] = problem, size
-                self._bytes += size
-            while self._bytes > self._max_bytes and len(self._known) > 1:
-                self._bytes -= self._known.popitem(last=False)[1][1]
-        return problem

@@ -24,7 +24,8 @@ GRACE_SECONDS = 60.0
 
 KEPT_BYTES = 256 << 20
 _LONGEST_KEY = 200
-_BYTES_OF_RESULT = 1500
+_LOOK_SECONDS = 1.0
+_BYTES_OF_RESULT, _BYTES_OF_CHECK = 600, 200
 
 
 class Reply:
@@ -34,6 +35,10 @@ class Reply:
         results: Those that are there, in order of arrival.
         total: How many there will be.
         error: Why there will be no more; None if nothing is wrong.
+        readers: How many clients wait for it.
+        ended_at: When it was done; None before that.
+        bytes: About how much memory its results take.
+        last_call: Gives it up after a while without a client.
     """
 
     def __init__(self, total: int) -> None:
@@ -41,6 +46,9 @@ class Reply:
         self.total = total
         self.error: BaseException | None = None
         self.readers = 0
+        self.ended_at: float | None = None
+        self.bytes = 0
+        self.last_call: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
         self._give_up: Callable[[], None] = lambda: None
 
@@ -56,13 +64,21 @@ class Reply:
     def add(self, result: ScoredCompletion) -> None:
         """Adds a result."""
         self.results.append(result)
+        self.bytes += _BYTES_OF_RESULT + len(result.detail)
+        self.bytes += sum(_BYTES_OF_CHECK + len(check.detail) for check in result.checks)
+        self._note_end()
         self._changed.set()
 
     def fail(self, error: BaseException) -> None:
         """Ends it with an error; one that is done stays as it is."""
         if not self.is_done:
             self.error = error
+            self._note_end()
             self._changed.set()
+
+    def _note_end(self) -> None:
+        if self.is_done and self.ended_at is None:
+            self.ended_at = time.monotonic()
 
     def give_up(self) -> None:
         """Gives up what has not begun, unless all is done."""
@@ -108,13 +124,21 @@ class Replies:
     Args:
         kept_seconds: How long after their end.
         grace_seconds: How long their work goes on without a client.
+        kept_bytes: How much memory those that are done may take.
     """
 
-    def __init__(self, *, kept_seconds: float = KEPT_SECONDS, grace_seconds: float = GRACE_SECONDS) -> None:
+    def __init__(
+        self,
+        *,
+        kept_seconds: float = KEPT_SECONDS,
+        grace_seconds: float = GRACE_SECONDS,
+        kept_bytes: int = KEPT_BYTES,
+    ) -> None:
         self._kept_seconds = kept_seconds
         self._grace_seconds = grace_seconds
-        self._replies: OrderedDict[str, tuple[bytes, Reply, float]] = OrderedDict()
-        self._results = 0
+        self._kept_bytes = kept_bytes
+        self._replies: OrderedDict[str, tuple[bytes, Reply]] = OrderedDict()
+        self._looked_at = 0.0
 
     def __len__(self) -> int:
         """How many are kept."""
@@ -140,38 +164,41 @@ class Replies:
             message = "Idempotency-Key was used for another request"
             raise Failure(HTTPStatus.UNPROCESSABLE_ENTITY, message, "take a new key for each request")
         if known[1].error is not None:
-            self._drop(key)
+            del self._replies[key]
             return None
         return known[1]
 
     def keep(self, key: str, digest: bytes, reply: Reply) -> None:
         """Keeps a reply."""
-        self._replies[key] = digest, reply, time.monotonic()
-        self._results += reply.total
+        self._replies[key] = digest, reply
+
+    def join(self, reply: Reply) -> None:
+        """A client waits for a reply."""
+        reply.readers += 1
+        if reply.last_call is not None:
+            reply.last_call.cancel()
+            reply.last_call = None
 
     def leave(self, reply: Reply, *, has_key: bool) -> None:
         """A client does not wait for a reply any more."""
         reply.readers -= 1
         if reply.readers or reply.is_done:
             return
-        if not has_key:
+        if has_key:
+            reply.last_call = asyncio.get_running_loop().call_later(self._grace_seconds, reply.give_up)
+        else:
             reply.give_up()
-            return
-
-        def give_up_unless_asked() -> None:
-            if not reply.readers:
-                reply.give_up()
-
-        asyncio.get_running_loop().call_later(self._grace_seconds, give_up_unless_asked)
 
     def _forget(self) -> None:
-        """Drops what was kept long enough, and the oldest where there is too much."""
+        """Drops what was kept long enough, and the oldest where there is too much; looks now and then."""
         now = time.monotonic()
-        for key, (_, reply, since) in list(self._replies.items()):
-            if self._results * _BYTES_OF_RESULT <= KEPT_BYTES and now - since < self._kept_seconds:
-                return
-            if reply.is_done:
-                self._drop(key)
-
-    def _drop(self, key: str) -> None:
-        self._results -= self._replies.pop(key)[1].total
+        if now - self._looked_at < min(_LOOK_SECONDS, self._kept_seconds):
+            return
+        self._looked_at = now
+        size = sum(reply.bytes for _, reply in self._replies.values())
+        for key, (_, reply) in list(self._replies.items()):
+            if reply.ended_at is None:
+                continue
+            if size > self._kept_bytes or now - reply.ended_at >= self._kept_seconds:
+                size -= reply.bytes
+                del self._replies[key]

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import Request, Response
@@ -22,7 +23,7 @@ from sandrl.rewards.scorer import Answer
 from sandrl.rewards.summary import ScoreReport
 from sandrl.rewards.terms import Terms
 from sandrl.runs.summary import summarise
-from sandrl.service.failures import failure_of
+from sandrl.service.failures import Failure, failure_of
 from sandrl.service.models import ScoreRequest
 from sandrl.service.replies import Reply
 from sandrl.service.state import Outbox, Service, client_of, read_body, unless_gone
@@ -51,7 +52,7 @@ async def score(service: Service, request: Request) -> Response:
             reply = begin(service, answers, terms, client_of(request))
             if key is not None:
                 service.replies.keep(key, digest, reply)
-    reply.readers += 1
+    service.replies.join(reply)
     is_left = False
 
     def leave() -> None:
@@ -100,6 +101,10 @@ def begin(service: Service, answers: Sequence[Answer], terms: Terms, client: str
         QueueFullError: If they have no room in the queue.
         ScorerClosedError: If the service is being stopped.
     """
+    most = service.scorer.max_waiting
+    if len(answers) > most:
+        message = f"the request has {len(answers)} completions, and {most} may wait here"
+        raise Failure(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, "send fewer completions in a request")
     reply = Reply(len(answers))
 
     def take(told: ScoredCompletion | BaseException) -> None:

@@ -37,6 +37,7 @@ from sandrl.service.app import make_app
 from sandrl.service.edge import Edge
 from sandrl.service.metrics import ServiceMetrics
 from sandrl.service.problems import ProblemBook, load_sets
+from sandrl.service.protocol import BoundedProtocol
 from sandrl.service.state import Service
 from sandrl.service.tokens import Token, token_for
 from sandrl.settings import Settings
@@ -170,6 +171,7 @@ def _server(
     )
     settings = uvicorn.Config(
         app,
+        http=BoundedProtocol,
         log_config=None,
         access_log=False,
         lifespan="off",

@@ -29,7 +29,7 @@ CLIENT_HEADER = "x-sandrl-client"
 """Names a client, where several share an address and each is to have its share."""
 
 _LONG_BODY_BYTES = 1 << 16
-_MOST_OPTIONS = 64
+_MOST_OPTIONS, _LONGEST_OPTIONS = 64, 4096
 # What a program prints is in the memory of the service, and of its files in that of the machine.
 _BOUNDED = ("max_output_bytes", "max_file_bytes")
 
@@ -77,7 +77,8 @@ class Service:
         found = self._resolved(given or {})
         if len(self._options) >= _MOST_OPTIONS:
             self._options.clear()
-        self._options[name] = found
+        if len(name) < _LONGEST_OPTIONS:
+            self._options[name] = found
         return found
 
     def _resolved(self, given: dict[str, Any]) -> tuple[RequestOptions, ScoreOptions]:

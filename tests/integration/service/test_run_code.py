@@ -87,6 +87,19 @@ def test_much_output_comes_whole_or_not_as_a_success(bare: httpx.Client) -> None
     assert "printed more" in more["message"]
 
 
+@pytest.mark.parametrize("code", ["", "  \n", "# nothing"])
+def test_an_empty_program_is_one_that_does_nothing(bare: httpx.Client, code: str) -> None:
+    document = ran(bare, code)
+    assert (document["status"], document["run_result"]["return_code"]) == ("Success", 0)
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [("2**70", 255), ("2**63", 255), ("2**40 + 3", 3), ("-1", 255), ("256", 0), ("True", 1)]
+)
+def test_an_exit_status_is_what_an_interpreter_makes_of_it(bare: httpx.Client, number: str, status: int) -> None:
+    assert ran(bare, f"import sys\nsys.exit({number})")["run_result"]["return_code"] == status
+
+
 def test_files_come_and_go(bare: httpx.Client) -> None:
     code = "import os\nopen('out', 'wb').write(open('a/in', 'rb').read()[::-1])"
     files = {"a/in": encoded(b"\x00\x01\x02"), "none": None, "IGNORE_THIS_FILE": "x"}
@@ -155,7 +168,7 @@ def test_a_request_waits_for_room_within_its_clients_patience(tmp_path: Path) ->
     """SandboxFusion's clients count every answer but a program's own end as a failed test."""
     words = ("--max-queue", "4", "--concurrency", "2")
     with running_service(tmp_path, *words) as service, service.client() as client, ThreadPoolExecutor(40) as threads:
-        assert client.post("/v1/score", json=too_many()).status_code == 429
+        assert client.post("/v1/score", json=too_many()).status_code == 413
         code = "import time\ntime.sleep(0.2)\nprint({number})"
         asked = [threads.submit(ran, client, code.format(number=number)) for number in range(40)]
         assert [each.result()["run_result"]["stdout"] for each in asked] == [f"{number}\n" for number in range(40)]

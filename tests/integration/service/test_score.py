@@ -350,6 +350,81 @@ def test_the_client_says_what_is_wrong(service: RunningService) -> None:
         client.score([{"task_id": "inc", "code": ""}], [INC])
 
 
+def test_rows_that_have_the_same_id_each_get_their_own_result(service: RunningService) -> None:
+    """What a user calls a row decides nothing; the same id twice, and a number, are usual."""
+    wrong = "def f(x): return x"
+    rows = [{"task_id": "inc", "completion": RIGHT, "id": "a"}, {"task_id": "inc", "code": wrong, "id": "a"}]
+    rows += [{"task_id": "inc", "completion": RIGHT, "id": "7"}, {"task_id": "inc", "code": wrong, "id": 7}]  # type: ignore[dict-item]
+    rows += [{"task_id": "inc", "completion": RIGHT}]
+    with ServiceClient(service.url, TOKEN) as client:
+        for _ in range(3):
+            results = client.score(rows, [INC]).results
+            assert [result.reward for result in results] == [1.0, 0.0, 1.0, 0.0, 1.0]
+            assert [result.id for result in results] == ["a", "a", "7", "7", "inc#4"]
+        with pytest.raises(InputError, match=r"completions\[0\]: field 'id'"):
+            client.score([{**rows[0], "id": [1]}], [INC])
+        with pytest.raises(UsageError, match="timeout_seconds"):
+            client.score(rows, [INC], options={"timeout_seconds": float("nan")})
+
+
+def test_what_is_not_wanted_any_more_is_not_asked(service: RunningService) -> None:
+    rows = [{"task_id": "inc", "code": f"def f(x): return x + 1  # {number} unwanted"} for number in range(3000)]
+    told: list[int] = []
+    with ServiceClient(service.url, TOKEN) as client:
+        report = client.begin_scoring(
+            rows, [INC], on_result=lambda result: told.append(result.index), wants_more=lambda: not told
+        )
+        assert len(report.result(120).results) == len(told) < 2000
+
+
+def test_a_request_that_can_never_have_room_is_split_by_the_client(tmp_path: Path) -> None:
+    with running_service(tmp_path, "--max-queue", "50") as service:
+        rows = [{"task_id": "inc", "code": f"def f(x): return x + 1  # {number}"} for number in range(200)]
+        with service.client() as http:
+            refused = http.post("/v1/score", json={"completions": rows, "problems": [INC]})
+            assert refused.status_code == 413
+            assert "200 completions, and 50 may wait" in refused.json()["detail"]
+        with ServiceClient(service.url, TOKEN) as client:
+            assert client.score(rows, [INC]).summary.total_reward == 200
+
+
+def test_identical_completions_keep_no_place_from_others(http: httpx.Client) -> None:
+    """Groups of a trainer have many; they wait for one verdict."""
+    same = [sleeper(2.5, 77)] * 64
+    quick = [f"```python\ndef f(x):  # quick {number}\n    return x + 1\n```" for number in range(30)]
+    with http.stream("POST", "/v1/score", json=request(*same, *quick), headers=NDJSON) as answer:
+        *lines, _ = [json.loads(line) for line in answer.iter_lines() if line]
+    order = [int(line["id"].partition("#")[2]) for line in lines]
+    assert sorted(order[:30]) == list(range(65, 95))
+
+
+def test_a_head_without_an_end_is_not_collected(service: RunningService) -> None:
+    address = httpx.URL(service.url)
+    with socket.create_connection((address.host, address.port), timeout=30) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
+
+        def send_on() -> None:
+            for _ in range(1000):
+                connection.sendall(b"X-Long: " + b"x" * 100_000 + b"\r\n")
+                time.sleep(0.001)
+
+        with pytest.raises(OSError):  # noqa: PT011 - reset, or a broken pipe
+            send_on()
+
+
+def test_a_client_that_leaves_while_it_sends_is_no_error_of_the_service(
+    http: httpx.Client, service: RunningService
+) -> None:
+    address = httpx.URL(service.url)
+    with socket.create_connection((address.host, address.port)) as connection:
+        head = f"POST /v1/score HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n\r\n"
+        connection.sendall(head.encode() + b"{")
+    time.sleep(0.5)
+    assert http.get("/healthz").status_code == 200
+    assert "Traceback" not in service.said
+    assert "ClientDisconnect" not in service.said
+
+
 def test_problems_as_objects_go_along(service: RunningService) -> None:
     problems = [each for each in load_problems("bundled").problems.values() if each.reference][:5]
     rows = [{"task_id": each.task_id, "code": each.reference} for each in problems]

@@ -28,8 +28,8 @@ def test_rows_of_requests_take_bounded_memory() -> None:
     book = ProblemBook({}, max_bytes=100_000)
     for number in range(200):
         book.inline({**ROW, "task_id": str(number), "prompt": "x" * 5000}, "problems[0]", USUAL)
-    assert book._bytes <= 100_000
-    assert 0 < len(book._known) < 25
+    assert book._interned._bytes <= 100_000
+    assert 0 < len(book._interned._known) < 25
 
 
 def test_a_wrong_row_is_named_by_its_place() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -80,12 +81,12 @@ async def test_without_a_client_a_reply_is_given_up_at_once_and_with_a_key_after
     bare, named, asked = Reply(1), Reply(1), Reply(1)
     for name, reply in (("bare", bare), ("named", named), ("asked", asked)):
         reply.owns(lambda name=name: given_up.append(name))  # type: ignore[misc]
-        reply.readers += 1
+        replies.join(reply)
     replies.leave(bare, has_key=False)
     assert given_up == ["bare"]
     replies.leave(named, has_key=True)
     replies.leave(asked, has_key=True)
-    asked.readers += 1
+    replies.join(asked)
     assert given_up == ["bare"]
     await asyncio.sleep(0.2)
     assert given_up == ["bare", "named"]
@@ -98,3 +99,37 @@ async def test_replies_are_forgotten_in_time() -> None:
     reply.add(result(0))
     assert replies.find("key", ONE) is None
     assert len(replies) == 0
+
+
+async def test_the_time_without_a_client_begins_anew_each_time() -> None:
+    replies, reply = Replies(grace_seconds=0.3), Reply(1)
+    given_up: list[bool] = []
+    reply.owns(lambda: given_up.append(True))
+    for _ in range(3):
+        replies.join(reply)
+        replies.leave(reply, has_key=True)
+        await asyncio.sleep(0.2)
+    assert given_up == []
+    await asyncio.sleep(0.3)
+    assert given_up == [True]
+
+
+async def test_a_reply_is_kept_from_its_end_and_not_from_its_beginning() -> None:
+    replies, reply = Replies(kept_seconds=0.3), Reply(1)
+    replies.keep("key", ONE, reply)
+    await asyncio.sleep(0.4)
+    reply.add(result(0))
+    assert replies.find("key", ONE) is reply
+    await asyncio.sleep(0.7)
+    assert replies.find("key", ONE) is None
+
+
+async def test_replies_that_take_too_much_memory_make_room() -> None:
+    replies = Replies(kept_bytes=100_000)
+    for number in range(50):
+        reply = Reply(1)
+        replies.keep(str(number), ONE, reply)
+        reply.add(replace(result(0), detail="x" * 10_000))
+    assert replies.find("0", ONE) is None
+    assert replies.find("49", ONE) is not None
+    assert len(replies) < 12

@@ -135,7 +135,8 @@ def is_own(callback: object, namespace: "dict[str, Any]") -> bool:
 
 def leave_at_once(code: object) -> None:
     """Ends the process if its output can be written and its exit status needs no explanation."""
-    if code is None or isinstance(code, int):
+    # Beyond these numbers the interpreter exits with 255.
+    if code is None or (isinstance(code, int) and -(1 << 63) <= code < 1 << 63):
         for stream in (sys.stdout, sys.stderr):
             if not stream.closed:
                 stream.flush()

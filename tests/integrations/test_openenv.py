@@ -1,0 +1,92 @@
+"""The environment of OpenEnv, served over HTTP and played by its own client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from sandrl.errors import InputError
+from sandrl.integrations import openenv as adapter
+from tests.integrations.running import running
+
+pytestmark = pytest.mark.needs("openenv")
+
+RIGHT, WRONG = "<answer>def f(x): return x + 1</answer>", "<answer>def f(x): return 2 * x</answer>"
+
+
+@pytest.fixture
+def address(place: str | None, problem_file: str) -> Iterator[str]:
+    with running(adapter.create_app(problem_file, service=place, reward="fraction")) as address:
+        yield address
+
+
+async def test_an_episode_shows_a_problem_and_ends_with_the_answers_reward(address: str) -> None:
+    from openenv import GenericEnvClient
+
+    async with GenericEnvClient(base_url=address) as client:
+        shown = await client.reset(task_id="inc", episode_id="one")
+        assert (shown.reward, shown.done) == (None, False)
+        assert [message["role"] for message in shown.observation["messages"]] == ["system", "user"]
+        assert "Add one" in shown.observation["messages"][1]["content"]
+        ended = await client.step({"completion": WRONG})
+        assert (ended.reward, ended.done) == (0.5, True)
+        assert {name: ended.observation[name] for name in ("status", "checks_passed", "checks_total")} == {
+            "status": "failed",
+            "checks_passed": 1,
+            "checks_total": 2,
+        }
+        assert await client.state() == {"episode_id": "one", "step_count": 1, "task_id": "inc"}
+        with pytest.raises(RuntimeError, match="call reset first"):
+            await client.step({"completion": RIGHT})
+
+
+async def test_episodes_at_the_same_time_have_problems_of_their_own(address: str) -> None:
+    from openenv import GenericEnvClient
+
+    async def play(number: int) -> float | None:
+        async with GenericEnvClient(base_url=address) as client:
+            await client.reset(task_id="inc")
+            reward: float | None = (
+                await client.step({"completion": f"{RIGHT if number % 2 else 'no'} {number}"})
+            ).reward
+            return reward
+
+    assert await asyncio.gather(*map(play, range(12))) == [0.0, 1.0] * 6
+
+
+async def test_a_seed_decides_which_problem_is_shown(address: str) -> None:
+    from openenv import GenericEnvClient
+
+    async with GenericEnvClient(base_url=address) as client:
+        names = [(await client.reset(seed=seed)).observation["task_id"] for seed in (*range(20), *range(20))]
+    assert names[:20] == names[20:]
+    assert set(names) == {"inc", "broken"}
+
+
+async def test_what_cannot_be_scored_has_no_reward(address: str) -> None:
+    from openenv import GenericEnvClient
+
+    async with GenericEnvClient(base_url=address) as client:
+        await client.reset(task_id="broken")
+        ended = await client.step({"completion": "<answer>def f(x): return None</answer>"})
+    assert (ended.reward, ended.done, ended.observation["status"]) == (None, True, "invalid_problem")
+
+
+def test_a_single_request_names_its_problem(address: str) -> None:
+    body = json.dumps({"action": {"completion": RIGHT}, "task_id": "inc"}).encode()
+    asked = urllib.request.Request(f"{address}/step", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(asked, timeout=60) as answer:
+        document = json.load(answer)
+    assert (document["reward"], document["done"]) == (1.0, True)
+
+
+def test_the_environment_is_used_without_a_server_too(place: str | None, problem_file: str) -> None:
+    env = adapter.CodeEnvironment(problem_file, service=place)
+    env.reset(task_id="inc")
+    assert env.step(adapter.CodeAction(completion=RIGHT)).reward == 1.0
+    with pytest.raises(InputError, match="no problem is called 'other'"):
+        env.reset(task_id="other")

@@ -1,0 +1,28 @@
+"""The page about integrations is held against the code, and what it shows is run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from sandrl.integrations import verl
+
+PAGE = (Path(__file__).parents[2] / "docs" / "integrations.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.needs("openenv", "skyrl_gym", "verifiers")
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: re.findall(r"(?:from|import) ([\w.]+)", block)[-1])
+def test_the_code_of_the_page_runs(block: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import skyrl_gym
+
+    monkeypatch.setattr("skyrl_gym.envs.registration.registry", dict(skyrl_gym.registry))
+    exec(compile(block, "integrations.md", "exec"), {"__name__": "page"})
+
+
+def test_each_function_that_the_page_names_for_verl_is_there() -> None:
+    named = re.findall(r"^\| `(compute_\w+)` \|", PAGE, re.MULTILINE)
+    public = [name for name, value in vars(verl).items() if name.startswith("compute_") and callable(value)]
+    assert sorted(named) == sorted(public)
