@@ -17,6 +17,7 @@ import pytest
 
 from sandrl.client import ServiceClient
 from sandrl.errors import AuthenticationError, InputError, ServiceError, UsageError
+from sandrl.files import raise_descriptor_limit
 from sandrl.problems import load_problems, own_row
 from tests.support.service import TOKEN, RunningService, running_service
 
@@ -273,6 +274,7 @@ def test_nothing_of_requests_is_in_the_log(service: RunningService) -> None:
 
 def test_a_thousand_requests_at_once_are_all_answered(service: RunningService) -> None:
     """Each on a connection of its own, which sends its request and waits."""
+    raise_descriptor_limit()
     address = httpx.URL(service.url)
 
     def ask(number: int) -> tuple[int, bool]:
@@ -390,7 +392,7 @@ def test_a_request_that_can_never_have_room_is_split_by_the_client(tmp_path: Pat
 
 def test_identical_completions_keep_no_place_from_others(http: httpx.Client) -> None:
     """Groups of a trainer have many; they wait for one verdict."""
-    same = [sleeper(2.5, 77)] * 64
+    same = [sleeper(6, 77)] * 64
     quick = [f"```python\ndef f(x):  # quick {number}\n    return x + 1\n```" for number in range(30)]
     with http.stream("POST", "/v1/score", json=request(*same, *quick), headers=NDJSON) as answer:
         *lines, _ = [json.loads(line) for line in answer.iter_lines() if line]

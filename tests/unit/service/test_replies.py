@@ -102,25 +102,25 @@ async def test_replies_are_forgotten_in_time() -> None:
 
 
 async def test_the_time_without_a_client_begins_anew_each_time() -> None:
-    replies, reply = Replies(grace_seconds=0.3), Reply(1)
+    replies, reply = Replies(grace_seconds=1.0), Reply(1)
     given_up: list[bool] = []
     reply.owns(lambda: given_up.append(True))
     for _ in range(3):
         replies.join(reply)
         replies.leave(reply, has_key=True)
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.4)
     assert given_up == []
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(1.0)
     assert given_up == [True]
 
 
 async def test_a_reply_is_kept_from_its_end_and_not_from_its_beginning() -> None:
-    replies, reply = Replies(kept_seconds=0.3), Reply(1)
+    replies, reply = Replies(kept_seconds=1.0), Reply(1)
     replies.keep("key", ONE, reply)
-    await asyncio.sleep(0.4)
+    await asyncio.sleep(1.1)
     reply.add(result(0))
     assert replies.find("key", ONE) is reply
-    await asyncio.sleep(0.7)
+    await asyncio.sleep(1.2)
     assert replies.find("key", ONE) is None
 
 
