@@ -14,7 +14,7 @@ import math
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -122,7 +122,13 @@ class Scorer(Closing):
         concurrency: How many completions at once; what suits the runtime unless given.
         cache: Verdicts to begin with, and where to keep those that are found.
         max_waiting: How many completions may wait.
+        longest_seconds: How long a completion may take by the clock with its judging; no bound unless given.
         emit: Told what happens, on a thread of the scorer's.
+
+    Attributes:
+        max_waiting: How many completions may wait.
+        waiting: How many wait.
+        is_open: Whether it has not been closed.
     """
 
     def __init__(
@@ -450,13 +456,3 @@ class Scorer(Closing):
                 self._place(client)
         for ticket in failed:
             ticket.fail(error)
-
-
-def answers_of(completions: Sequence[Completion], problems: Mapping[str, Problem]) -> list[Answer]:
-    """Completions with their problems.
-
-    Args:
-        completions: The completions.
-        problems: Their problems, by `task_id`.
-    """
-    return [(each, problems[each.task_id]) for each in completions]
