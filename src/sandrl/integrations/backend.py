@@ -174,21 +174,7 @@ class LocalBackend(Closing):
             problem.task_id, problem.task_id, None if is_code else text, code=text if is_code else None
         )
         terms = scorer.terms(scoring.score, require_isolated=scoring.config.require_isolated)
-        ticket = scorer.submit([(completion, problem)], terms)
-        done: Future[ScoredCompletion] = Future()
-
-        def finish(scored: Future[tuple[ScoredCompletion, ...]]) -> None:
-            if not scored.cancelled():
-                error = scored.exception()
-                _end(done, error if error is not None else scored.result()[0])
-
-        def give_up(_: Future[ScoredCompletion]) -> None:
-            if done.cancelled():
-                ticket.cancel()
-
-        ticket.future.add_done_callback(finish)
-        done.add_done_callback(give_up)
-        return done
+        return scorer.submit([(completion, problem)], terms).first(lambda result: result)
 
     def close(self) -> None:
         """Ends its scorer and its job; the next completion makes others."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sandrl.errors import InputError
@@ -66,7 +66,7 @@ def file_name(given: Any, taken: str, field: str) -> str | None:
     return str(given)
 
 
-def file_rows(files: tuple[tuple[str, bytes], ...]) -> dict[str, str | dict[str, str]]:
+def file_rows(files: Iterable[tuple[str, bytes]]) -> dict[str, str | dict[str, str]]:
     """The value of the field `files` in a row."""
     return {path: _row(content) for path, content in files}
 

@@ -93,22 +93,26 @@ def _check_document(check: CheckVerdict) -> dict[str, Any]:
 
 def report_document(report: ScoreReport) -> dict[str, Any]:
     """A whole report, results in input order."""
-    summary = report.summary
     return {
         "job_id": report.job_id,
         "results": [result_document(result) for result in report.results],
-        "summary": {
-            "n": summary.n,
-            "scored": summary.scored,
-            "unscorable": summary.unscorable,
-            "total_reward": summary.total_reward,
-            "pass_rate": summary.pass_rate,
-            "pass_at_k": {str(k): estimate for k, estimate in summary.pass_at_k.items()},
-            "pass_at_k_intervals": {str(k): asdict(found) for k, found in summary.pass_at.items()},
-            "isolation": summary.isolation,
-            **_counts(summary),
-            **opinions_document(summary),
-        },
+        "summary": summary_document(report.summary),
+    }
+
+
+def summary_document(summary: Summary) -> dict[str, Any]:
+    """The totals of a report."""
+    return {
+        "n": summary.n,
+        "scored": summary.scored,
+        "unscorable": summary.unscorable,
+        "total_reward": summary.total_reward,
+        "pass_rate": summary.pass_rate,
+        "pass_at_k": {str(k): estimate for k, estimate in summary.pass_at_k.items()},
+        "pass_at_k_intervals": {str(k): asdict(found) for k, found in summary.pass_at.items()},
+        "isolation": summary.isolation,
+        **_counts(summary),
+        **opinions_document(summary),
     }
 
 

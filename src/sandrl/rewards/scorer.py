@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from sandrl import forks
 from sandrl.closing import Closing
@@ -37,6 +37,8 @@ from sandrl.sandboxes import Interrupt, Job, Launch, Withdrawn
 
 Answer: TypeAlias = tuple[Completion, Problem]
 """A completion, and the problem that it answers."""
+
+_Value = TypeVar("_Value")
 
 _MOST_TERMS = 16
 # What the judges of all terms know is in memory besides the problems, most of which they share.
@@ -90,6 +92,27 @@ class Ticket:
     def cancel(self) -> None:
         """Gives up those that wait; of those in flight, nothing is told any more."""
         self._scorer._give_up(self)
+
+    def first(self, convert: Callable[[ScoredCompletion], _Value]) -> Future[_Value]:
+        """What is made of the result of the first; cancelling that gives up what has not begun."""
+        done: Future[_Value] = Future()
+
+        def finish(scored: Future[tuple[ScoredCompletion, ...]]) -> None:
+            if scored.cancelled() or not done.set_running_or_notify_cancel():
+                return
+            error = scored.exception()
+            if error is not None:
+                done.set_exception(error)
+            else:
+                done.set_result(convert(scored.result()[0]))
+
+        def give_up(_: Future[_Value]) -> None:
+            if done.cancelled():
+                self.cancel()
+
+        self.future.add_done_callback(finish)
+        done.add_done_callback(give_up)
+        return done
 
     def tell(self, result: ScoredCompletion) -> None:
         """Takes over a result; on the scorer's thread."""
@@ -302,24 +325,7 @@ class Scorer(Closing):
         options = ScoreOptions(limits=limits, caching=False, retries=retries)
         terms = Terms.of(options, judge, self._job.connection)
         ticket = self.submit([(program.completion(), problem)], terms, client=client, is_bounded=is_bounded)
-        done: Future[ProgramResult] = Future()
-
-        def finish(scored: Future[tuple[ScoredCompletion, ...]]) -> None:
-            if not done.set_running_or_notify_cancel():
-                return
-            error = scored.exception()
-            if error is not None:
-                done.set_exception(error)
-            else:
-                done.set_result(judge.result(scored.result()[0]))
-
-        def give_up(_: Future[ProgramResult]) -> None:
-            if done.cancelled():
-                ticket.cancel()
-
-        ticket.future.add_done_callback(lambda scored: None if scored.cancelled() else finish(scored))
-        done.add_done_callback(give_up)
-        return done
+        return ticket.first(judge.result)
 
     @property
     def retry_seconds(self) -> float:

@@ -51,12 +51,13 @@ _SILENCE_SECONDS = 60.0
 _LONGEST_DELAY_SECONDS = 30.0
 _TOO_MANY, _TOO_LARGE, _UNAUTHORIZED, _FORBIDDEN = 429, 413, 401, 403
 _RETRIED = frozenset({_TOO_MANY, 408, 500, 502, 503, 504})
-_TCP_KEEP_ALIVE = (
+TCP_KEEP_ALIVE = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30),
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 6),
 )
+"""Options of the sockets of both sides: a peer may be gone without a word, and what is between may forget idle ones."""
 
 _Value = TypeVar("_Value")
 
@@ -120,19 +121,20 @@ class AsyncServiceClient:
         if name:
             headers["X-Sandrl-Client"] = name
         self._patience_seconds = patience_seconds
+        trusted = _trusted(ca_file)
         client = httpx.AsyncClient(
             base_url=self.url,
             headers=headers,
             # What leads to this machine needs no proxy, whatever the environment says.
             trust_env=not is_local,
             transport=httpx.AsyncHTTPTransport(
-                verify=_trusted(ca_file),
-                socket_options=_TCP_KEEP_ALIVE,
+                verify=trusted,
+                socket_options=TCP_KEEP_ALIVE,
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
             )
             if is_local or not _has_proxy()
             else None,
-            verify=_trusted(ca_file),
+            verify=trusted,
             timeout=httpx.Timeout(_SILENCE_SECONDS, connect=_CONNECT_SECONDS, pool=None),
         )
         self._client: httpx_types.AsyncClient = client

@@ -72,18 +72,16 @@ def make_app(service: Service) -> FastAPI:
 
     @app.exception_handler(Failure)
     async def on_failure(request: Request, error: Failure) -> Response:
-        return Response(error.body(), error.status, error.headers, MEDIA_TYPE)
+        return _problem(error)
 
     @app.exception_handler(HTTPException)
     async def on_http_error(request: Request, error: HTTPException) -> Response:
         hint = "/docs shows the routes" if error.status_code == 404 else None
-        failure = Failure(error.status_code, str(error.detail), hint, dict(error.headers or {}))
-        return Response(failure.body(), failure.status, failure.headers, MEDIA_TYPE)
+        return _problem(Failure(error.status_code, str(error.detail), hint, dict(error.headers or {})))
 
     @app.exception_handler(SandrlError)
     async def on_error(request: Request, error: SandrlError) -> Response:
-        failure = failure_of(error)
-        return Response(failure.body(), failure.status, failure.headers, MEDIA_TYPE)
+        return _problem(failure_of(error))
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -98,6 +96,10 @@ def make_app(service: Service) -> FastAPI:
 
     app.openapi = openapi  # type: ignore[method-assign]
     return app
+
+
+def _problem(failure: Failure) -> Response:
+    return Response(failure.body(), failure.status, failure.headers, MEDIA_TYPE)
 
 
 def _json(model: Any) -> Response:

@@ -17,13 +17,13 @@ from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any
 
 from fastapi import Request
 
 from sandrl.errors import InputError, SandrlError, UsageError
 from sandrl.events.results import Status
 from sandrl.problems.languages import find_language
+from sandrl.problems.problem_files import file_rows
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.running import CommandResult, Program, ProgramResult
 from sandrl.service.failures import Failure
@@ -87,7 +87,7 @@ async def execute(service: Service, request: Request) -> ExecuteResponse:
         detail=result.detail,
         compile=_process(result.compiler),
         run=_process(result.run),
-        files={path: _content(content) for path, content in result.files.items()},
+        files=file_rows(result.files.items()),
         omitted=list(result.omitted),
     )
 
@@ -259,10 +259,3 @@ def _command(command: CommandResult | None) -> CommandRunResult | None:
         stdout=command.stdout,
         stderr=command.stderr,
     )
-
-
-def _content(content: bytes) -> str | dict[str, Any]:
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(content).decode("ascii")}

@@ -18,7 +18,7 @@ from fastapi.responses import StreamingResponse
 from sandrl.bounds import finite
 from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion, Problem, as_completions
-from sandrl.rewards.document import report_document, result_document, to_line
+from sandrl.rewards.document import report_document, result_document, summary_document, to_line
 from sandrl.rewards.scorer import Answer
 from sandrl.rewards.summary import ScoreReport
 from sandrl.rewards.terms import Terms
@@ -147,8 +147,7 @@ async def _lines(service: Service, reply: Reply, leave: Any) -> AsyncIterator[by
             results.append(result)
             yield to_line(result_document(result)) + b"\n"
         results.sort(key=lambda result: result.index)
-        document = json.loads(_document(service.job_id, results))
-        yield to_line({"job_id": document["job_id"], "summary": document["summary"]}) + b"\n"
+        yield to_line({"job_id": service.job_id, "summary": summary_document(summarise(results))}) + b"\n"
     except Exception as error:  # noqa: BLE001 - the status was sent: the last line says what happened
         yield to_line({"error": failure_of(error).document()}) + b"\n"
     finally:

@@ -32,6 +32,7 @@ from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.running import Program
 from sandrl.rewards.scorer import Scorer
 from sandrl.rewards.scoring import lifetime_seconds
+from sandrl.rewards.service import TCP_KEEP_ALIVE
 from sandrl.sandboxes import Interrupt, Level, SandboxRequest
 from sandrl.service.app import make_app
 from sandrl.service.edge import Edge
@@ -53,8 +54,6 @@ _WAITING_CONNECTIONS = 2048
 _LOOK_SECONDS = 0.1
 _ENDING_SECONDS = 5
 _TRIAL_SECONDS = 60.0
-# A peer that is gone without a word, and a table of connections between that forgets idle ones.
-_TCP_KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 6))
 
 
 def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None) -> None:
@@ -260,9 +259,8 @@ def _listening(config: ServeConfig) -> Iterator[socket.socket]:
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             # Accepted connections inherit these.
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for name, value in _TCP_KEEP_ALIVE:
-                listening.setsockopt(socket.IPPROTO_TCP, name, value)
+            for level, name, value in TCP_KEEP_ALIVE:
+                listening.setsockopt(level, name, value)
             listening.bind(address)
             listening.listen(_WAITING_CONNECTIONS)
         except OSError as error:
