@@ -297,7 +297,9 @@ def test_an_extra_is_installed_or_there_is_a_line_that_does_it(
         installed(tmp_path / "packages", "datasets", version)
         monkeypatch.syspath_prepend(tmp_path / "packages")
     found = {check.name: check for check in extra_checks()}
-    assert {"art-local", "art-tinker", "endpoint", "grpo", "hub", "unsloth", "vllm", "wandb"} == set(found)
+    assert set(found) == {
+        *("art-local", "art-tinker", "client", "endpoint", "grpo", "hub", "serve", "unsloth", "vllm", "wandb")
+    }
     assert (found["hub"].state, found["hub"].detail) == (state, detail)
     assert found["hub"].hint == (None if state == "ok" else "pip install 'sandrl[hub]'")
 

@@ -20,6 +20,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._is_in_head = True
+        self._ended_messages = 0
         self._head_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -32,11 +33,14 @@ class BoundedProtocol(HttpToolsProtocol):
         """Waits for the next request."""
         super().on_message_complete()
         self._is_in_head = True
+        self._ended_messages += 1
 
     def data_received(self, data: bytes) -> None:
         """Takes what has come."""
+        ended_messages = self._ended_messages
         super().data_received(data)
-        if not self._is_in_head or self.transport.is_closing():
+        # Data in which a message ended is that message's, but for what stands after it: less than is read at a time.
+        if not self._is_in_head or self._ended_messages > ended_messages or self.transport.is_closing():
             return
         self._head_bytes += len(data)
         if self._head_bytes > MOST_HEAD_BYTES:
