@@ -21,7 +21,10 @@ from sandrl.runtime import daemon
 from sandrl.settings import load_settings
 from tests.support.turns import turn
 
-_SCRUBBED = ("CWSANDBOX_", "AVIATO_", "WANDB_", "HF_", "HUGGING_FACE_", "OPENAI_", "TINKER_", "ART_", "SANDRL_", "XDG_")
+_SCRUBBED = (
+    *("CWSANDBOX_", "AVIATO_", "WANDB_", "HF_", "HUGGING_FACE_", "OPENAI_", "TINKER_", "ART_", "RAY_ADDRESS"),
+    *("SANDRL_", "XDG_"),
+)
 _KEPT = ("SANDRL_REQUIRE_PROGRAMS", "SANDRL_RUNTIME_ISOLATION", "SANDRL_TEST_")
 _DISPLAY = ("FORCE_COLOR", "NO_COLOR", "COLUMNS", "LINES")
 

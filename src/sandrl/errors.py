@@ -18,7 +18,8 @@ keeps (`sandrl.runs.session`) and to the message and the exit code of the comman
     │   ├── RuntimeUnavailableError    3   the local runtime cannot start or isolate on this machine
     │   ├── AuthenticationError        3   credentials are missing, wrong or refused
     │   ├── InfrastructureError        3   sandboxes failed in a way that is not the code's fault
-    │   │   └── NoRoomError            3   a runtime has no room for another sandbox at the moment
+    │   │   ├── NoRoomError            3   a runtime has no room for another sandbox at the moment
+    │   │   └── NodeLostError          3   a node of a cluster does not answer any more
     │   ├── EndpointError              3   an endpoint of models does not answer
     │   ├── QueueFullError             3   a scorer has no room for more completions at the moment
     │   └── ScorerClosedError          3   a scorer, or the service it belongs to, is being stopped
@@ -212,6 +213,10 @@ class NoRoomError(InfrastructureError):
     def __init__(self, message: str, *, retry_seconds: float | None = None) -> None:
         super().__init__(message)
         self.retry_seconds = retry_seconds
+
+
+class NodeLostError(InfrastructureError):
+    """A node of a cluster does not answer any more, or the process of sandrl on it is gone."""
 
 
 class EndpointError(ServiceError):

@@ -20,7 +20,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
-from sandrl.errors import AuthenticationError, SandrlError
+from sandrl.errors import AuthenticationError, SandrlError, UsageError
 
 _CREDENTIALS_HINT = "set CWSANDBOX_API_KEY (or WANDB_API_KEY and WANDB_ENTITY_NAME), or use `runtime` local"
 
@@ -35,6 +35,32 @@ class RuntimeKind(StrEnum):
     LOCAL = "local"
     REMOTE = "remote"
     DAEMONLESS = "daemonless"
+    RAY = "ray"
+
+
+RUNTIME_WORDS = f"{'|'.join(RuntimeKind)}[:ADDRESS]"
+"""How a runtime is named; only that of a Ray cluster may have an address."""
+
+
+def split_runtime(named: str) -> tuple[RuntimeKind, str | None]:
+    """Takes the name of a runtime apart: its kind, and the address of a Ray cluster where one is named.
+
+    Raises:
+        UsageError: If there is no such runtime.
+    """
+    problem = runtime_problem(named)
+    if problem:
+        raise UsageError(f"runtime {problem}", fields=("runtime",))
+    word, _, address = named.partition(":")
+    return RuntimeKind(word), address.strip() or None
+
+
+def runtime_problem(named: str) -> str:
+    """Says why there is no runtime of a name, without the field that has it; empty if there is one."""
+    word, colon, address = named.partition(":")
+    if word in set(RuntimeKind) and (not colon or (word == RuntimeKind.RAY and address.strip())):
+        return ""
+    return f"is {named!r}, which is none of {', '.join(RuntimeKind)} or ray:ADDRESS"
 
 
 class ReportTo(StrEnum):
@@ -52,10 +78,12 @@ class RuntimeChoice:
     Attributes:
         kind: Which; never `AUTO`.
         reason: Why, as a sentence without its full stop.
+        address: Where it was said to be; None if nothing was said.
     """
 
     kind: RuntimeKind
     reason: str
+    address: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +110,7 @@ class Settings:
         service_token: The token of `sandrl serve`, for the service and for those who ask it.
         service_url: The address of one, where integrations of trainers score with it.
         problems: The problems that integrations of trainers find by their names.
+        ray_address: Where the Ray cluster is, as Ray takes it.
         rank: Which process of a distributed job this is, from 0, as its launcher says.
         world_size: How many processes that job has.
     """
@@ -105,6 +134,7 @@ class Settings:
     service_token: str | None = field(default=None, repr=False)
     service_url: str | None = None
     problems: str | None = None
+    ray_address: str | None = None
     rank: int = 0
     world_size: int = 1
 
@@ -135,6 +165,7 @@ class Settings:
             service_token=values.get("SANDRL_SERVICE_TOKEN"),
             service_url=values.get("SANDRL_SERVICE_URL"),
             problems=values.get("SANDRL_PROBLEMS"),
+            ray_address=values.get("RAY_ADDRESS"),
             rank=_number(values, "RANK", 0),
             world_size=_number(values, "WORLD_SIZE", 1),
         )
@@ -154,22 +185,24 @@ class Settings:
             return "WANDB_API_KEY with WANDB_ENTITY_NAME"
         return None
 
-    def choose_runtime(self, requested: RuntimeKind = RuntimeKind.AUTO) -> RuntimeChoice:
+    def choose_runtime(self, requested: str = RuntimeKind.AUTO) -> RuntimeChoice:
         """Decides what runs sandboxes.
 
         Args:
-            requested: What the user asked for.
+            requested: What the user asked for: the name of a runtime, or `ray:ADDRESS`.
 
         Raises:
             AuthenticationError: If the remote service was asked for, by option or by address, without credentials.
+            UsageError: If there is no such runtime.
         """
-        if requested not in (RuntimeKind.AUTO, RuntimeKind.REMOTE):
-            return RuntimeChoice(requested, "asked for")
+        kind, address = split_runtime(requested)
+        if kind not in (RuntimeKind.AUTO, RuntimeKind.REMOTE):
+            return RuntimeChoice(kind, "asked for", address)
         if self.credentials is not None:
-            if requested is RuntimeKind.REMOTE:
+            if kind is RuntimeKind.REMOTE:
                 return RuntimeChoice(RuntimeKind.REMOTE, f"asked for, with {self.credentials}")
             return RuntimeChoice(RuntimeKind.REMOTE, f"{self.credentials} is set")
-        if requested is RuntimeKind.REMOTE:
+        if kind is RuntimeKind.REMOTE:
             missing = "runtime remote needs credentials, and none are set"
             raise AuthenticationError(missing, hint=_CREDENTIALS_HINT, fields=("runtime",))
         if self.base_url_source is not None:

@@ -104,12 +104,31 @@ def test_the_screen_says_the_same_in_lines_and_needs_no_home(sandrl: Run) -> Non
     done = sandrl("doctor", HOME="/nonexistent")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert len(lines) <= 50
+    assert len(lines) <= 52
     for name in PROPERTIES:
         assert any(line.startswith(f"  ok     {name} ") for line in lines), name
     assert lines[0].startswith("versions: sandrl ")
     assert any("pip install 'sandrl[grpo]'" in line for line in lines)
     assert lines[-1] == "Completions can be scored here."
+
+
+def test_no_cluster_is_joined_and_ray_is_not_loaded_for_another_runtime(sandrl: Run, tmp_path: Path) -> None:
+    (tmp_path / "ray.py").write_text("raise SystemExit('ray was loaded')")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    done = sandrl("doctor", "--json", PYTHONPATH=path, RAY_ADDRESS="127.0.0.1:1")
+    assert done.returncode == 0, done.stderr
+    found = document(done)
+    assert states(found, "runtime")["ray"] in ("skipped", "absent")
+    assert "nodes" not in found
+
+
+def test_a_cluster_that_does_not_answer_is_the_problem_where_it_is_asked_for(doctor: Doctor) -> None:
+    pytest.importorskip("ray")
+    done = doctor("--runtime", "ray:127.0.0.1:1", "--json")
+    assert done.returncode == 1
+    found = document(done)
+    assert states(found, "runtime")["ray"] == "absent"
+    assert "Ray cluster: runtime ray: no Ray cluster answers at" in found["problem"]["message"]
 
 
 def test_lines_are_broken_where_the_terminal_ends() -> None:
@@ -298,7 +317,7 @@ def test_an_extra_is_installed_or_there_is_a_line_that_does_it(
         monkeypatch.syspath_prepend(tmp_path / "packages")
     found = {check.name: check for check in extra_checks()}
     assert set(found) == {
-        *("art-local", "art-tinker", "client", "endpoint", "grpo", "hub", "serve", "unsloth", "vllm", "wandb")
+        *("art-local", "art-tinker", "client", "endpoint", "grpo", "hub", "ray", "serve", "unsloth", "vllm", "wandb")
     }
     assert (found["hub"].state, found["hub"].detail) == (state, detail)
     assert found["hub"].hint == (None if state == "ok" else "pip install 'sandrl[hub]'")

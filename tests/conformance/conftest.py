@@ -2,7 +2,8 @@
 
 A provider takes part because its name is a `RuntimeKind`. The remote one does if a key for it is given to the tests,
 which otherwise know no credentials: `SANDRL_TEST_CWSANDBOX_API_KEY`, and `SANDRL_TEST_CWSANDBOX_BASE_URL` if it is not
-at the usual address. `pytest tests/conformance -k daemonless` runs the tests of one.
+at the usual address. That of Ray clusters does if `SANDRL_TEST_RAY_ADDRESS` names one that this machine belongs to.
+`pytest tests/conformance -k daemonless` runs the tests of one.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ def kind(request: pytest.FixtureRequest, settings: Settings) -> RuntimeKind:
     kind: RuntimeKind = request.param
     if kind is RuntimeKind.REMOTE and settings.credentials is None:
         pytest.skip(f"no {_PREFIX}CWSANDBOX_API_KEY is set")
+    if kind is RuntimeKind.RAY and settings.ray_address is None:
+        pytest.skip(f"no {_PREFIX}RAY_ADDRESS is set")
     return kind
 
 

@@ -14,7 +14,7 @@ class Lines(NoLedger):
         self.events: dict[str, list[str]] = {}
         self.tags: dict[str, list[tuple[str, ...]]] = {}
 
-    def intend(self, key: str, tags: Sequence[str]) -> None:
+    def intend(self, key: str, tags: Sequence[str], owner: object = None) -> None:
         self.events[key] = ["intent"]
         self.tags[key] = [tuple(tags)]
 

@@ -43,6 +43,7 @@ REQUIRED: dict[type[Config], dict[str, str]] = {GrpoConfig: {"model": "m", "prob
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters=",\0", exclude_categories=["Cs"]), min_size=1).filter(
     lambda text: text == text.strip() and bool(text)
 )
+RUNTIMES = st.sampled_from(["auto", "local", "ray", "ray:host:6379", "ray:ray://host:10001"])
 
 
 def rules(annotation: Any) -> Iterator[Any]:
@@ -63,7 +64,7 @@ def plain(annotation: Any) -> Any:
 
 
 def values(name: str, field: FieldInfo) -> st.SearchStrategy[Any]:
-    """Possible values of a field, made of nothing but its declaration."""
+    """Possible values of a field, made of nothing but its declaration, unless a function of its own checks its text."""
     kind = plain(field.annotation)
     attached = [*field.metadata, *rules(field.annotation)]
     # What a rule holds is anything that can be compared; ours are numbers.
@@ -71,8 +72,10 @@ def values(name: str, field: FieldInfo) -> st.SearchStrategy[Any]:
     high: Any = next((rule.le for rule in attached if isinstance(rule, Le)), None)
     below: Any = next((rule.lt for rule in attached if isinstance(rule, Lt)), None)
     above: Any = next((rule.gt for rule in attached if isinstance(rule, Gt)), None)
-    if get_origin(kind) is Literal:
-        found: st.SearchStrategy[Any] = st.sampled_from(get_args(kind))
+    if name == "runtime":
+        found: st.SearchStrategy[Any] = RUNTIMES
+    elif get_origin(kind) is Literal:
+        found = st.sampled_from(get_args(kind))
     elif get_origin(kind) is tuple:
         found = st.lists(WORDS, max_size=3).map(tuple)
     elif get_origin(kind) is dict:

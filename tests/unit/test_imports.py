@@ -15,7 +15,7 @@ import sandrl
 SOURCES = Path(sandrl.__file__).parents[1]
 HEAVY = {
     "torch", "trl", "transformers", "unsloth", "art", "tinker", "vllm", "datasets", "wandb", "openai", "numpy",
-    "grpc", "google", "cwsandbox",
+    "ray", "grpc", "google", "cwsandbox",
 }  # fmt: skip
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sandrl.errors import AuthenticationError, SandrlError
-from sandrl.settings import RuntimeKind, Settings, private_directory
+from sandrl.errors import AuthenticationError, SandrlError, UsageError
+from sandrl.settings import RuntimeKind, Settings, private_directory, split_runtime
 
 
 def test_without_credentials_the_runtime_is_local_and_says_why() -> None:
@@ -46,6 +46,63 @@ def test_asking_for_the_remote_runtime_without_credentials_names_the_variables()
 def test_an_address_without_credentials_is_not_silently_ignored() -> None:
     with pytest.raises(AuthenticationError, match="AVIATO_BASE_URL is set"):
         Settings.from_environment({"AVIATO_BASE_URL": "http://127.0.0.1:1"}).choose_runtime()
+
+
+@pytest.mark.parametrize(
+    ("named", "kind", "address"),
+    [
+        *((kind.value, kind, None) for kind in RuntimeKind),
+        ("ray:host:6379", RuntimeKind.RAY, "host:6379"),
+        ("ray:ray://host:10001", RuntimeKind.RAY, "ray://host:10001"),
+        ("ray:[::1]:6379", RuntimeKind.RAY, "[::1]:6379"),
+        ("ray:auto", RuntimeKind.RAY, "auto"),
+        ("ray: host:6379 ", RuntimeKind.RAY, "host:6379"),
+    ],
+)
+def test_the_name_of_a_runtime_is_a_word_and_for_ray_perhaps_an_address(
+    named: str, kind: RuntimeKind, address: str | None
+) -> None:
+    assert split_runtime(named) == (kind, address)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "",
+        " ",
+        ":",
+        "ray:",
+        "ray: ",
+        "ray ",
+        "Ray",
+        "local:",
+        "local:x",
+        "auto:x",
+        "daemonless:x",
+        "remote:x",
+        "cluster",
+    ],
+)
+def test_another_name_of_a_runtime_is_refused_with_the_words_that_are_possible(named: str) -> None:
+    words = f"runtime is {named!r}, which is none of auto, local, remote, daemonless, ray or ray:ADDRESS"
+    for refuses in (split_runtime, Settings.from_environment({"CWSANDBOX_API_KEY": "key"}).choose_runtime):
+        with pytest.raises(UsageError) as caught:
+            refuses(named)
+        assert (caught.value.message, caught.value.fields) == (words, ("runtime",))
+
+
+def test_the_address_of_a_cluster_is_part_of_the_choice() -> None:
+    settings = Settings.from_environment({"CWSANDBOX_API_KEY": "key"})
+    named = settings.choose_runtime("ray:host:6379")
+    assert (named.kind, named.reason, named.address) == (RuntimeKind.RAY, "asked for", "host:6379")
+    assert settings.choose_runtime("ray").address is None
+
+
+def test_the_environment_says_where_the_cluster_is_and_never_that_it_is_used() -> None:
+    settings = Settings.from_environment({"RAY_ADDRESS": "host:6379"})
+    assert settings.ray_address == "host:6379"
+    assert settings.choose_runtime().kind is RuntimeKind.LOCAL
+    assert Settings.from_environment({"RAY_ADDRESS": " "}).ray_address is None
 
 
 def test_the_representation_shows_no_secret() -> None:

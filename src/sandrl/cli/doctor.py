@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sandrl.cli.completion import values
 from sandrl.cli.flags import spelled
-from sandrl.settings import RuntimeKind
+from sandrl.settings import RUNTIME_WORDS, RuntimeKind
 
 if TYPE_CHECKING:
     from sandrl.doctor import Check, Report
@@ -23,8 +24,13 @@ def doctor(
         bool, typer.Option("--online", help="Ask the sandbox service and the dataset hub, too; a few seconds at most.")
     ] = False,
     runtime: Annotated[
-        RuntimeKind, typer.Option(help="The runtime that decides the exit code; all are looked at.")
-    ] = RuntimeKind.AUTO,
+        str,
+        typer.Option(
+            metavar=RUNTIME_WORDS,
+            help="The runtime that decides the exit code; all but Ray clusters are looked at in any case.",
+            autocompletion=values.runtimes,
+        ),
+    ] = RuntimeKind.AUTO.value,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Check what this machine has and can, isolation above all; exit 1 if completions cannot be scored here."""

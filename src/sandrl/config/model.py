@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, mo
 
 from sandrl.bounds import LARGEST_WEIGHT, seconds_problem
 from sandrl.config.fields import options
+from sandrl.settings import runtime_problem
 
 
 class Config(BaseModel):
@@ -37,6 +38,16 @@ def _possible(seconds: float) -> float:
         raise ValueError(problem)
     return seconds
 
+
+def _known_runtime(named: str) -> str:
+    problem = runtime_problem(named)
+    if problem:
+        raise ValueError(problem)
+    return named
+
+
+RuntimeName: TypeAlias = Annotated[str, AfterValidator(_known_runtime)]
+"""The name of a runtime, or `ray:ADDRESS`."""
 
 Seconds: TypeAlias = Annotated[float, AfterValidator(_possible)]
 """A time limit: long enough for something to run, short enough for a clock."""

@@ -23,10 +23,10 @@ from sandrl.config.fields import (
     SCORING,
     Option,
 )
-from sandrl.config.model import Config, Count, Seconds, Share, Tries, Weight
+from sandrl.config.model import Config, Count, RuntimeName, Seconds, Share, Tries, Weight
 from sandrl.config.words import EpisodeKind, Extraction, ToolSet
 from sandrl.events import LogLevel
-from sandrl.settings import ReportTo, RuntimeKind
+from sandrl.settings import RUNTIME_WORDS, ReportTo, RuntimeKind
 
 PROBLEMS_HELP = (
     "A named set (`bundled`, `toy`, `tiny`, `mbpp`, …) or a dataset of the hub (owner/name), each with :SPLIT where one"
@@ -249,7 +249,15 @@ class SandboxesPart(Config):
         bool,
         Option("Where cells are not possible, judge completions in one sandbox as different users.", SANDBOXES),
     ] = False
-    runtime: Annotated[RuntimeKind, Option("What runs the sandboxes.", SANDBOXES)] = RuntimeKind.AUTO
+    runtime: Annotated[
+        RuntimeName,
+        Option(
+            "What runs the sandboxes; `ray` is a Ray cluster, at an address or at RAY_ADDRESS.",
+            SANDBOXES,
+            metavar=RUNTIME_WORDS,
+            values="runtimes",
+        ),
+    ] = RuntimeKind.AUTO.value
     image: Annotated[str | None, Option("Container image of the sandboxes.", SANDBOXES)] = None
     packages: Annotated[
         tuple[str, ...],

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sandrl.doctor.languages import languages_check
 from sandrl.doctor.machine import gpu_check, open_files_check, port_check, state_check
+from sandrl.doctor.nodes import cluster_checks, unasked_cluster_check
 from sandrl.doctor.packages import extra_checks, version_checks
 from sandrl.doctor.report import Check, Finding, Report, State
 from sandrl.doctor.runtimes import needed_checks, runtime_check
@@ -13,17 +14,17 @@ from sandrl.doctor.services import credential_checks, hub_check, remote_check, w
 from sandrl.errors import AuthenticationError, RuntimeUnavailableError
 from sandrl.rewards.program import BOOTSTRAP, begin_worker, refusal_of_worker
 from sandrl.runtime.host.choice import FORCE_VARIABLE
-from sandrl.runtime.selfcheck import WorkerTrial, check_isolation
+from sandrl.runtime.selfcheck import SelfCheck, WorkerTrial, check_isolation
 from sandrl.sandboxes.providers.protocol import Need
 from sandrl.sandboxes.workers import CellLimits
-from sandrl.settings import RuntimeKind, Settings
+from sandrl.settings import RuntimeChoice, RuntimeKind, Settings
 
 
 def examine(
     settings: Settings,
     environment: Mapping[str, str],
     *,
-    runtime: RuntimeKind = RuntimeKind.AUTO,
+    runtime: str = RuntimeKind.AUTO,
     online: bool = False,
 ) -> Report:
     """Looks at everything sandrl needs or can use; takes a few seconds and leaves nothing behind.
@@ -36,17 +37,29 @@ def examine(
     """
     report = Report()
     report.sections["versions"] = version_checks()
-    chosen, kind = _choice_check(settings, runtime)
-    isolation = _isolation_checks(environment)
+    chosen, choice = _choice_check(settings, runtime)
+    kind = RuntimeKind.AUTO if choice is None else choice.kind
+    _, isolation = isolation_checks(environment)
     remote = remote_check(settings, online=online)
     files = [state_check(settings.state_dir), open_files_check()]
     port = port_check()
-    found = {Need.ISOLATION: isolation, Need.FILES: files, Need.PORT: [port], Need.SERVICE: [remote]}
+    cluster, nodes = unasked_cluster_check(), list[Check]()
+    if choice is not None and kind is RuntimeKind.RAY:
+        cluster, nodes = cluster_checks(choice.address or settings.ray_address)
+    found = {
+        Need.ISOLATION: isolation,
+        Need.FILES: files,
+        Need.PORT: [port],
+        Need.SERVICE: [remote],
+        Need.CLUSTER: [cluster],
+    }
     needed: dict[RuntimeKind, list[Check]] = {
         each: needed_checks(each, found) for each in RuntimeKind if each is not RuntimeKind.AUTO
     }
     runtimes = [runtime_check(each, checks) for each, checks in needed.items()]
     report.sections["runtime"] = [chosen, *runtimes, *files, port]
+    if nodes:
+        report.sections["nodes"] = nodes
     report.sections["isolation"] = isolation
     report.sections["services"] = [
         *credential_checks(environment),
@@ -66,12 +79,12 @@ def _problem(check: Check) -> Finding:
     return Finding(f"completions cannot be scored here: {check.name}: {check.detail}", check.hint)
 
 
-def _choice_check(settings: Settings, wanted: RuntimeKind) -> tuple[Check, RuntimeKind]:
+def _choice_check(settings: Settings, wanted: str) -> tuple[Check, RuntimeChoice | None]:
     try:
         choice = settings.choose_runtime(wanted)
     except AuthenticationError as error:
-        return Check("choice", State.FAILED, error.message, error.hint), RuntimeKind.AUTO
-    return Check("choice", State.OK, f"{choice.kind}: {choice.reason}"), choice.kind
+        return Check("choice", State.FAILED, error.message, error.hint), None
+    return Check("choice", State.OK, f"{choice.kind}: {choice.reason}"), choice
 
 
 def worker_trial() -> WorkerTrial:
@@ -80,14 +93,22 @@ def worker_trial() -> WorkerTrial:
     return WorkerTrial(argv, begin_worker(CellLimits().words(1)), refusal_of_worker)
 
 
-def _isolation_checks(environment: Mapping[str, str]) -> list[Check]:
+def isolation_checks(environment: Mapping[str, str]) -> tuple[SelfCheck | None, list[Check]]:
+    """How this machine isolates, and each property of it as a check.
+
+    Args:
+        environment: Where settings of the local runtime are looked for.
+
+    Returns:
+        What was found, None if no sandbox can be booted; and the checks.
+    """
     forced = f"unset {FORCE_VARIABLE}" if environment.get(FORCE_VARIABLE) else None
     try:
         found = check_isolation(worker_trial())
     except RuntimeUnavailableError as error:
-        return [Check("sandbox", State.FAILED, error.message, forced or error.hint)]
+        return None, [Check("sandbox", State.FAILED, error.message, forced or error.hint)]
     hint = forced or "do not run models' code on this machine: set CWSANDBOX_API_KEY to use remote sandboxes"
-    return [
+    return found, [
         Check("sandbox", State.OK, f"{found.launcher}, {found.image}: {found.detail}"),
         *(
             Check(each.name, State.OK, each.detail) if each.holds else Check(each.name, State.FAILED, each.detail, hint)

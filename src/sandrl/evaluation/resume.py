@@ -21,6 +21,7 @@ from sandrl.rewards.records import result_of
 from sandrl.rewards.scored_run import Resumed
 from sandrl.runs import AnswerRow, RunReader
 from sandrl.runs.resumption import check_unchanged, saved_config
+from sandrl.settings import split_runtime
 
 COMMAND = "eval"
 
@@ -80,7 +81,7 @@ def resumed_config(path: Path, *layers: Mapping[str, Any]) -> EvalConfig:
         return asked
     options = run.config.options
     # The image that the run's sandboxes had; that of one runtime means nothing to the other.
-    is_same = asked.runtime.value in ("auto", options.get("runtime_kind"))
+    is_same = split_runtime(asked.runtime)[0].value in ("auto", options.get("runtime_kind"))
     return resolve(EvalConfig, asked.document(), {"image": options.get("runtime_image") if is_same else None})
 
 

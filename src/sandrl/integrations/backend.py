@@ -35,7 +35,7 @@ from sandrl.rewards.scorer import Scorer
 from sandrl.rewards.service import PATIENCE_SECONDS, ServiceClient
 from sandrl.rewards.summary import ScoreReport
 from sandrl.sandboxes import Job, SandboxRequest
-from sandrl.settings import RuntimeKind, load_settings
+from sandrl.settings import load_settings
 
 WINDOW_SECONDS = 0.005
 """How long a call of a service waits for others that can share its request."""
@@ -421,9 +421,8 @@ async def scored(
 def _sandboxes(given: Mapping[str, Any]) -> SandboxRequest:
     fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     try:
-        fields["runtime"] = RuntimeKind(fields.get("runtime", RuntimeKind.AUTO))
         return SandboxRequest(**fields)
-    except (TypeError, ValueError) as error:
+    except TypeError as error:
         raise UsageError(f"sandboxes: {error}") from error
 
 

@@ -152,7 +152,8 @@ class RewardFunction(Closing):
             if connection.overlay and not sandboxes.packages:
                 message = "the reward function cannot be pickled, because its job was given and has packages"
                 raise UsageError(message, hint="leave `job` out, and give `packages`")
-            given = replace(sandboxes, runtime=connection.kind, image=connection.image)
+            runtime, image = connection.named()
+            given = replace(sandboxes, runtime=runtime, image=image)
             options = replace(options, sandboxes=given)
         return {"problems": self._problems, "options": options, "cache": self._cache.directory}
 
@@ -348,7 +349,7 @@ def reward_function(
     fallback_reward: float = 0.0,
     caching: bool = True,
     cache: str | Path | None = None,
-    runtime: RuntimeKind | str = RuntimeKind.AUTO,
+    runtime: str = RuntimeKind.AUTO,
     image: str | None = None,
     packages: Sequence[str] = (),
     tags: Sequence[str] = (),
@@ -382,7 +383,8 @@ def reward_function(
         fallback_reward: What `zero` gives.
         caching: Judge identical completions once.
         cache: Directory of verdicts of earlier runs.
-        runtime: What runs the sandboxes: `auto`, or the name of a provider (`local`, `remote`, `daemonless`).
+        runtime: What runs the sandboxes: `auto`, the name of a provider (`local`, `remote`, `daemonless`), or `ray`: a
+            Ray cluster, at RAY_ADDRESS or at the address of `ray:ADDRESS`.
         image: Their image; the runtime's own default unless given.
         packages: Installed packages the code may import (local runtime).
         tags: Tags of every sandbox.
@@ -429,7 +431,7 @@ def reward_function(
             warm_sandboxes=warm_sandboxes,
             others=others,
             sandboxes=SandboxRequest(
-                runtime=_word(RuntimeKind, runtime, "runtime"),
+                runtime=runtime,
                 image=image,
                 packages=_words("packages", packages),
                 tags=_words("tags", tags),

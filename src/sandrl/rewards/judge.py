@@ -511,6 +511,11 @@ class IsolatedJudge(InProcessJudge):
         )
 
     @property
+    def requires_isolated(self) -> bool:
+        """Whether no completion is judged in its own process."""
+        return self._require_isolated
+
+    @property
     def version(self) -> str:
         """A digest of the guest's source, and whether isolation is required."""
         name = "isolated-required-" if self._require_isolated else "isolated-"

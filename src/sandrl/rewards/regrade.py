@@ -130,11 +130,12 @@ def regrade(
     how = ScoreOptions.of(request)
     sandboxes = SandboxRequest.of(request, "runs-regrade")
     connection = sandboxes.connect(settings, emit=emit)
-    how = replace(how, concurrency=request.concurrency or connection.suggested_concurrency)
+    how = replace(how, concurrency=connection.concurrency(request.concurrency))
+    at_once = connection.at_once(how.concurrency)
     lifetime = lifetime_seconds(problems, how.limits)
     job = sandboxes.job(connection, command="runs regrade", max_lifetime_seconds=lifetime, emit=emit)
     with interrupt.heard(), job:
-        emit(JobStarted(job.id, len(known), min(how.concurrency or 1, len(known))))
+        emit(JobStarted(job.id, len(known), min(at_once, len(known))))
         report = score(
             [_completion(row) for row in known],
             problems,

@@ -146,6 +146,20 @@ class ProgramJudge:
         """Another one for each program: what one did is no other's verdict."""
         return f"program-{secrets.token_hex(8)}"
 
+    @property
+    def program(self) -> Program:
+        """The program."""
+        return self._program
+
+    @property
+    def latest(self) -> ProgramResult | None:
+        """What the program did when it ran last; None if it has not."""
+        return self._latest
+
+    def take(self, latest: ProgramResult | None) -> None:
+        """Takes over what it did elsewhere."""
+        self._latest = latest
+
     def result(self, scored: ScoredCompletion) -> ProgramResult:
         """What the program did, by the result of its batch."""
         if self._latest is None or scored.status in (Status.INFRASTRUCTURE, Status.INVALID_PROBLEM):

@@ -143,7 +143,8 @@ def score_run(
             scorer = _with_service(client, request, wanted, problems, interrupt)
         else:
             assert connection is not None, "there is one or the other"
-            concurrency = request.concurrency or max(connection.suggested_concurrency, least_concurrency)
+            concurrency = connection.concurrency(request.concurrency, least=least_concurrency)
+            at_once = connection.at_once(concurrency)
             job = session.own(
                 sandboxes.tagged(*session.tags).job(
                     connection,
@@ -153,7 +154,7 @@ def score_run(
                     emit=tell,
                 )
             )
-            tell(JobStarted(job_id, total, min(concurrency, total, request.max_sandboxes or concurrency)))
+            tell(JobStarted(job_id, total, min(at_once, total, request.max_sandboxes or at_once)))
             scorer = partial(
                 score,
                 problems=problems,

@@ -127,11 +127,12 @@ def validate(
         emit(Warned(f"{without_reference} problems have no reference solution and are left out"))
     sandboxes = SandboxRequest.of(request, "problems-validate")
     connection = sandboxes.connect(settings, emit=emit)
-    concurrency = request.concurrency or connection.suggested_concurrency
+    concurrency = connection.concurrency(request.concurrency)
     lifetime = lifetime_seconds(problems, options.limits)
     job = sandboxes.job(connection, command="problems validate", max_lifetime_seconds=lifetime, emit=emit)
     with interrupt.heard(), job:
-        at_once = min(concurrency, len(references), sandboxes.max_sandboxes or concurrency)
+        suited = connection.at_once(concurrency)
+        at_once = min(suited, len(references), sandboxes.max_sandboxes or suited)
         emit(JobStarted(job.id, len(references), at_once))
         began = time.monotonic()
         judge = IsolatedJudge.on(connection, require_isolated=request.require_isolated)

@@ -281,9 +281,9 @@ class RunLedger:
         self._writer = writer
         self._owner = owner
 
-    def intend(self, key: str, tags: Sequence[str]) -> None:
-        """Says that a sandbox is about to be created."""
-        self._write(SandboxEvent.INTENT, key, tags=tuple(tags), owner=self._owner)
+    def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None) -> None:
+        """Says that a sandbox is about to be created, which another process than this one may own."""
+        self._write(SandboxEvent.INTENT, key, tags=tuple(tags), owner=owner or self._owner)
 
     def taken(self, key: str, tags: Sequence[str]) -> None:
         """Says what a sandbox that stood ready is used for."""

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
+import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -46,8 +47,11 @@ class DaemonEndpoint:
 
 
 def fingerprint() -> str:
-    """Names this version of the runtime on this interpreter: eight hex digits."""
-    digest = hashlib.sha256(f"{__version__} {sys.base_prefix} {sys.version}".encode())
+    """Names this version of the runtime on this interpreter of this machine: eight hex digits.
+
+    Machines may share a home; a daemon of another one is at an address that leads nowhere here.
+    """
+    digest = hashlib.sha256(f"{__version__} {sys.base_prefix} {sys.version} {socket.gethostname()}".encode())
     for path in sorted(_SOURCES.rglob("*.py")):
         status = path.stat()
         digest.update(f"{path} {status.st_size} {status.st_mtime_ns}".encode())

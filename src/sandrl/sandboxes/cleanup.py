@@ -20,6 +20,7 @@ from sandrl.sandboxes.interrupt import Interrupt, Level
 from sandrl.sandboxes.listing import Listed, Owners, SandboxSelection, list_sandboxes
 from sandrl.sandboxes.owner import Liveness
 from sandrl.sandboxes.parallel import in_parallel
+from sandrl.sandboxes.providers.protocol import Unreached
 from sandrl.sandboxes.registry import forget_jobs
 from sandrl.sandboxes.tags import encode_tag
 
@@ -87,17 +88,32 @@ class CleanupPlan:
         targets: What will be stopped.
         spared: What was asked for, too, but belongs to an owner that is alive.
         gone: Ids that were asked for and do not live.
+        unreached: The machines of the runtime that could not be asked; what is there is in no plan.
     """
 
     request: CleanupRequest
     targets: tuple[Listed, ...] = ()
     spared: tuple[Listed, ...] = ()
     gone: tuple[str, ...] = ()
+    unreached: tuple[Unreached, ...] = ()
 
     @property
     def foreign(self) -> int:
         """How many of the targets sandrl did not make."""
         return sum(each.owner is None for each in self.targets)
+
+    def raise_for_unreached(self) -> None:
+        """Ends the command if nobody knows whether all that was meant is in the plan.
+
+        Raises:
+            ServiceError: If a machine of the runtime could not be asked.
+        """
+        if self.unreached:
+            names = ", ".join(each.node for each in self.unreached)
+            raise ServiceError(
+                f"not every node could be asked, and what is there was not stopped: {names}",
+                hint=f"{self.request.command()} tries again",
+            )
 
 
 class StopOutcome(StrEnum):
@@ -134,6 +150,7 @@ class CleanupReport:
         Raises:
             InterruptedRunError: If something is left because the user asked to stop.
             CleanupError: If a sandbox could not be stopped.
+            ServiceError: If a machine of the runtime could not be asked for its sandboxes.
         """
         failed = [sandbox_id for sandbox_id, _ in self.failed]
         again = self.plan.request.command([*failed, *self.left])
@@ -148,6 +165,7 @@ class CleanupReport:
                 f"{len(failed)} of {len(self.plan.targets)} sandboxes could not be stopped: {self.failed[0][1]}",
                 hint=f"{again} tries again",
             )
+        self.plan.raise_for_unreached()
 
 
 def plan_cleanup(fleet: Fleet | None, request: CleanupRequest, owners: Owners) -> CleanupPlan:
@@ -169,10 +187,11 @@ def plan_cleanup(fleet: Fleet | None, request: CleanupRequest, owners: Owners) -
         living = {each.sandbox.id: each for each in meant}
         wanted = tuple(dict.fromkeys(request.ids))
         meant = [living[sandbox_id] for sandbox_id in wanted if sandbox_id in living]
-        gone = tuple(sandbox_id for sandbox_id in wanted if sandbox_id not in living)
+        if not fleet.unreached:  # else it may be there
+            gone = tuple(sandbox_id for sandbox_id in wanted if sandbox_id not in living)
     spared = [] if request.force else [each for each in meant if each.owner is Liveness.ALIVE]
     targets = meant if request.force else [each for each in meant if each.owner is not Liveness.ALIVE]
-    return CleanupPlan(request, tuple(targets), tuple(spared), gone)
+    return CleanupPlan(request, tuple(targets), tuple(spared), gone, fleet.unreached)
 
 
 def clean_up(
@@ -236,4 +255,5 @@ def _forget_finished_jobs(fleet: Fleet, owners: Owners) -> None:
     # Entries that stay for want of an answer lead to nothing, and are pruned in time.
     with suppress(ServiceError):
         left = {tag for sandbox in fleet.list() for tag in sandbox.tags}
-        forget_jobs(owners.state_dir, fleet.connection.address, left)
+        if not fleet.unreached:
+            forget_jobs(owners.state_dir, fleet.connection.address, left)

@@ -11,14 +11,14 @@ from dataclasses import replace
 
 from sandrl.events import Emit, RuntimeChosen, ignore
 from sandrl.sandboxes.providers import find_provider
-from sandrl.sandboxes.providers.protocol import Connection
+from sandrl.sandboxes.providers.protocol import Connection, Provider
 from sandrl.settings import RuntimeKind, Settings
 
 
 def connect(
     settings: Settings,
     *,
-    runtime: RuntimeKind = RuntimeKind.AUTO,
+    runtime: str = RuntimeKind.AUTO,
     image: str | None = None,
     packages: Sequence[str] = (),
     memory_bytes: int | None = None,
@@ -39,9 +39,8 @@ def connect(
         RuntimeUnavailableError: If this machine's own runtime cannot start or isolate.
         UsageError: If packages are asked for that cannot be given, or the remote service's address is none.
     """
-    choice = settings.choose_runtime(runtime)
-    provider = find_provider(choice.kind)
-    connection = provider.connect(settings, reason=choice.reason, image=image, packages=packages, emit=emit)
+    provider, settings, reason = _chosen(settings, runtime)
+    connection = provider.connect(settings, reason=reason, image=image, packages=packages, emit=emit)
     if memory_bytes is not None:
         connection = _with_memory(connection, memory_bytes)
     emit(
@@ -63,7 +62,7 @@ def _with_memory(connection: Connection, memory_bytes: int) -> Connection:
     return replace(connection, memory_bytes=memory_bytes, has_own_memory=True, renew=again)
 
 
-def find_connection(settings: Settings, *, runtime: RuntimeKind = RuntimeKind.AUTO) -> Connection | None:
+def find_connection(settings: Settings, *, runtime: str = RuntimeKind.AUTO) -> Connection | None:
     """The runtime as it is, to look after sandboxes that exist; never starts one.
 
     Args:
@@ -77,10 +76,19 @@ def find_connection(settings: Settings, *, runtime: RuntimeKind = RuntimeKind.AU
         AuthenticationError: If the remote service was asked for without credentials.
         UsageError: If its address is none.
     """
-    choice = settings.choose_runtime(runtime)
-    return find_provider(choice.kind).find(settings, reason=choice.reason)
+    provider, settings, reason = _chosen(settings, runtime)
+    return provider.find(settings, reason=reason)
 
 
-def absence(settings: Settings, *, runtime: RuntimeKind = RuntimeKind.AUTO) -> str:
+def absence(settings: Settings, *, runtime: str = RuntimeKind.AUTO) -> str:
     """Why `find_connection` has found nothing, in a sentence for the user."""
-    return find_provider(settings.choose_runtime(runtime).kind).absence(settings)
+    provider, settings, _ = _chosen(settings, runtime)
+    return provider.absence(settings)
+
+
+def _chosen(settings: Settings, runtime: str) -> tuple[Provider, Settings, str]:
+    """The provider of a runtime, the settings with the address that was named with it, and why this one."""
+    choice = settings.choose_runtime(runtime)
+    if choice.address is not None:
+        settings = replace(settings, ray_address=choice.address)
+    return find_provider(choice.kind), settings, choice.reason

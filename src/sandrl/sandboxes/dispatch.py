@@ -62,8 +62,12 @@ class Dispatch:
         """How many launches are in flight, without workers, which are there until they are given up."""
         return len(self._in_flight) - self._workers
 
+    def bind(self, max_sandboxes: int) -> None:
+        """Changes how many sandboxes may be held."""
+        self._pace.bind(max_sandboxes)
+
     @property
-    def _held(self) -> int:
+    def held(self) -> int:
         """How many sandboxes there are, or may be, because they are being created or stopped."""
         in_use = len(self._kept.keys() | self._in_flight.keys()) - len(self._unsent)
         return in_use + len(self._pool) + len(self._stopping)
@@ -77,7 +81,7 @@ class Dispatch:
         if any(spare.has_failed_to_start for spare in unfit) or self._pace.seconds_left(time.monotonic()):
             return
         encoded = tuple(encode_tag(tag) for tag in (WARM_TAG, *tags))
-        while len(self._pool) < count and self._pace.has_room(self._held):
+        while len(self._pool) < count and self._pace.has_room(self.held):
             spare = Launch(self.new_key(), _NOTHING, encoded)
             self._journal.intend(spare)
             self._session.prepare(spare)
@@ -120,18 +124,18 @@ class Dispatch:
     def wants_room(self) -> bool:
         """Whether a command waits for a sandbox of its own until another one is given up."""
         waits = any(launch.worker is None for launch in self._unsent)
-        return waits and not self._pace.has_room(self._held) and not len(self._stopping)
+        return waits and not self._pace.has_room(self.held) and not len(self._stopping)
 
     def send_more(self) -> None:
         """Sends what waits, as far as there is room."""
         if not self._unsent:
             return
-        if not self._pace.has_room(self._held):
+        if not self._pace.has_room(self.held):
             self._stopping.settle()
         while self._unsent:
             launch = self._unsent[0]
             if not self._take_spare(launch):
-                if self._pace.seconds_left(time.monotonic()) or not self._pace.has_room(self._held):
+                if self._pace.seconds_left(time.monotonic()) or not self._pace.has_room(self.held):
                     break
                 if not launch.address:
                     self._journal.intend(launch)

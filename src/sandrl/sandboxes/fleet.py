@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from sandrl.errors import InfrastructureError, SandrlError
-from sandrl.sandboxes.providers.protocol import Attached, Connection, Output, Sandbox, SandboxInfo
+from sandrl.sandboxes.providers.protocol import Attached, Connection, Output, Sandbox, SandboxInfo, Unreached
 
 
 class Fleet:
@@ -25,6 +25,11 @@ class Fleet:
         self.connection = connection
         self._client = connection.open()
         self._known: dict[str, Sandbox] = {}
+
+    @property
+    def unreached(self) -> tuple[Unreached, ...]:
+        """The machines of the runtime that could not be asked so far, so that nothing of them was listed."""
+        return self.connection.unreached()
 
     def list(self, *, tags: Sequence[str] = (), ended: bool = False) -> list[SandboxInfo]:
         """The sandboxes with all these tags, oldest first.

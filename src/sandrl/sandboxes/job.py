@@ -12,12 +12,13 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Protocol
 
 from sandrl import forks
 from sandrl.addresses import without_credentials
 from sandrl.closing import Closing
 from sandrl.errors import CleanupError, ForkedProcessError, SandrlError
-from sandrl.events import CleaningUp, Emit, Warned, ignore
+from sandrl.events import CleaningUp, Emit, Event, Warned, ignore
 from sandrl.runs.rows import OwnerRow
 from sandrl.sandboxes.commands import Command, CommandOutcome
 from sandrl.sandboxes.dispatch import Dispatch
@@ -37,6 +38,13 @@ CLEANUP_TIMEOUT_SECONDS = 25.0
 
 _ENDING_SECONDS = 2.0
 _ENDING_PAUSE_SECONDS = 0.05
+
+
+class Elsewhere(Protocol):
+    """The part of a job that is on other machines."""
+
+    def close(self, timeout_seconds: float) -> tuple[str, ...]:
+        """Ends its sandboxes; returns the ids, or the nodes, of those that could not be ended."""
 
 
 class Withdrawn(Exception):
@@ -79,7 +87,12 @@ class Job(Closing):
         self.connection = connection
         self.owner: Owner = current_owner()
         self.tags = job_tags(job_id, self.owner.hash, tags)
+        self.given_tags = tuple(tags)
+        self.command = command
         self.max_sandboxes = max_sandboxes
+        self.max_lifetime_seconds = max_lifetime_seconds
+        self.has_cells = has_cells
+        self.takes_users = takes_users
         self.unstopped: tuple[str, ...] = ()
         self._own_signs = SignsOfLife()
         self._runtime_signs = SignsOfLife()
@@ -109,10 +122,9 @@ class Job(Closing):
             max_sandboxes=max_sandboxes,
             max_lifetime_seconds=max_lifetime_seconds,
         )
-        self._max_lifetime_seconds = max_lifetime_seconds
-        self._has_cells = has_cells
-        self._takes_users = takes_users
         self._workers: Workers | None = None
+        self._elsewhere: Elsewhere | None = None
+        self._was_rung = False
         forks.watch(self)
 
     def after_fork(self) -> None:
@@ -120,9 +132,48 @@ class Job(Closing):
         self._is_inherited = True
 
     @property
+    def elsewhere(self) -> Elsewhere | None:
+        """The part of the job that is on other machines; None without one."""
+        return self._elsewhere
+
+    def extend(self, elsewhere: Elsewhere) -> None:
+        """Takes over a part of the job that is on other machines, and ends with the job."""
+        self._elsewhere = elsewhere
+
+    def ring(self) -> None:
+        """Ends a wait for the job, or the next one: something has happened elsewhere; on any thread."""
+        self._was_rung = True
+        self._session.ring()
+
+    def note_elsewhere(self, event: str, key: str, about: Sequence[str] | str, owner: Owner | None) -> None:
+        """Writes down what happens to a sandbox that a part of the job has on another machine.
+
+        Args:
+            event: A method of `Ledger`.
+            key: Names the launch among those of all machines.
+            about: The tags, or the id, of the sandbox.
+            owner: The process there that owns it.
+        """
+        self._journal.note_elsewhere(event, key, about, owner)
+
+    def tell(self, event: Event) -> None:
+        """Tells something to those who listen to the job."""
+        self._journal.tell(event)
+
+    @property
     def in_flight(self) -> int:
         """How many commands are on their way."""
         return len(self._dispatch) + (0 if self._workers is None else len(self._workers))
+
+    @property
+    def held(self) -> int:
+        """How many sandboxes it holds, those included that are being created or stopped."""
+        return self._dispatch.held
+
+    def bind(self, max_sandboxes: int) -> None:
+        """Changes how many sandboxes it may hold; those that are too many by that stay until they are given up."""
+        self.max_sandboxes = max_sandboxes
+        self._dispatch.bind(max_sandboxes)
 
     def window(self, concurrency: int | None) -> int:
         """How many commands to have on their way at once.
@@ -130,7 +181,7 @@ class Job(Closing):
         Args:
             concurrency: How many may run at once; what suits the runtime unless given.
         """
-        if self._has_cells and self._workers is None:
+        if self.has_cells and self._workers is None:
             self._workers = self._make_workers(concurrency)
         if self._workers is not None and self._workers.refusal is None:
             return self._workers.window
@@ -155,9 +206,9 @@ class Job(Closing):
             ring=self._session.ring,
             on_refusal=on_refusal,
             on_users=on_users,
-            max_lifetime_seconds=self._max_lifetime_seconds,
+            max_lifetime_seconds=self.max_lifetime_seconds,
             max_sandboxes=self.max_sandboxes,
-            cell_limits=CellLimits(self.connection.memory_bytes, concurrency, self._takes_users),
+            cell_limits=CellLimits(self.connection.memory_bytes, concurrency, self.takes_users),
         )
 
     def warm_up(self, count: int, *, tags: Sequence[str] = (), timeout_seconds: float = 0.0) -> None:
@@ -172,6 +223,8 @@ class Job(Closing):
         self._look_at_runtime()
         if self._workers is not None and self._workers.refusal is None:
             return  # workers stay
+        if self._elsewhere is not None:
+            return  # what is launched here is not what others judge
         self._dispatch.warm_up(count, tags, timeout_seconds)
 
     def launch(
@@ -246,6 +299,9 @@ class Job(Closing):
             if self._workers is not None:
                 landed = self._receive_from(self._workers, landed)
             woken = interrupt.look_around()
+            if self._was_rung:
+                # Only then: one that rings from here on must be seen in the next turn.
+                self._was_rung, woken = False, True
             if landed or woken or interrupt.level is not seen or time.monotonic() >= ends_at:
                 return landed
 
@@ -396,6 +452,8 @@ class Job(Closing):
         if self._is_inherited:
             return
         ends_at = time.monotonic() + timeout_seconds
+        left_elsewhere = () if self._elsewhere is None else self._elsewhere.close(timeout_seconds)
+        self._elsewhere = None
         self._forget_if_ended()
         self._dispatch.give_up()
         if self._stopping:
@@ -407,6 +465,9 @@ class Job(Closing):
         except SandrlError as error:
             reason = error.message
             self.unstopped = (*self._stopping.left, f"tag {self.id}")
+        if left_elsewhere:
+            reason = reason or "a node did not say that they are gone"
+            self.unstopped = (*self.unstopped, *left_elsewhere)
         cleanup_error = self.cleanup_error()
         if cleanup_error is None:
             self._journal.end()

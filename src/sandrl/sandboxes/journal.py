@@ -13,6 +13,8 @@ from typing import Protocol
 
 from sandrl.errors import ServiceError
 from sandrl.events import Emit, Event, SandboxCreated, SandboxStopped, Warned
+from sandrl.runs.rows import OwnerRow
+from sandrl.sandboxes.owner import Owner
 from sandrl.sandboxes.registry import Registration
 from sandrl.sandboxes.session import Launch, Stop
 
@@ -20,8 +22,8 @@ from sandrl.sandboxes.session import Launch, Stop
 class Ledger(Protocol):
     """Where a job writes down what it does with sandboxes, each line on disk before the call returns."""
 
-    def intend(self, key: str, tags: Sequence[str]) -> None:
-        """A sandbox is about to be created."""
+    def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None) -> None:
+        """A sandbox is about to be created, which another process than this one may own."""
 
     def taken(self, key: str, tags: Sequence[str]) -> None:
         """A sandbox that stood ready is about to be used, for what these tags say."""
@@ -36,7 +38,7 @@ class Ledger(Protocol):
 class NoLedger:
     """The ledger of a job that leaves no run directory: its tags, which are in the registry, find its sandboxes."""
 
-    def intend(self, key: str, tags: Sequence[str]) -> None:
+    def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None) -> None:
         """Writes nothing."""
 
     def taken(self, key: str, tags: Sequence[str]) -> None:
@@ -74,6 +76,14 @@ class Journal:
     def taken(self, spare: Launch, tags: Sequence[str]) -> None:
         """A sandbox that stood ready is about to be used, for what these tags say."""
         self._ledger.taken(spare.key, tags)
+
+    def note_elsewhere(self, event: str, key: str, about: Sequence[str] | str, owner: Owner | None) -> None:
+        """What happens to a sandbox that a part of the job has on another machine, see `Job.note_elsewhere`."""
+        self._registration.renew()
+        if event == "intend":
+            self._ledger.intend(key, about, None if owner is None else OwnerRow.model_validate(owner))
+        else:
+            getattr(self._ledger, event)(key, about)
 
     def created(self, key: str, sandbox_id: str) -> None:
         """A sandbox exists and has this id."""

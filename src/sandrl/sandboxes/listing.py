@@ -1,8 +1,9 @@
 """Which sandboxes there are, whose they are, and which of them nobody will stop any more.
 
-The design decision: nothing is guessed. An owner is `gone` only where that is proven on this machine (see
-`sandrl.sandboxes.owner`); a sandbox is an orphan only if it names such an owner, or if its lifetime is over by more
-than clocks can disagree. A sandbox that names no owner was not made by sandrl and is nobody's orphan.
+The design decision: nothing is guessed. An owner is `gone` only where that is proven on its own machine (see
+`sandrl.sandboxes.owner`): this one, or the one that has the sandbox and tells what it knows (`SandboxInfo.owner`). A
+sandbox is an orphan only if it names such an owner, or if its lifetime is over by more than clocks can disagree. A
+sandbox that names no owner was not made by sandrl and is nobody's orphan.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from sandrl.sandboxes.fleet import Fleet
-from sandrl.sandboxes.owner import Liveness, Owner, liveness
+from sandrl.sandboxes.owner import Liveness, Owner, OwnerFacts, liveness
 from sandrl.sandboxes.providers.protocol import ENDED_STATUSES, PENDING_STATUSES, SandboxInfo
 from sandrl.sandboxes.registry import JobEntry, read_jobs
 from sandrl.sandboxes.tags import TRAINING_TAG, encode_tag
@@ -53,7 +54,7 @@ class Listed:
         sandbox: What the service says.
         job_id: The job it belongs to; None if it names none.
         owner: Whether its owner lives; None if it names none.
-        process: The owner, where the registry of this machine knows it.
+        process: The owner, where a registry knows it.
         is_orphan: Whether nobody will stop it any more.
     """
 
@@ -87,23 +88,29 @@ class Owners:
         for entry in read_jobs(self.state_dir):
             self._jobs[entry.owner_hash].append(entry)
 
-    def describe(self, sandbox: SandboxInfo, at: datetime) -> Listed:
-        """A sandbox with what is known of its job and owner at a time."""
+    def facts(self, sandbox: SandboxInfo) -> OwnerFacts | None:
+        """What this machine knows of a sandbox's owner; None if the sandbox names none."""
         owner_tag = next((tag for tag in sandbox.tags if tag.startswith(_OWNER_PREFIX)), None)
         if owner_tag is None:
-            return Listed(sandbox, _job_among(sandbox.tags))
+            return None
         entries = self._jobs.get(owner_tag.removeprefix(_OWNER_PREFIX), [])
         process = entries[0].process if entries else None
         if owner_tag not in self._found:
             self._found[owner_tag] = liveness(process)
-        found = self._found[owner_tag]
         job_id = next((entry.job_id for entry in entries if entry.job_id in sandbox.tags), None)
+        return OwnerFacts(self._found[owner_tag], process, job_id)
+
+    def describe(self, sandbox: SandboxInfo, at: datetime) -> Listed:
+        """A sandbox with what is known of its job and owner at a time, here or on the machine that it is on."""
+        owner = sandbox.owner or self.facts(sandbox)
+        if owner is None:
+            return Listed(sandbox, _job_among(sandbox.tags))
         return Listed(
             sandbox,
-            job_id or _job_among(sandbox.tags),
-            found,
-            process,
-            is_orphan=not sandbox.has_ended and (found is Liveness.GONE or _is_over(sandbox, at)),
+            owner.job_id or _job_among(sandbox.tags),
+            owner.liveness,
+            owner.process,
+            is_orphan=not sandbox.has_ended and (owner.liveness is Liveness.GONE or _is_over(sandbox, at)),
         )
 
 

@@ -62,6 +62,21 @@ class Owner:
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
+@dataclass(frozen=True, slots=True)
+class OwnerFacts:
+    """What a machine knows of the owner of a sandbox.
+
+    Attributes:
+        liveness: Whether it lives, as far as that machine can tell.
+        process: The owner, where the registry of that machine knows it.
+        job_id: The job that the registry knows the sandbox to belong to; None if it knows none.
+    """
+
+    liveness: Liveness
+    process: Owner | None = None
+    job_id: str | None = None
+
+
 def current_owner() -> Owner:
     """This process."""
     return Owner(

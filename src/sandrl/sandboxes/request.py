@@ -22,7 +22,7 @@ from sandrl.sandboxes.job import Job
 from sandrl.sandboxes.owner import current_owner
 from sandrl.sandboxes.providers.protocol import Connection
 from sandrl.sandboxes.tags import new_job_id
-from sandrl.settings import RuntimeKind, Settings
+from sandrl.settings import RuntimeKind, Settings, split_runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class SandboxRequest:
     """Which sandboxes are wanted.
 
     Attributes:
-        runtime: What runs them.
+        runtime: What runs them: the name of a runtime, or `ray:ADDRESS`.
         image: Their image; the runtime's own default unless given.
         packages: Installed packages the code may import (local runtime).
         tags: Tags of every sandbox, as text.
@@ -41,10 +41,11 @@ class SandboxRequest:
             users, if its programs are root's.
 
     Raises:
-        UsageError: If none could ever be held, a text is empty, or sandboxes are to be fresh and used again.
+        UsageError: If none could ever be held, a text is empty, there is no such runtime, or sandboxes are to be fresh
+            and used again.
     """
 
-    runtime: RuntimeKind = RuntimeKind.AUTO
+    runtime: str = RuntimeKind.AUTO
     image: str | None = None
     packages: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -62,6 +63,7 @@ class SandboxRequest:
         if self.fresh and self.reuse:
             fields = ("fresh_sandboxes", "reuse_sandboxes")
             raise UsageError("fresh_sandboxes and reuse_sandboxes exclude each other", fields=fields)
+        split_runtime(self.runtime)
         check_text("image", self.image)
         check_text("packages", *self.packages)
         check_text("tags", *self.tags)

@@ -299,12 +299,14 @@ def _without_parts(context: Context) -> Emit:
 
 def _reward(context: Context, job: Job, session: RunSession) -> TrainingReward:
     config = context.config
-    suggested = job.connection.suggested_concurrency // context.processes.count
+    suggested = job.connection.concurrency(None)
+    if suggested is not None:
+        suggested = max(suggested // context.processes.count, 1)
     return TrainingReward(
         context,
         FunctionOptions(
             replace(
-                ScoreOptions.of(config, config.concurrency or max(suggested, 1)),
+                ScoreOptions.of(config, config.concurrency or suggested),
                 second_opinion=step_opinions(config.second_opinion),
             ),
             require_isolated=config.require_isolated,

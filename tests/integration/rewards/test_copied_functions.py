@@ -71,6 +71,6 @@ def test_a_used_function_can_be_pickled_into_a_worker_process_which_makes_its_ow
 def test_the_copy_of_a_function_whose_job_was_given_uses_the_same_kind_of_runtime(job: Job) -> None:
     function = RewardFunction({"inc": INC}, job=job, cache=VerdictCache())
     copy = pickle.loads(pickle.dumps(function))
-    assert copy._options.sandboxes.runtime is RuntimeKind.LOCAL
+    assert copy._options.sandboxes.runtime == RuntimeKind.LOCAL
     assert copy._options.sandboxes.image == job.connection.image
     assert copy._job is None

@@ -13,7 +13,7 @@ import pytest
 from sandrl.errors import AuthenticationError, InputError, QueueFullError, ScorerClosedError, UsageError
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Call, Case, Completion, Problem
-from sandrl.rewards.batch import Batch
+from sandrl.rewards.judging import SandboxJudging
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.running import Program
@@ -171,7 +171,7 @@ def test_an_error_of_one_batch_ends_its_requests_and_the_scorer_goes_on(
         raise AuthenticationError("the key was revoked")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Batch, "_execute", refuse)
+        patched.setattr(SandboxJudging, "begin", refuse)
         with pytest.raises(AuthenticationError, match="revoked"):
             scorer.score(answers(3), OPTIONS)
     assert [result.reward for result in scorer.score(answers(3), OPTIONS)] == [1.0] * 3

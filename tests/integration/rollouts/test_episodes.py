@@ -44,7 +44,7 @@ class Tags:
     def __init__(self) -> None:
         self.of: dict[str, tuple[str, ...]] = {}
 
-    def intend(self, key: str, tags: Sequence[str]) -> None:
+    def intend(self, key: str, tags: Sequence[str], owner: object = None) -> None:
         self.of[key] = tuple(tags)
 
     def taken(self, key: str, tags: Sequence[str]) -> None: ...

@@ -73,7 +73,9 @@ def test_warnings_are_spelled_when_they_are_drawn() -> None:
 def test_no_message_of_the_library_names_a_flag_outside_of_a_command() -> None:
     found = [f"{path.relative_to(SOURCES)}: {text}" for path, text in said_by_the_library()]
     assert len(found) > 200
-    assert [text for text in found if re.search(r"[ ('\"]--[a-z]", text) and "sandrl " not in text] == []
+    # Flags of a whole command that is told, sandrl's or Ray's, are right wherever the message is read.
+    flagged = [text for text in found if re.search(r"[ ('\"]--[a-z]", text)]
+    assert [text for text in flagged if "sandrl " not in text and "`ray start" not in text] == []
 
 
 def said_by_the_library() -> Iterator[tuple[Path, str]]:

@@ -56,3 +56,20 @@ def test_another_signal_ends_watching_with_its_exit_code() -> None:
     with pytest.raises(InterruptedRunError) as caught:
         _watch_with_signal(signal.SIGTERM)
     assert caught.value.exit_code == 128 + signal.SIGTERM
+
+
+def test_what_a_look_could_not_see_is_said_once_and_again_when_that_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = iter(["", "not asked: two", "not asked: two", ""])
+    gap = ""
+
+    def look(*, quiet: bool = False) -> list[Listed]:
+        nonlocal gap
+        found = next(seen, None)
+        if found is None:
+            _strike_and_swallow(signal.SIGINT)
+        else:
+            gap = found
+        return []
+
+    watch(look, lambda listed: None, 0.001, live=False, gaps=lambda: gap)
+    assert capsys.readouterr().err.splitlines() == ["sandrl: not asked: two", "sandrl: every node was asked"]

@@ -27,6 +27,8 @@ ELSEWHERE = replace(HERE, host="another-node")
 class ListedFleet(Fleet):
     """A fleet whose service has answered already; what follows is ours alone."""
 
+    unreached = ()
+
     def __init__(self, *sandboxes: SandboxInfo) -> None:
         self.sandboxes = sandboxes
         self.asked: list[tuple[list[str], bool]] = []

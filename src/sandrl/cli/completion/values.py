@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.files import open_regular
-from sandrl.settings import load_settings
+from sandrl.settings import RuntimeKind, load_settings
 
 Values = list[tuple[str, str]]
 
@@ -43,6 +43,11 @@ def reward_policies() -> Values:
     from sandrl.rewards.policies import POLICIES
 
     return [(name, (policy.__doc__ or "").partition("\n")[0]) for name, policy in POLICIES.items()]
+
+
+def runtimes() -> Values:
+    """Names of runtimes; `ray:ADDRESS` will do as well."""
+    return [(kind.value, "") for kind in RuntimeKind]
 
 
 def problem_ids() -> Values:

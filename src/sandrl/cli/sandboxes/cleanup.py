@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sandrl.cli.completion import values
-from sandrl.cli.sandboxes.options import Json, OlderThan, Orphans, Runtime, Tags, open_fleet
+from sandrl.cli.sandboxes.options import Json, OlderThan, Orphans, Runtime, Tags, open_fleet, remark_unreached
 from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def cleanup(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be stopped, and stop nothing.")] = False,
     json_: Json = False,
-    runtime: Runtime = RuntimeKind.AUTO,
+    runtime: Runtime = RuntimeKind.AUTO.value,
 ) -> None:
     """Stop sandboxes, but none whose owner is alive; exit 4 if one could not be stopped."""
     from sandrl.cli import signals
@@ -48,17 +48,19 @@ def cleanup(
         selection=SandboxSelection(tags=tuple(tag or ()), orphans=orphans, older_than_seconds=older_than),
         everything=all_,
         force=force,
-        options=() if runtime is RuntimeKind.AUTO else ("--runtime", runtime.value),
+        options=() if runtime == RuntimeKind.AUTO else ("--runtime", runtime),
     )
     settings = load_settings()
     owners = Owners(settings.state_dir)
     fleet = open_fleet(settings, runtime)
     plan = plan_cleanup(fleet, request, owners)
+    remark_unreached(plan.unreached)
     if dry_run and json_:
         print_json(plan_document(plan))
-        return
-    _show_plan(plan, dry_run=dry_run)
+    else:
+        _show_plan(plan, dry_run=dry_run)
     if dry_run:
+        plan.raise_for_unreached()
         return
     if plan.targets and not yes:
         if not sys.stdin.isatty():

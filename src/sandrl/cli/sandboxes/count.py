@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sandrl.cli.sandboxes.options import Json, Runtime, Tags, open_fleet
+from sandrl.cli.sandboxes.options import Json, Runtime, Tags, open_fleet, remark_unreached
 from sandrl.settings import RuntimeKind
 
 
@@ -14,12 +14,13 @@ def count(
     tag: Tags = None,
     by_tag: Annotated[bool, typer.Option("--by-tag", help="For each tag, too.")] = False,
     json_: Json = False,
-    runtime: Runtime = RuntimeKind.AUTO,
+    runtime: Runtime = RuntimeKind.AUTO.value,
 ) -> None:
     """Count active sandboxes: running, pending, and all that have not ended."""
     from dataclasses import asdict
 
     from sandrl.cli.output import print_json
+    from sandrl.cli.sandboxes.documents import unreached_document
     from sandrl.cli.text import visible
     from sandrl.sandboxes import listing
     from sandrl.settings import load_settings
@@ -28,10 +29,12 @@ def count(
     fleet = open_fleet(settings, runtime)
     selection = listing.SandboxSelection(tags=tuple(tag or ()))
     listed = [] if fleet is None else listing.list_sandboxes(fleet, selection, listing.Owners(settings.state_dir))
+    unreached = () if fleet is None else fleet.unreached
+    remark_unreached(unreached)
     total = listing.count(listed)
     tags = listing.count_by_tag(listed) if by_tag else {}
     if json_:
-        document = asdict(total)
+        document = {**asdict(total), **unreached_document(unreached)}
         if by_tag:
             document["by_tag"] = {name: asdict(each) for name, each in tags.items()}
         print_json(document)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sandrl.sandboxes.cleanup import CleanupPlan, CleanupReport
     from sandrl.sandboxes.listing import Listed
+    from sandrl.sandboxes.providers.protocol import Unreached
 
 
 def sandbox_document(listed: Listed, at: datetime) -> dict[str, Any]:
@@ -37,10 +38,15 @@ def sandbox_document(listed: Listed, at: datetime) -> dict[str, Any]:
     }
 
 
-def listing_document(listed: Sequence[Listed]) -> dict[str, Any]:
-    """The document of `ls`."""
+def listing_document(listed: Sequence[Listed], unreached: Sequence[Unreached] = ()) -> dict[str, Any]:
+    """The document of `ls`; machines of the runtime that could not be asked are in it if there are any."""
     at = datetime.now(UTC)
-    return {"sandboxes": [sandbox_document(each, at) for each in listed]}
+    return {"sandboxes": [sandbox_document(each, at) for each in listed], **unreached_document(unreached)}
+
+
+def unreached_document(unreached: Sequence[Unreached]) -> dict[str, Any]:
+    """What a document says of machines that could not be asked: nothing where all answered."""
+    return {"unreached": [asdict(each) for each in unreached]} if unreached else {}
 
 
 def plan_document(plan: CleanupPlan) -> dict[str, Any]:
@@ -49,6 +55,7 @@ def plan_document(plan: CleanupPlan) -> dict[str, Any]:
         "would_stop": [each.sandbox.id for each in plan.targets],
         "spared": [each.sandbox.id for each in plan.spared],
         "already_gone": list(plan.gone),
+        **unreached_document(plan.unreached),
     }
 
 
@@ -60,6 +67,7 @@ def report_document(report: CleanupReport) -> dict[str, Any]:
         "failed": [{"id": sandbox_id, "error": message} for sandbox_id, message in report.failed],
         "left": list(report.left),
         "spared": [each.sandbox.id for each in report.plan.spared],
+        **unreached_document(report.plan.unreached),
     }
 
 

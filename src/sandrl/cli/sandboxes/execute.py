@@ -25,7 +25,7 @@ def execute(
     timeout: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=0.1, help="Kill it after so long, with exit code 124.")
     ] = None,
-    runtime: Runtime = RuntimeKind.AUTO,
+    runtime: Runtime = RuntimeKind.AUTO.value,
 ) -> None:
     """Run a program in a sandbox and exit as it does; standard input is passed on if it is no terminal."""
     from sandrl.cli import signals

@@ -16,7 +16,7 @@ def logs(
     id_: Id,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until the sandbox ends.")] = False,
     tail: Annotated[int | None, typer.Option(metavar="N", min=0, help="Only the last so many lines.")] = None,
-    runtime: Runtime = RuntimeKind.AUTO,
+    runtime: Runtime = RuntimeKind.AUTO.value,
 ) -> None:
     """Show the output of a sandbox's main program; that of `exec` is not kept."""
     from sandrl.cli.text import visible_lines

@@ -7,13 +7,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sandrl.cli.sandboxes.options import Json, OlderThan, Orphans, Runtime, StatusName, Tags, open_fleet
+from sandrl.cli.sandboxes.options import (
+    Json,
+    OlderThan,
+    Orphans,
+    Runtime,
+    StatusName,
+    Tags,
+    open_fleet,
+    remark_unreached,
+)
 from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sandrl.sandboxes.listing import Listed
+    from sandrl.sandboxes.providers.protocol import Unreached
 
 
 class Format(StrEnum):
@@ -38,7 +48,7 @@ def ls(
     json_: Json = False,
     watch: Annotated[bool, typer.Option("--watch", help="Show them again and again, until Ctrl-C.")] = False,
     interval: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How often --watch looks.")] = 2.0,
-    runtime: Runtime = RuntimeKind.AUTO,
+    runtime: Runtime = RuntimeKind.AUTO.value,
 ) -> None:
     """List sandboxes: every one of the runtime, also those that sandrl did not make."""
     from sandrl.cli.sandboxes import watching
@@ -49,22 +59,36 @@ def ls(
     format_ = Format.JSON if json_ else output
     settings = load_settings()
 
+    unreached: list[Unreached] = []
+
     def look(*, quiet: bool = False) -> list[Listed]:
         fleet = open_fleet(settings, runtime, quiet=quiet)
-        return [] if fleet is None else list_sandboxes(fleet, selection, Owners(settings.state_dir))
+        if fleet is None:
+            return []
+        listed = list_sandboxes(fleet, selection, Owners(settings.state_dir))
+        unreached[:] = fleet.unreached
+        if not quiet:
+            remark_unreached(unreached)
+        return listed
+
+    def gaps() -> str:
+        return f"not asked: {', '.join(each.node for each in unreached)}" if unreached else ""
+
+    def show(listed: Sequence[Listed]) -> None:
+        _show(listed, format_, unreached)
 
     if watch:
-        watching.watch(look, lambda listed: _show(listed, format_), interval, live=format_ is not Format.JSON)
+        watching.watch(look, show, interval, live=format_ is not Format.JSON, gaps=gaps)
     else:
-        _show(look(), format_)
+        show(look())
 
 
-def _show(listed: Sequence[Listed], format_: Format) -> None:
+def _show(listed: Sequence[Listed], format_: Format, unreached: Sequence[Unreached]) -> None:
     from sandrl.cli.output import print_json
     from sandrl.cli.sandboxes.documents import listing_document
     from sandrl.cli.sandboxes.table import print_table
 
     if format_ is Format.JSON:
-        print_json(listing_document(listed))
+        print_json(listing_document(listed, unreached))
     else:
         print_table(listed, wide=format_ is Format.WIDE)

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sandrl.cli.completion import values
-from sandrl.settings import RuntimeKind, Settings
+from sandrl.settings import RUNTIME_WORDS, Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sandrl.sandboxes.fleet import Fleet
+    from sandrl.sandboxes.providers.protocol import Unreached
 
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhd])", re.ASCII)
@@ -61,7 +64,9 @@ Tags = Annotated[
         autocompletion=values.tags,
     ),
 ]
-Runtime = Annotated[RuntimeKind, typer.Option(help="Whose sandboxes.")]
+Runtime = Annotated[
+    str, typer.Option(metavar=RUNTIME_WORDS, help="Whose sandboxes.", autocompletion=values.runtimes)
+]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Orphans = Annotated[
     bool, typer.Option("--orphans", help="Only those whose owner is gone for certain, or whose lifetime is over.")
@@ -74,7 +79,7 @@ OlderThan = Annotated[
 ]
 
 
-def open_fleet(settings: Settings, runtime: RuntimeKind, *, quiet: bool = False) -> Fleet | None:
+def open_fleet(settings: Settings, runtime: str, *, quiet: bool = False) -> Fleet | None:
     """The sandboxes of a runtime; None, with a remark, if none of it can be listed.
 
     Raises:
@@ -91,7 +96,15 @@ def open_fleet(settings: Settings, runtime: RuntimeKind, *, quiet: bool = False)
     return None
 
 
-def fleet_with(settings: Settings, runtime: RuntimeKind, sandbox_id: str) -> Fleet:
+def remark_unreached(unreached: Iterable[Unreached]) -> None:
+    """Says which machines of a runtime could not be asked, so that their sandboxes are missing."""
+    from sandrl.cli.text import visible
+
+    for each in unreached:
+        typer.echo(visible(f"warning: the sandboxes of a node are not known: {each.reason}"), err=True)
+
+
+def fleet_with(settings: Settings, runtime: str, sandbox_id: str) -> Fleet:
     """The sandboxes of a runtime that must have one of this id.
 
     Raises:

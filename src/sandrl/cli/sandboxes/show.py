@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sandrl.sandboxes.listing import Listed
 
 
-def show(id_: Id, json_: Json = False, runtime: Runtime = RuntimeKind.AUTO) -> None:
+def show(id_: Id, json_: Json = False, runtime: Runtime = RuntimeKind.AUTO.value) -> None:
     """Show one sandbox: its status, times, job, owner, tags, image and limits."""
     from sandrl.cli.output import print_json
     from sandrl.cli.sandboxes.documents import sandbox_document

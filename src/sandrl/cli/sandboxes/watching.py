@@ -32,17 +32,32 @@ class Look(Protocol):
         """Looks once."""
 
 
-def watch(look: Look, show: Callable[[Sequence[Listed]], None], interval_seconds: float, *, live: bool) -> None:
-    """Shows what a look finds until Ctrl-C: in place on a terminal, one after the other elsewhere."""
+def watch(
+    look: Look,
+    show: Callable[[Sequence[Listed]], None],
+    interval_seconds: float,
+    *,
+    live: bool,
+    gaps: Callable[[], str] = lambda: "",
+) -> None:
+    """Shows what a look finds until Ctrl-C: in place on a terminal, one after the other elsewhere.
+
+    Args:
+        look: Finds out which sandboxes there are.
+        show: Shows them where they are not shown in place.
+        interval_seconds: The pause between two looks.
+        live: Whether they may be shown in place.
+        gaps: Says what the latest look could not see, in a few words; empty if it saw everything.
+    """
     from sandrl.sandboxes import Interrupt
 
     interrupt = Interrupt()
     try:
         with signals.passed_to(interrupt):
             if live and sys.stdout.isatty():
-                _in_place(look, interval_seconds, interrupt)
+                _in_place(look, interval_seconds, interrupt, gaps)
             else:
-                _repeated(look, show, interval_seconds, interrupt)
+                _repeated(look, show, interval_seconds, interrupt, gaps)
     except InterruptedRunError as ended:
         if ended.signal_number != signal.SIGINT:
             raise
@@ -52,9 +67,13 @@ def watch(look: Look, show: Callable[[Sequence[Listed]], None], interval_seconds
 
 
 def _repeated(
-    look: Look, show: Callable[[Sequence[Listed]], None], interval_seconds: float, interrupt: Interrupt
+    look: Look,
+    show: Callable[[Sequence[Listed]], None],
+    interval_seconds: float,
+    interrupt: Interrupt,
+    gaps: Callable[[], str],
 ) -> None:
-    listed = look()
+    listed, known_gaps = look(), gaps()
     while not interrupt.level:
         show(listed)
         sys.stdout.flush()
@@ -63,10 +82,13 @@ def _repeated(
             listed = look(quiet=True)
         except ServiceError as error:
             typer.echo(f"sandrl: {visible(error.message)}; trying again", err=True)
+        if gaps() != known_gaps:
+            known_gaps = gaps()
+            typer.echo(f"sandrl: {visible(known_gaps or 'every node was asked')}", err=True)
         typer.echo()
 
 
-def _in_place(look: Look, interval_seconds: float, interrupt: Interrupt) -> None:
+def _in_place(look: Look, interval_seconds: float, interrupt: Interrupt, gaps: Callable[[], str]) -> None:
     from rich.console import Console, Group
     from rich.live import Live
     from rich.text import Text
@@ -78,7 +100,7 @@ def _in_place(look: Look, interval_seconds: float, interrupt: Interrupt) -> None
             laid_out = table(listed, width=console.size.width)
             room = max(console.size.height - 3, 1)
             orphans = sum(each.is_orphan for each in listed)
-            foot = f"{len(listed)} sandboxes, {orphans} orphans, {datetime.now():%H:%M:%S} {visible(trouble)}"
+            foot = f"{len(listed)} sandboxes, {orphans} orphans, {datetime.now():%H:%M:%S} {visible(trouble or gaps())}"
             lines = [Text(laid_out.header, style="bold")] if laid_out.header else []
             for each, row in list(zip(listed, laid_out.rows, strict=True))[-room:]:
                 lines.append(Text(row, style="red" if each.is_orphan else ""))

@@ -103,7 +103,7 @@ def run_redteam(
             exploits,
             job=job,
             judge=IsolatedJudge.on(connection, require_isolated=request.require_isolated),
-            options=replace(options, concurrency=request.concurrency or connection.suggested_concurrency),
+            options=replace(options, concurrency=connection.concurrency(request.concurrency)),
             emit=emit,
             interrupt=interrupt,
         )

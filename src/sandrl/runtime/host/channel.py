@@ -36,8 +36,13 @@ class AgentChannel:
         self._open = True
         self._loop.add_reader(sock.fileno(), self._receive)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the agent can still be told anything; never again once it is gone."""
+        return self._open
+
     def send(self, message: wire.Message) -> None:
-        """Queue one message; small ones leave at once."""
+        """Queue one message; small ones leave at once. Without an agent, it is dropped."""
         if not self._open:
             return
         data = wire.encode(message)

@@ -127,8 +127,12 @@ class HostSandbox:
 
     @property
     def alive(self) -> bool:
-        """Whether programs can still be started in it."""
-        return self._pidfd >= 0 and not self.ended.is_set()
+        """Whether programs can still be started in it.
+
+        Its agent is seen to end before its last process is, because the kernel closes the socket of a process first:
+        in between, nobody would answer.
+        """
+        return self._pidfd >= 0 and self._channel is not None and self._channel.is_open
 
     async def is_lost(self) -> bool:
         """Whether the launcher failed since it started this sandbox, which ended every sandbox then."""
@@ -267,12 +271,13 @@ class HostSandbox:
         return await self._start({"file": operation, "path": path, "max_bytes": max_bytes})
 
     async def _start(self, request: dict[str, Any]) -> tuple[int, GuestProcess]:
-        if self._channel is None or not self.alive:
+        channel = self._channel
+        if channel is None or not self.alive:
             raise SandboxGoneError("the sandbox ended")
         self._next_id += 1
         exec_id = self._next_id
         waiter = self._starting[exec_id] = asyncio.get_running_loop().create_future()
-        self._channel.send({"op": "exec", "id": exec_id, **request})
+        channel.send({"op": "exec", "id": exec_id, **request})
         try:
             return exec_id, await asyncio.wait_for(waiter, limits.START_TIMEOUT_SECONDS)
         except TimeoutError:

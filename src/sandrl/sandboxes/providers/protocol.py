@@ -31,6 +31,7 @@ from pydantic import JsonValue
 
 from sandrl.events import Emit
 from sandrl.sandboxes.commands import Command
+from sandrl.sandboxes.owner import OwnerFacts
 from sandrl.settings import RuntimeKind, Settings
 
 PENDING_STATUSES = frozenset({"pending", "creating", "preparing"})
@@ -55,6 +56,7 @@ class SandboxInfo:
         resources: What it may use, by name.
         exit_code: Of its main program, once that has ended.
         runner: Where it is.
+        owner: What the machine it is on has found out about its owner; None where that is to be found out here.
     """
 
     id: str
@@ -69,6 +71,7 @@ class SandboxInfo:
     resources: tuple[tuple[str, str], ...] = ()
     exit_code: int | None = None
     runner: str = ""
+    owner: OwnerFacts | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -259,6 +262,19 @@ class Client(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Unreached:
+    """A machine of a runtime that could not be asked for its sandboxes.
+
+    Attributes:
+        node: Its name.
+        reason: Why not, in a few words.
+    """
+
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Shown:
     """A directory of this machine that sandboxes see, read-only.
 
@@ -312,9 +328,33 @@ class Connection(ABC):
     renew: Callable[[], Connection] | None = field(default=None, repr=False, compare=False)
     has_ended: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
 
+    def named(self) -> tuple[str, str | None]:
+        """The name of the runtime, and the image of its sandboxes, as another process asks for the same."""
+        return self.kind.value, self.image
+
+    def concurrency(self, asked: int | None, *, least: int = 1) -> int | None:
+        """How many completions at once to judge.
+
+        Args:
+            asked: What the user said; None without a word.
+            least: How many at least, without a word of the user's.
+
+        Returns:
+            The number; None where each machine of the runtime decides for itself.
+        """
+        return asked or max(self.suggested_concurrency, least)
+
+    def at_once(self, concurrency: int | None) -> int:
+        """How many completions that comes to on all machines; see `concurrency`."""
+        return concurrency or self.suggested_concurrency
+
     def facts(self) -> dict[str, JsonValue]:
         """What a run keeps of it, besides what was asked for."""
         return {"runtime_kind": self.kind.value, "runtime_reason": self.reason, "runtime_image": self.image}
+
+    def unreached(self) -> tuple[Unreached, ...]:
+        """The machines of the runtime that its clients could not ask so far; what they listed is without these."""
+        return ()
 
     @abstractmethod
     def open(self, *, tags: Sequence[str] = (), max_lifetime_seconds: float | None = None) -> Client:
@@ -342,6 +382,8 @@ class Need(StrEnum):
     """This machine isolates code."""
     SERVICE = "service"
     """The sandbox service."""
+    CLUSTER = "cluster"
+    """Nodes of a cluster that can score, each with what its local runtime needs."""
 
 
 class Provider(Protocol):
@@ -385,6 +427,8 @@ class Provider(Protocol):
 
         Raises:
             AuthenticationError: If it needs credentials and there are none.
+            MissingExtraError: If a package that it takes is not installed.
+            ServiceError: If it has to be asked for its machines, and does not answer.
             UsageError: If its address is none.
         """
 

@@ -1,0 +1,94 @@
+"""The nodes of a Ray cluster: which of them can score, and how each of them isolates.
+
+The design decision: a cluster is joined only if its runtime is the one that decides. Every node tries by itself what
+its local runtime needs (`sandrl.doctor.node`), all of them at once; one that can score is enough, and the rows say
+what is the matter with the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from sandrl.doctor.report import Check, State
+from sandrl.errors import InfrastructureError, InterruptedRunError, SandrlError
+from sandrl.extras import install_command
+from sandrl.fleet.cluster import Cluster, NodeFacts, connect
+
+if TYPE_CHECKING:
+    from sandrl.doctor.node import NodeView
+
+LOOK_SECONDS = 60.0
+"""How long the nodes may take to try what they can; a busy one tries some things twice."""
+
+_LOOK = "sandrl.doctor.node:look"
+_NAME = "Ray cluster"
+
+
+def unasked_cluster_check() -> Check:
+    """What is known of Ray without a question to a cluster."""
+    try:
+        installed = metadata.version("ray")
+    except metadata.PackageNotFoundError:
+        return Check(_NAME, State.ABSENT, "ray is not installed", install_command("ray"))
+    detail = f"not asked; ray {installed} is installed"
+    return Check(_NAME, State.SKIPPED, detail, "sandrl doctor --runtime ray asks the nodes")
+
+
+def cluster_checks(address: str | None) -> tuple[Check, list[Check]]:
+    """Whether a cluster can score, and a check for each of its nodes.
+
+    Args:
+        address: Where it is, as Ray takes it; None if none is known.
+    """
+    try:
+        cluster = connect(address)
+        rows = node_checks(cluster)
+    except InterruptedRunError:
+        raise
+    except SandrlError as error:
+        return Check(_NAME, State.FAILED, error.message, error.hint), []
+    return _cluster_check(cluster.address, rows), rows
+
+
+def node_checks(cluster: Cluster) -> list[Check]:
+    """A check for each node of a cluster.
+
+    Raises:
+        ServiceError: If the cluster does not answer.
+    """
+    facts = cluster.examine(cluster.nodes())
+    usable = [each.node for each in facts if not each.problem]
+    views = {node.id: view for node, view in cluster.ask(usable, _LOOK, timeout_seconds=LOOK_SECONDS)}
+    return [_node_check(each, views.get(each.node.id)) for each in facts]
+
+
+def _node_check(facts: NodeFacts, view: NodeView | InfrastructureError | None) -> Check:
+    name = facts.node.name
+    if view is None:
+        hint = "give it the sandrl and the Python of this machine" if facts.has_answered else None
+        return Check(name, State.FAILED, f"{facts.problem}; {_processors(facts)}", hint)
+    if isinstance(view, InfrastructureError):
+        return Check(name, State.FAILED, view.message, view.hint)
+    if view.failed is not None:
+        return Check(name, State.FAILED, f"{view.failed.name}: {view.failed.detail}", view.failed.hint)
+    cells = "with cells" if view.cells_refusal == "" else f"without cells ({view.cells_refusal})"
+    parts = (f"Python {facts.python}", f"sandrl {facts.version}", f"{view.launcher} {cells}", _processors(facts))
+    remark = f"; {facts.remark}" if facts.remark else ""
+    return Check(name, State.OK, ", ".join(parts) + remark)
+
+
+def _cluster_check(address: str, rows: Sequence[Check]) -> Check:
+    able = [row for row in rows if row.state is State.OK]
+    if able:
+        return Check(_NAME, State.OK, f"{len(able)} of {len(rows)} nodes at {address} can score")
+    if not rows:
+        hint = "add a node with processors, or give nodes the resource sandrl"
+        return Check(_NAME, State.FAILED, f"no node at {address} has processors to score with", hint)
+    reasons = "; ".join(f"{row.name}: {row.detail}" for row in rows)
+    return Check(_NAME, State.FAILED, f"no node at {address} can score: {reasons}", rows[0].hint)
+
+
+def _processors(facts: NodeFacts) -> str:
+    return f"{facts.node.cpus:g} processor" + ("" if facts.node.cpus == 1 else "s")

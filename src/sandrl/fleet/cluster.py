@@ -1,0 +1,381 @@
+"""A Ray cluster that this process belongs to as a driver.
+
+The design decision: everything is bound to a node by name. Ray's own scheduling places work by the processors that
+programs say they need, which says nothing about how fast a node judges; who calls decides where what runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import platform
+import signal
+import socket
+import threading
+import time
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from sandrl import __version__
+from sandrl.errors import InterruptedRunError, NodeLostError, RuntimeUnavailableError, ServiceError, UsageError
+from sandrl.extras import require
+from sandrl.fleet import probe
+from sandrl.fleet.code import code_digest
+from sandrl.fleet.held import HeldObject, Refusal, run_named
+
+RESOURCE = "sandrl"
+"""The resource that says which nodes score, where any node of a cluster has it."""
+
+TWO_WAYS = (
+    "start one with `ray start --head` (and `ray start --address HOST:6379` on further machines), or name one that"
+    " runs, as in ray:HOST:6379; RAY_ADDRESS is used where none is named"
+)
+_CLIENT_SCHEME = "ray://"
+_REACH_SECONDS = 5.0
+_PROBE_SECONDS = 60.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine of a cluster.
+
+    Attributes:
+        id: Ray's name of it, 56 hex digits.
+        name: The name of its host; with the beginning of its id, where several nodes have that name.
+        address: Its IP address.
+        cpus: How many processors Ray says it has.
+        is_leaving: Whether it is being drained.
+    """
+
+    id: str
+    name: str
+    address: str
+    cpus: float
+    is_leaving: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What was found on a node.
+
+    Attributes:
+        node: Which.
+        python: The version of Python; empty if it did not answer.
+        version: The version of sandrl; None without it.
+        problem: Why it cannot score for this process; empty if it can.
+        remark: What is other than here, and does not matter for verdicts; empty without.
+        has_answered: Whether it answered at all.
+    """
+
+    node: Node
+    python: str = ""
+    version: str | None = None
+    problem: str = ""
+    remark: str = ""
+    has_answered: bool = True
+
+
+class Cluster:
+    """See the module; made by `connect`."""
+
+    def __init__(self, ray: Any, address: str) -> None:
+        self.address = address
+        self._ray = ray
+        self._names: dict[str, str] = {}
+
+    def nodes(self) -> list[Node]:
+        """The nodes that live and may score: those with processors, or with the resource `sandrl` where any has it.
+
+        Raises:
+            ServiceError: If the cluster does not answer.
+        """
+        try:
+            living = [each for each in self._ray.nodes() if each["Alive"]]
+            leaving = self._leaving()
+        except InterruptedRunError:
+            raise
+        except Exception as error:
+            raise ServiceError(f"the Ray cluster at {self.address} does not answer: {_line(error)}") from error
+        marked = [each for each in living if each["Resources"].get(RESOURCE)]
+        chosen = marked or [each for each in living if each["Resources"].get("CPU")]
+        return [self._node(each, is_leaving=each["NodeID"] in leaving) for each in chosen]
+
+    def _leaving(self) -> Collection[str]:
+        """The ids of nodes that are being drained; none where Ray does not tell: it has no public call for that."""
+        try:
+            found: Collection[str] = self._ray._private.state.state.get_draining_nodes()
+        except Exception:  # noqa: BLE001 - over a Ray client server, or with another Ray, there is no answer
+            return ()
+        return found
+
+    def _node(self, row: dict[str, Any], *, is_leaving: bool) -> Node:
+        identity, host = row["NodeID"], row["NodeManagerHostname"] or row["NodeManagerAddress"]
+        if identity not in self._names:
+            taken = set(self._names.values())
+            self._names[identity] = host if host not in taken else f"{host}-{identity[:6]}"
+        return Node(
+            identity, self._names[identity], row["NodeManagerAddress"], row["Resources"].get("CPU", 0.0), is_leaving
+        )
+
+    def examine(self, nodes: Sequence[Node]) -> list[NodeFacts]:
+        """What nodes have: whether each can score for this process, before anything is scored."""
+        with _lock:
+            self._ray.cloudpickle.register_pickle_by_value(probe)
+            try:
+                asked = [self._run(node, probe.examine) for node in nodes]
+            finally:
+                self._ray.cloudpickle.unregister_pickle_by_value(probe)
+        return [self._facts(node, answer) for node, answer in zip(nodes, asked, strict=True)]
+
+    def _facts(self, node: Node, answer: Future[Any]) -> NodeFacts:
+        try:
+            found = answer.result(_PROBE_SECONDS)
+        except FutureTimeoutError:
+            return NodeFacts(node, problem=f"it did not answer within {_PROBE_SECONDS:.0f} s", has_answered=False)
+        except InterruptedRunError:
+            raise  # raised by a signal while this process waited
+        except Exception as error:  # noqa: BLE001 - Ray has many errors; each says that the node cannot be used
+            return NodeFacts(node, problem=f"it did not answer: {_line(error)}", has_answered=False)
+        here = platform.python_version()
+        problem, remark = found["problem"], ""
+        if not problem and (found["sandrl"], found["digest"]) != (__version__, code_digest()):
+            same = "other code of the same version" if found["sandrl"] == __version__ else f"sandrl {found['sandrl']}"
+            problem = f"it has {same}, and this machine has sandrl {__version__}"
+        if not problem and found["python"].split(".")[:2] != here.split(".")[:2]:
+            problem = f"it has Python {found['python']}, and this machine has {here}"
+        elif found["python"] != here:
+            remark = f"Python {found['python']}, not {here} as here"
+        return NodeFacts(node, found["python"], found["sandrl"], problem, remark)
+
+    def run(self, node: Node, function: str, *arguments: object) -> Future[Any]:
+        """Runs a function on a node that has the same sandrl as this process.
+
+        Args:
+            node: Where.
+            function: `package.module:function`.
+            arguments: What it is called with, which must be picklable.
+
+        Returns:
+            What it returns, or a `Refusal`; an error of Ray's if the node is lost.
+        """
+        return self._run(node, run_named, function, *arguments)
+
+    def ask(
+        self, nodes: Sequence[Node], function: str, *arguments: object, timeout_seconds: float
+    ) -> list[tuple[Node, Any]]:
+        """Runs a function on several nodes at once, and waits for what they answer.
+
+        Args:
+            nodes: Where.
+            function: `package.module:function`.
+            arguments: What it is called with, which must be picklable.
+            timeout_seconds: How long to wait for all of them.
+
+        Returns:
+            Each node with what the function returned there, or with an `InfrastructureError` that names the node and
+            says why there is nothing.
+        """
+        asked = [(node, self.run(node, function, *arguments)) for node in nodes]
+        until = time.monotonic() + timeout_seconds
+        return [(node, _answer(node, answer, until, timeout_seconds)) for node, answer in asked]
+
+    def _run(self, node: Node, function: Any, *arguments: object) -> Future[Any]:
+        task = self._ray.remote(function).options(num_cpus=0, max_retries=0, scheduling_strategy=self._bound_to(node))
+        answer: Future[Any] = task.remote(*arguments).future()
+        return answer
+
+    def hold(self, node: Node, factory: str, argument: object) -> Host:
+        """Makes an object on a node, in a process of its own that ends with this one.
+
+        Args:
+            node: Where.
+            factory: What makes it, as `package.module:function`.
+            argument: What it is made with, which must be picklable.
+        """
+        options = {"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": 4}
+        actor = self._ray.remote(HeldObject).options(**options, scheduling_strategy=self._bound_to(node))
+        return Host(self._ray, node, actor.remote(factory, argument))
+
+    def _bound_to(self, node: Node) -> Any:
+        strategies = require("ray.util.scheduling_strategies", extra="ray")
+        return strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
+
+
+class Host:
+    """An object on a node; see `Cluster.hold`.
+
+    Attributes:
+        node: Where it is.
+    """
+
+    def __init__(self, ray: Any, node: Node, actor: Any) -> None:
+        self.node = node
+        self._ray = ray
+        self._actor = actor
+
+    def call(self, method: str, *arguments: object, timeout_seconds: float | None = None) -> Any:
+        """Calls a method of it, and waits for what that returns.
+
+        Raises:
+            NodeLostError: If the node, or the process, is gone, or does not answer in time.
+            InfrastructureError: If the method fails with an error of sandrl's.
+        """
+        try:
+            answer = self._ray.get(self._actor.call.remote(method, *arguments), timeout=timeout_seconds)
+        except self._ray.exceptions.GetTimeoutError as error:
+            message = f"node {self.node.name} did not answer within {timeout_seconds:.0f} s"
+            raise NodeLostError(message) from error
+        except self._ray.exceptions.RayTaskError:
+            raise  # a bug
+        except self._ray.exceptions.ActorUnavailableError as error:
+            raise NodeLostError(f"node {self.node.name} is lost: it cannot be reached") from error
+        except self._ray.exceptions.ActorDiedError as error:
+            reason = "the node, or its process there, has ended"
+            raise NodeLostError(f"node {self.node.name} is lost: {reason}") from error
+        except self._ray.exceptions.RayError as error:
+            raise NodeLostError(f"node {self.node.name} is lost: {_line(error)}") from error
+        if isinstance(answer, Refusal):
+            raise answer.error(self.node.name)
+        return answer
+
+    def kill(self) -> None:
+        """Ends its process, however busy it is."""
+        with suppress(Exception):
+            self._ray.kill(self._actor)
+
+
+_lock = threading.Lock()
+
+
+def connect(address: str | None) -> Cluster:
+    """Makes this process a driver of a Ray cluster; one that is a driver already stays one of the same cluster.
+
+    Args:
+        address: `HOST:PORT`, `ray://HOST:PORT` or `auto`, as Ray takes it; None if none is known.
+
+    Raises:
+        MissingExtraError: If Ray is not installed.
+        UsageError: If there is no address.
+        ServiceError: If no cluster answers there, or it cannot be used from here.
+    """
+    ray = require("ray", extra="ray")
+    with _lock:
+        if ray.is_initialized():
+            own = ray.get_runtime_context().gcs_address
+            if address not in (None, "auto", own) and not address.startswith(_CLIENT_SCHEME):
+                message = f"runtime ray: this process belongs to the cluster at {own} already, not to {address}"
+                raise UsageError(message, fields=("runtime",))
+            return Cluster(ray, own)
+        if address is None:
+            raise UsageError("runtime ray: no address of a Ray cluster is known", hint=TWO_WAYS, fields=("runtime",))
+        _check_reach(ray, address)
+        with _own_handlers(), _quiet(ray):
+            try:
+                ray.init(address, log_to_driver=False, configure_logging=False)
+            except InterruptedRunError:
+                raise
+            except Exception as error:
+                raise RuntimeUnavailableError(
+                    f"runtime ray: the cluster at {address} cannot be used from here: {_line(error)}",
+                    hint=_hint_for(str(error), address),
+                    fields=("runtime",),
+                ) from error
+        _say_nothing(ray)
+        return Cluster(ray, ray.get_runtime_context().gcs_address if address == "auto" else address)
+
+
+def _say_nothing(ray: Any) -> None:
+    """Keeps messages of raylets out of standard output, which may be a document; whoever uses a node hears of its end.
+
+    Ray prints them on a thread of its own, and has no setting for it.
+    """
+    if hasattr(ray._private.worker, "print_to_stdstream"):
+        ray._private.worker.print_to_stdstream = lambda *_, **__: None
+
+
+def _check_reach(ray: Any, address: str) -> None:
+    """Refuses an address at which nothing answers, which Ray would ask for most of a minute."""
+    host, colon, port = address.removeprefix(_CLIENT_SCHEME).rpartition(":")
+    if address == "auto":
+        return
+    if not colon or not port.isdecimal():
+        message = f"runtime ray: {address!r} is no address: HOST:PORT, ray://HOST:PORT or auto"
+        raise UsageError(message, fields=("runtime",))
+    asked = host.strip("[]")
+    if asked in ("localhost", "127.0.0.1", "::1") and not address.startswith(_CLIENT_SCHEME):
+        asked = ray.util.get_node_ip_address()  # as Ray does
+    try:
+        socket.create_connection((asked, int(port)), _REACH_SECONDS).close()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        message = f"runtime ray: no Ray cluster answers at {address}: {reason}"
+        hint = TWO_WAYS
+        if asked != host.strip("[]"):
+            message = f"runtime ray: no Ray cluster answers at {asked}:{port}, which Ray takes {host} for: {reason}"
+            hint = "`ray start --head --node-ip-address 127.0.0.2` makes a cluster that only this machine can reach"
+        raise RuntimeUnavailableError(message, hint=hint, fields=("runtime",)) from error
+
+
+def _hint_for(reason: str, address: str) -> str:
+    if "token" in reason.lower() or "unauthenticated" in reason.lower():
+        return "give this process the token of the cluster: RAY_AUTH_MODE=token, with RAY_AUTH_TOKEN_PATH"
+    if "ersion mismatch" in reason:
+        return "use the Python and the Ray that the cluster was started with"
+    if "node_ip_address" in reason or "Raylet addresses" in reason or "ray start" in reason:
+        return (
+            f"a driver must be on a machine of the cluster: `ray start --address {address} --num-cpus 0` makes this one"
+            " of them; or use the address of a Ray client server: ray://HOST:10001"
+        )
+    return TWO_WAYS
+
+
+@contextlib.contextmanager
+def _own_handlers() -> Iterator[None]:
+    """Puts back the handlers of signals, which Ray replaces by its own."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _quiet(ray: Any) -> Iterator[None]:
+    """Keeps Ray from printing what its error says, too; the log of the program is left alone."""
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    logger = logging.getLogger("ray")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _answer(node: Node, asked: Future[Any], until: float, of_seconds: float) -> Any:
+    """What a node answers, or the error that says why there is nothing."""
+    try:
+        answer = asked.result(max(until - time.monotonic(), 0.0))
+    except FutureTimeoutError:
+        return NodeLostError(f"node {node.name} did not answer within {of_seconds:.0f} s")
+    except InterruptedRunError:
+        raise  # raised by a signal while this process waited
+    except Exception as error:  # noqa: BLE001 - Ray has many errors; each says that there is no answer
+        return NodeLostError(f"node {node.name} did not answer: {_line(error)}")
+    return answer.error(node.name) if isinstance(answer, Refusal) else answer
+
+
+def _line(error: BaseException) -> str:
+    """The first line of an error that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0][:300] if lines else type(error).__name__

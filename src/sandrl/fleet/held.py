@@ -1,0 +1,73 @@
+"""What an actor of a node is: one object of the node, whose methods the driver calls.
+
+The design decision: errors of sandrl come back as plain records, because an error of a library that the driver's
+machine does not have could not be read there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from sandrl.errors import InfrastructureError, SandrlError
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An error of sandrl on a node.
+
+    Attributes:
+        message: What happened.
+        hint: What to do about it.
+    """
+
+    message: str
+    hint: str | None
+
+    def error(self, node: str) -> InfrastructureError:
+        """The error to raise where it arrives."""
+        return InfrastructureError(f"node {node}: {self.message}", hint=self.hint)
+
+
+class HeldObject:
+    """An object of a node.
+
+    Args:
+        factory: What makes it, as `package.module:function`.
+        argument: What it is made with.
+    """
+
+    def __init__(self, factory: str, argument: object) -> None:
+        self._value: Any = None
+        self._made = answer_of(lambda: self._make(factory, argument))
+
+    def _make(self, factory: str, argument: object) -> None:
+        self._value = named(factory)(argument)
+
+    def call(self, method: str, *arguments: object) -> object:
+        """Calls a method of it; its error, or that of the making, is a `Refusal`."""
+        if isinstance(self._made, Refusal):
+            return self._made
+        return answer_of(lambda: getattr(self._value, method)(*arguments))
+
+
+def named(path: str) -> Callable[..., Any]:
+    """The function of a path like `package.module:function`."""
+    module, _, name = path.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), name)
+    return found
+
+
+def answer_of(call: Callable[[], object]) -> object:
+    """What a call returns, or the refusal that its error comes to."""
+    try:
+        return call()
+    except SandrlError as error:
+        return Refusal(error.message, error.hint)
+
+
+def run_named(path: str, *arguments: object) -> object:
+    """Calls the function of a path; its error is a `Refusal`."""
+    return answer_of(lambda: named(path)(*arguments))

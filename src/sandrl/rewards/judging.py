@@ -1,0 +1,465 @@
+"""From a completion's code to its verdict: in sandboxes of this job, or wherever else its connection says.
+
+The design decision: a batch knows what is asked, what is known already and what a verdict earns. Whatever happens on
+the way to a verdict (launches, retries, canaries, trials) is here, behind a few calls, so a batch does not know where
+its completions run.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from sandrl.errors import InfrastructureError
+from sandrl.events import CanaryFinished, CompletionStarted, Emit, RetryScheduled
+from sandrl.events.results import Status
+from sandrl.problems import Problem
+from sandrl.rewards.attempts import Attempt, Step
+from sandrl.rewards.canary import has_passed, prepare_canary
+from sandrl.rewards.executions import execution_finished
+from sandrl.rewards.expected import ReturnedStore
+from sandrl.rewards.guest_report import Execution
+from sandrl.rewards.judge import Judge, Review
+from sandrl.rewards.terms import Terms
+from sandrl.rewards.verdict import Verdict
+from sandrl.runs import CANARY_TAG
+from sandrl.sandboxes import Job, Launch, Level, Withdrawn, delay_seconds, problem_tag
+from sandrl.settings import RuntimeKind, load_settings
+
+OnVerdict: TypeAlias = Callable[[Attempt, Verdict], None]
+
+
+class Judging(Protocol):
+    """Gets completions their verdicts; all of it on the thread of the batch that they belong to."""
+
+    @property
+    def in_flight(self) -> int:
+        """How many executions are under way."""
+
+    @property
+    def waiting(self) -> int:
+        """How many completions were begun, and wait to be run again."""
+
+    @property
+    def window(self) -> int:
+        """How many executions there should be under way."""
+
+    @property
+    def fresh_window(self) -> int:
+        """The same of those that have a sandbox each."""
+
+    def begin(self, attempt: Attempt) -> None:
+        """Runs a completion, or what must be known before it is run."""
+
+    def look(self) -> None:
+        """Gives the verdicts that have come from elsewhere."""
+
+    def go_on(self) -> None:
+        """Runs those that wait, as far as there is room."""
+
+    def send(self) -> None:
+        """Hands over what was begun, where that is not done one by one."""
+
+    def seconds_to_next(self, level: Level) -> float | None:
+        """How long until there is something to do, whatever ends meanwhile; None if nothing waits for a time.
+
+        Args:
+            level: How far the user's wish to stop goes.
+        """
+
+    def land(self, launch: Launch) -> bool:
+        """Takes an ended launch; returns whether it was one of these completions."""
+
+    def stop(self, level: Level) -> None:
+        """The user wants to stop: nothing more is begun; at `CANCEL`, nothing is waited for."""
+
+    def end(self) -> None:
+        """The batch is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A reference, or a program that is known, on trial.
+
+    Attributes:
+        problem: Whose.
+        wanted: What the judge wants to know.
+        execution: What runs.
+        terms: Those of the completion that made the judge ask.
+    """
+
+    problem: Problem
+    wanted: Review
+    execution: Execution
+    terms: Terms
+
+
+class SandboxJudging:
+    """Judges in sandboxes of a job; see `Judging`.
+
+    Args:
+        job: Owns the sandboxes.
+        judge: Knows the canary.
+        concurrency: How many completions at once; what suits the runtime unless given.
+        emit: Told what happens.
+        on_verdict: Told each verdict.
+        returned: What references returned to earlier processes; the user's own unless given.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        judge: Judge,
+        concurrency: int | None,
+        emit: Emit,
+        on_verdict: OnVerdict,
+        returned: ReturnedStore | None = None,
+    ) -> None:
+        self._job = job
+        self._judge = judge
+        self._concurrency = concurrency
+        self._emit = emit
+        self._on_verdict = on_verdict
+        self._returned = returned
+        self._ready: deque[Attempt] = deque()
+        # Those that need sandboxes of their own, of which fewer run at once than there is room for in cells.
+        self._waiting_alone: deque[Attempt] = deque()
+        self._delayed: list[tuple[float, int, Attempt]] = []
+        self._flying: dict[Launch, Attempt] = {}
+        # Completions whose judge the runtime had to end; while there are any, the runtime is watched.
+        self._late: set[Attempt] = set()
+        self._canaries: dict[Launch, tuple[Attempt, Execution]] = {}
+        # References and empty completions on trial, and who waits for what comes of it.
+        self._trials: dict[Launch, _Trial] = {}
+        self._doubted: dict[tuple[Judge, Problem, Review], list[tuple[Attempt, Verdict | None]]] = {}
+
+    @property
+    def in_flight(self) -> int:
+        """See `Judging`."""
+        return len(self._flying) + len(self._canaries) + len(self._trials)
+
+    @property
+    def waiting(self) -> int:
+        """See `Judging`."""
+        return len(self._ready) + len(self._waiting_alone) + len(self._delayed)
+
+    @property
+    def window(self) -> int:
+        """See `Judging`."""
+        return self._job.window(self._concurrency)
+
+    @property
+    def fresh_window(self) -> int:
+        """See `Judging`."""
+        return self._job.fresh_window(self._concurrency)
+
+    @property
+    def _alone_in_flight(self) -> int:
+        return sum(not launch.in_cell for launch in self._flying) + len(self._canaries)
+
+    def begin(self, attempt: Attempt) -> None:
+        """See `Judging`."""
+        if attempt.alone:
+            self._waiting_alone.append(attempt)
+        else:
+            self._execute(attempt)
+
+    def look(self) -> None:
+        """See `Judging`; what ends in sandboxes of the job is handed over to `land`."""
+
+    def go_on(self) -> None:
+        """See `Judging`."""
+        while self._delayed and self._delayed[0][0] <= time.monotonic():
+            self._ready.append(heapq.heappop(self._delayed)[2])
+        window = self.window
+        while self._ready and self.in_flight < window:
+            self.begin(self._ready.popleft())
+        room = self.fresh_window - self._alone_in_flight if self._waiting_alone else 0
+        while self._waiting_alone and room > 0:
+            self._execute(self._waiting_alone.popleft())
+            room -= 1
+
+    def send(self) -> None:
+        """See `Judging`; each was handed over when it was begun."""
+
+    def seconds_to_next(self, level: Level) -> float | None:
+        """See `Judging`."""
+        if level is not Level.NONE or not self._delayed:
+            return None
+        return max(self._delayed[0][0] - time.monotonic(), 0.0)
+
+    def land(self, launch: Launch) -> bool:
+        """See `Judging`."""
+        if launch in self._canaries:
+            self._land_canary(launch)
+        elif launch in self._trials:
+            self._land_trial(launch)
+        elif launch in self._flying:
+            self._land(launch)
+        else:
+            return False
+        return True
+
+    def stop(self, level: Level) -> None:
+        """See `Judging`; who waits for the job withdraws what was not sent."""
+
+    def end(self) -> None:
+        """See `Judging`."""
+        self._job.watch_runtime(False)
+
+    def _finish(self, attempt: Attempt, verdict: Verdict) -> None:
+        self._late.discard(attempt)
+        if not self._late:
+            self._job.watch_runtime(False)
+        self._on_verdict(attempt, verdict)
+
+    def _execute(self, attempt: Attempt) -> None:
+        completion, problem, terms = attempt.completion, attempt.problem, attempt.terms
+        if problem.asks_reference and not self._is_ready(attempt):
+            return
+        attempt.executions += 1
+        # Prepared anew for every sandbox: an execution's key is used once.
+        attempt.execution = terms.judge.prepare(problem, attempt.code or "", terms.limits)
+        self._emit(CompletionStarted(attempt.index, completion.id, completion.task_id, attempt.executions))
+        extra = terms.options.tags
+        launch = self._job.launch(
+            attempt.execution.command,
+            tags=(problem_tag(completion.task_id), *extra),
+            may_be_warm=True,
+            alone=attempt.alone,
+            traced=extra,
+        )
+        attempt.cells += launch.in_cell
+        self._flying[launch] = attempt
+
+    def _is_ready(self, attempt: Attempt) -> bool:
+        """Whether it is known what the calls of a completion's problem must return; else its reference runs first."""
+        problem, terms = attempt.problem, attempt.terms
+        ruling = terms.judge.preview(problem)
+        if isinstance(ruling, Verdict):
+            self._finish(attempt, ruling)
+            return False
+        if ruling is Review.ASK_REFERENCE and (terms.judge, problem, ruling) not in self._doubted:
+            kept = self._kept.find(terms.names.name_returned(problem), problem)
+            if kept is not None:
+                terms.judge.learn(problem, kept)
+                return True
+        if ruling is not None:
+            self._try(attempt, ruling, None)
+        return ruling is None
+
+    @property
+    def _kept(self) -> ReturnedStore:
+        """What references returned to earlier processes; looked for where a problem asks for it."""
+        if self._returned is None:
+            self._returned = ReturnedStore(load_settings().cache_dir)
+        return self._returned
+
+    def _land(self, launch: Launch) -> None:
+        attempt = self._flying.pop(launch)
+        assert attempt.execution is not None, "only executions fly"
+        attempt.sandbox_id = launch.sandbox_id or attempt.sandbox_id
+        attempt.had_user = launch.has_user
+        try:
+            outcome = self._job.collect(launch, keep=True)
+            verdict = attempt.terms.judge.interpret(attempt.execution, outcome)
+        except Withdrawn:
+            return
+        except InfrastructureError as error:
+            self._emit(execution_finished(attempt, launch, error=error.message))
+            if launch.in_cell and launch.may_have_caused(error):
+                self._leave_cell(attempt, error.message)
+            else:
+                self._fail(attempt, launch, error)
+            return
+        if launch.in_cell and outcome.exit_code not in (0, 1):
+            # There is nothing in a cell that its completion can kill or outlast: the worker did.
+            reason = f"its cell ended with exit status {outcome.exit_code}"
+            self._emit(execution_finished(attempt, launch, error=reason))
+            self._leave_cell(attempt, reason)
+            return
+        self._emit(execution_finished(attempt, launch, outcome, verdict))
+        if outcome.timed_out:
+            # The judge has a clock of its own: the judge was stopped, the sandbox hangs, or nothing ran for a while.
+            attempt.suspect, attempt.doubted = launch, verdict
+            self._late.add(attempt)
+            self._job.watch_runtime(True)
+            self._take(attempt.end_late(has_stalled=self._job.has_stalled(launch.launched_at)), attempt)
+            return
+        self._job.release(launch)
+        self._settle(attempt, verdict)
+
+    def _leave_cell(self, attempt: Attempt, reason: str) -> None:
+        """Runs a completion that had no verdict in a cell again, in a sandbox of its own, by the rules for those."""
+        attempt.leave_cell(reason)
+        most = attempt.executions + 1 + attempt.terms.options.retries
+        self._emit(RetryScheduled(attempt.index, attempt.executions + 1, most, reason, 0.0))
+        self._waiting_alone.append(attempt)
+
+    def _settle(self, attempt: Attempt, verdict: Verdict) -> None:
+        """Does with a verdict what the judge thinks of it."""
+        ruling = attempt.terms.judge.review(attempt.problem, attempt.code or "", verdict)
+        if isinstance(ruling, Verdict):
+            self._finish(attempt, ruling)
+        elif ruling is Review.AGAIN:
+            attempt.why_in_process = (
+                f"{verdict.status.value}: {verdict.detail}" if verdict.detail else verdict.status.value
+            )
+            attempt.reruns += 1
+            self._ready.appendleft(attempt)
+        else:
+            self._try(attempt, ruling, verdict)
+
+    def _try(self, attempt: Attempt, wanted: Review, verdict: Verdict | None) -> None:
+        """Has a completion wait for a trial, with the verdict that it has so far, if it has run."""
+        doubted = self._doubted.setdefault((attempt.terms.judge, attempt.problem, wanted), [])
+        doubted.append((attempt, verdict))
+        if len(doubted) == 1:
+            attempt.canaries += 1
+            self._launch_trial(attempt.problem, wanted, attempt.terms, alone=False)
+
+    def _launch_trial(self, problem: Problem, wanted: Review, terms: Terms, *, alone: bool) -> None:
+        execution = terms.judge.prepare_trial(problem, wanted, terms.options.limits)
+        extra = terms.options.tags
+        tags = (CANARY_TAG, problem_tag(problem.task_id), *extra)
+        launch = self._job.launch(execution.command, tags=tags, alone=alone, traced=() if alone else extra)
+        self._trials[launch] = _Trial(problem, wanted, execution, terms)
+
+    def _land_trial(self, launch: Launch) -> None:
+        trial = self._trials.pop(launch)
+        problem, wanted, terms = trial.problem, trial.wanted, trial.terms
+        # A trial that came to nothing in a cell is repeated in a sandbox of its own.
+        try:
+            if launch.in_cell and self._job.collect(launch).exit_code not in (0, 1):
+                self._launch_trial(problem, wanted, terms, alone=True)
+                return
+        except InfrastructureError as error:
+            if launch.may_have_caused(error):
+                self._launch_trial(problem, wanted, terms, alone=True)
+                return
+        except Withdrawn:
+            pass
+        doubted = self._doubted.pop((terms.judge, problem, wanted))
+        try:
+            outcome = self._job.collect(launch)
+            if outcome.timed_out and wanted is Review.ASK_REFERENCE:
+                raise InfrastructureError("the sandbox of the problem's reference hung")
+            tried = terms.judge.interpret(trial.execution, outcome)
+            terms.judge.hear_trial(problem, wanted, tried)
+        except Withdrawn:
+            return
+        except InfrastructureError as error:
+            has_moved = not launch.may_have_caused(error) and self._job.reconnect(launch)
+            for attempt, _ in doubted:
+                retries = attempt.terms.options.retries
+                self._take(attempt.fail(error.message, has_run=False, retries=retries, has_moved=has_moved), attempt)
+            return
+        if tried.returned is not None:
+            self._kept.keep(terms.names.name_returned(problem), tried.returned)
+        for attempt, verdict in reversed(doubted):
+            if verdict is None:
+                self._ready.appendleft(attempt)
+        for attempt, verdict in doubted:
+            if verdict is not None:
+                self._settle(attempt, verdict)
+
+    def _fail(self, attempt: Attempt, launch: Launch, error: InfrastructureError) -> None:
+        """A launch brought no verdict: its sandbox failed, or never came to be."""
+        has_run = launch.may_have_caused(error)
+        has_moved = not has_run and self._job.reconnect(launch)
+        stalled = launch.process is not None and self._job.has_stalled(launch.launched_at)
+        retries = attempt.terms.options.retries
+        step = attempt.fail(error.message, has_run=has_run, retries=retries, has_stalled=stalled, has_moved=has_moved)
+        attempt.suspect = launch
+        self._take(step, attempt)
+
+    def _take(self, step: Step, attempt: Attempt) -> None:
+        if step is Step.ASK_CANARY:
+            self._launch_canary(attempt)
+            return
+        if attempt.suspect is not None:
+            self._job.release(attempt.suspect)
+            attempt.suspect = None
+        reason = attempt.failures[-1]
+        if step in (Step.RETRY, Step.MOVE):
+            attempt.doubted = None
+            self._retry(attempt, reason, at_once=step is Step.MOVE)
+        elif step is Step.BLAME_RUNTIME:
+            self._finish(attempt, Verdict(Status.INFRASTRUCTURE, None, detail=reason))
+        else:
+            detail = f"its sandbox failed {attempt.broken} times, and a known-good program's did not: {reason}"
+            self._finish(attempt, Verdict(Status.CRASHED, None, detail=detail))
+
+    def _retry(self, attempt: Attempt, reason: str, *, at_once: bool) -> None:
+        # Where the reference of its problem failed to run, the completion itself was not run yet.
+        attempt.retries += bool(attempt.executions)
+        options = attempt.terms.options
+        delay = 0.0 if at_once else delay_seconds(len(attempt.failures), options.backoff_seconds)
+        most = max(attempt.executions + 1, options.retries + 1 + attempt.reruns)
+        self._emit(RetryScheduled(attempt.index, attempt.executions + 1, most, reason, delay))
+        heapq.heappush(self._delayed, (time.monotonic() + delay, attempt.index, attempt))
+
+    def _launch_canary(self, attempt: Attempt) -> None:
+        """Runs the canary in the sandbox that failed, or in a fresh one where that has been tried or never was."""
+        attempt.canaries += 1
+        execution = prepare_canary(self._judge)
+        tags = (CANARY_TAG, *attempt.terms.options.tags)
+        launch = self._job.launch(execution.command, tags=tags, within=attempt.suspect)
+        self._canaries[launch] = (attempt, execution)
+
+    def _land_canary(self, launch: Launch) -> None:
+        attempt, execution = self._canaries.pop(launch)
+        within = attempt.suspect is not None
+        try:
+            passed = has_passed(self._judge, execution, self._job.collect(launch))
+        except Withdrawn:
+            return
+        except InfrastructureError as error:
+            if error.lost_runtime:
+                # That says nothing about the sandbox that was in doubt, which is gone, too.
+                attempt.suspect = None
+                self._fail(attempt, launch, error)
+                return
+            passed = False
+        attempt.suspect = None
+        self._emit(CanaryFinished(attempt.index, passed, launch.sandbox_id, within))
+        doubted, attempt.doubted = attempt.doubted, None
+        if doubted is not None:
+            if passed:
+                self._finish(attempt, doubted)
+            else:
+                reason = "the sandbox hung, and so did a known-good program in it"
+                self._take(attempt.fail(reason, has_run=True, retries=attempt.terms.options.retries), attempt)
+        elif within and not passed:
+            # The completion may have ruined it; a fresh one tells whether the runtime is well.
+            self._launch_canary(attempt)
+        else:
+            self._take(attempt.hear_canary(passed=passed), attempt)
+
+
+class _MakesJudging(Protocol):
+    """Makes the judging of a batch; for arguments see `SandboxJudging`."""
+
+    def __call__(
+        self,
+        job: Job,
+        judge: Judge,
+        concurrency: int | None,
+        emit: Emit,
+        on_verdict: OnVerdict,
+        returned: ReturnedStore | None,
+    ) -> Judging:
+        """Makes it."""
+
+
+def judging_of(job: Job) -> _MakesJudging:
+    """How the completions of a job are judged."""
+    if job.connection.kind is RuntimeKind.RAY:
+        from sandrl.rewards.fleet_judging import FleetJudging
+
+        return FleetJudging
+    return SandboxJudging

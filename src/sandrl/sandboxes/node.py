@@ -1,0 +1,91 @@
+"""What a machine of a cluster is asked about the sandboxes of its own local runtime.
+
+The design decision: these functions run on the machine that has the sandboxes, with its state directory. So whether an
+owner lives is answered by the registry and the kernel that know it, and travels with the sandbox (`SandboxInfo.owner`).
+No runtime is started to be asked; one that does not run has no sandboxes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from sandrl.errors import UnknownSandboxError
+from sandrl.sandboxes.connection import find_connection
+from sandrl.sandboxes.fleet import Fleet
+from sandrl.sandboxes.listing import Owners
+from sandrl.sandboxes.providers.protocol import SandboxInfo
+from sandrl.settings import RuntimeKind, load_settings
+
+
+@dataclass(frozen=True, slots=True)
+class Stops:
+    """What came of stopping some sandboxes.
+
+    Attributes:
+        unknown: Ids of those that there were none of.
+        failed: Why, by id, of those that could not be stopped.
+    """
+
+    unknown: frozenset[str] = frozenset()
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def list_sandboxes(tags: Sequence[str], ended: bool) -> list[SandboxInfo]:
+    """The sandboxes of this machine with all these tags.
+
+    Args:
+        tags: Encoded tags.
+        ended: Also those that have ended and are still remembered.
+
+    Raises:
+        ServiceError: If the local runtime runs and does not answer.
+    """
+    fleet, state_dir = _fleet_here()
+    owners = Owners(state_dir)
+    found = [] if fleet is None else fleet.list(tags=tags, ended=ended)
+    return [replace(each, owner=owners.facts(each)) for each in found]
+
+
+def get_sandbox(sandbox_id: str) -> SandboxInfo | None:
+    """One sandbox of this machine, living or still remembered; None if it has none of this id.
+
+    Raises:
+        ServiceError: If the local runtime runs and does not answer.
+    """
+    fleet, state_dir = _fleet_here()
+    if fleet is None:
+        return None
+    try:
+        found = fleet.get(sandbox_id)
+    except UnknownSandboxError:
+        return None
+    return replace(found, owner=Owners(state_dir).facts(found))
+
+
+def stop_sandboxes(ids: Sequence[str]) -> Stops:
+    """Stops sandboxes of this machine, all at once, and waits until they are gone.
+
+    Raises:
+        ServiceError: If the local runtime runs and does not answer.
+    """
+    fleet, _ = _fleet_here()
+    if fleet is None:
+        return Stops(frozenset(ids))
+    there = {each.id for each in fleet.list()}
+    ends = {each: fleet.stop(each) for each in dict.fromkeys(ids) if each in there}
+    unknown, failed = {each for each in ids if each not in there}, {}
+    for sandbox_id, end in ends.items():
+        error = fleet.stop_error(end)
+        if isinstance(error, UnknownSandboxError):
+            unknown.add(sandbox_id)
+        elif error is not None:
+            failed[sandbox_id] = error.message
+    return Stops(frozenset(unknown), failed)
+
+
+def _fleet_here() -> tuple[Fleet | None, Path]:
+    settings = load_settings()
+    connection = find_connection(settings, runtime=RuntimeKind.LOCAL)
+    return None if connection is None else Fleet(connection), settings.state_dir

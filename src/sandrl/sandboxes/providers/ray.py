@@ -1,0 +1,190 @@
+"""The machines of a Ray cluster, each with the local runtime of its own.
+
+The design decision: completions are judged where the sandboxes are, by the part of a job that each node has (see
+`sandrl.rewards.fleet_node`). So a job makes no sandboxes through this connection but those that its episodes have,
+and these are on this machine: its local runtime is started for the first of them. Sandboxes that exist are looked
+after through another one, which asks all nodes (`sandrl.sandboxes.providers.ray_nodes`).
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import ClassVar, TypeVar
+
+from sandrl.events import Emit
+from sandrl.fleet.cluster import Cluster
+from sandrl.fleet.cluster import connect as connect_to_cluster
+from sandrl.runtime.limits import MEMORY_BYTES
+from sandrl.sandboxes.providers import local
+from sandrl.sandboxes.providers.protocol import Client, Connection, Need, Sandbox
+from sandrl.sandboxes.providers.ray_nodes import NodesConnection
+from sandrl.settings import RuntimeKind, Settings
+
+_Value = TypeVar("_Value")
+
+
+class RayProvider:
+    """See `Provider`."""
+
+    summary: ClassVar[str] = "the machines of a Ray cluster, each with its local runtime"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.CLUSTER})
+
+    def connect(
+        self, settings: Settings, *, reason: str, image: str | None, packages: Sequence[str], emit: Emit
+    ) -> RayConnection:
+        """See `Provider.connect`; nothing is started on any node yet."""
+        cluster = connect_to_cluster(settings.ray_address)
+        nodes = cluster.nodes()
+
+        def open_here() -> Connection:
+            return local.PROVIDER.connect(settings, reason=reason, image=image, packages=packages, emit=emit)
+
+        def find_here() -> Connection | None:
+            return local.PROVIDER.find(settings, reason=reason)
+
+        return RayConnection(
+            kind=RuntimeKind.RAY,
+            reason=reason,
+            address=cluster.address,
+            image=image or f"python {platform.python_version()}",
+            is_local=False,
+            suggested_concurrency=max(round(sum(node.cpus for node in nodes)), 1),
+            has_site_packages=bool(packages),
+            overlay=",".join(packages),
+            memory_bytes=MEMORY_BYTES,
+            state_dir=settings.state_dir,
+            cluster=cluster,
+            node_count=len(nodes),
+            asked_image=image,
+            packages=tuple(packages),
+            open_here=open_here,
+            find_here=find_here,
+        )
+
+    def find(self, settings: Settings, *, reason: str) -> NodesConnection | None:
+        """See `Provider.find`."""
+        cluster = connect_to_cluster(settings.ray_address)
+        nodes = cluster.nodes()
+        if not nodes:
+            return None
+        return NodesConnection(
+            kind=RuntimeKind.RAY,
+            reason=reason,
+            address=cluster.address,
+            image="",
+            is_local=False,
+            state_dir=settings.state_dir,
+            way_out="`ray status` tells what the cluster knows of its nodes",
+            cluster=cluster,
+            nodes=tuple(nodes),
+        )
+
+    def absence(self, settings: Settings) -> str:
+        """See `Provider.absence`."""
+        return "No node of the Ray cluster has processors to score with, so there are no sandboxes."
+
+
+PROVIDER = RayProvider()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RayConnection(Connection):
+    """A cluster, for a job whose completions its nodes judge.
+
+    Attributes:
+        cluster: The cluster.
+        node_count: How many nodes it has that may score.
+        asked_image: The image that was asked for; None for the default of each node.
+        packages: Installed packages that code in sandboxes may import.
+        open_here: Finds or starts the local runtime of this machine.
+        find_here: Finds it; None if it does not run.
+    """
+
+    cluster: Cluster = field(repr=False, compare=False)
+    node_count: int = 1
+    asked_image: str | None = None
+    packages: tuple[str, ...] = ()
+    open_here: Callable[[], Connection] = field(repr=False, compare=False)
+    find_here: Callable[[], Connection | None] = field(repr=False, compare=False)
+
+    def named(self) -> tuple[str, str | None]:
+        """See `Connection.named`."""
+        return f"{self.kind.value}:{self.address}", self.asked_image
+
+    def concurrency(self, asked: int | None, *, least: int = 1) -> int | None:
+        """See `Connection.concurrency`: so many on each node."""
+        return asked
+
+    def at_once(self, concurrency: int | None) -> int:
+        """See `Connection.at_once`."""
+        return self.suggested_concurrency if concurrency is None else concurrency * max(self.node_count, 1)
+
+    def open(self, *, tags: Sequence[str] = (), max_lifetime_seconds: float | None = None) -> Client:
+        """See `Connection.open`: of the sandboxes on this machine."""
+        return _ClientHere(self, tags, max_lifetime_seconds)
+
+
+class _ClientHere:
+    """The client of this machine's local runtime, which is started for the first sandbox that is made; see `Client`."""
+
+    def __init__(self, connection: RayConnection, tags: Sequence[str], max_lifetime_seconds: float | None) -> None:
+        self._connection = connection
+        self._tags = tuple(tags)
+        self._max_lifetime_seconds = max_lifetime_seconds
+        self._lock = Lock()
+        self._client: Client | None = None
+
+    def _opened(self) -> Client:
+        with self._lock:
+            if self._client is None:
+                self._client = self._open(self._connection.open_here())
+            return self._client
+
+    def _found(self) -> Client | None:
+        """The client as far as there is something to ask: a runtime that does not run has no sandboxes."""
+        with self._lock:
+            if self._client is None:
+                found = self._connection.find_here()
+                self._client = None if found is None else self._open(found)
+            return self._client
+
+    def _open(self, connection: Connection) -> Client:
+        return connection.open(tags=self._tags, max_lifetime_seconds=self._max_lifetime_seconds)
+
+    def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
+        """See `Client.create`."""
+        return self._opened().create(tags, cells)
+
+    def get(self, sandbox_id: str) -> Future[Sandbox]:
+        """See `Client.get`."""
+        return self._opened().get(sandbox_id)
+
+    def ping(self) -> Future[None]:
+        """See `Client.ping`."""
+        found = self._found()
+        return _done(None) if found is None else found.ping()
+
+    def abandon(self) -> None:
+        """See `Client.abandon`."""
+        if self._client is not None:
+            self._client.abandon()
+
+    def close(self, timeout_seconds: float) -> None:
+        """See `Client.close`."""
+        if self._client is not None:
+            self._client.close(timeout_seconds)
+
+    def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
+        """See `Client.list`."""
+        found = self._found()
+        return _done([]) if found is None else found.list(tags, ended=ended)
+
+
+def _done(value: _Value) -> Future[_Value]:
+    done: Future[_Value] = Future()
+    done.set_result(value)
+    return done

@@ -1,0 +1,292 @@
+"""The sandboxes on all nodes of a Ray cluster: found, and stopped.
+
+The design decision: every node is asked (`sandrl.sandboxes.node`) whenever something is asked, because only its own
+local runtime knows what it has. A node that cannot be asked takes nothing from what the others say; the connection
+tells which these were. One question at a time is under way to a node, so that a thousand stops start no more processes
+there than one: those that come meanwhile travel together.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from sandrl.errors import InfrastructureError, UnknownSandboxError, UsageError
+from sandrl.fleet.cluster import Cluster, Node
+from sandrl.sandboxes.commands import Command
+from sandrl.sandboxes.providers.protocol import (
+    Attached,
+    Client,
+    Connection,
+    Output,
+    Result,
+    Sandbox,
+    SandboxInfo,
+    Unreached,
+)
+
+if TYPE_CHECKING:
+    from sandrl.sandboxes.node import Stops
+
+ANSWER_SECONDS = 30.0
+"""How long a node may take to say what it has; one that has to start a process for it takes some seconds."""
+
+STOP_SECONDS = 120.0
+"""How long a node may take to stop the sandboxes of one question."""
+
+_LIST = "sandrl.sandboxes.node:list_sandboxes"
+_GET = "sandrl.sandboxes.node:get_sandbox"
+_STOP = "sandrl.sandboxes.node:stop_sandboxes"
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodesConnection(Connection):
+    """A cluster, whose sandboxes are looked after.
+
+    Attributes:
+        cluster: The cluster.
+        nodes: Its nodes.
+        reasons: Why nodes could not be asked so far, by their names.
+    """
+
+    cluster: Cluster = field(repr=False, compare=False)
+    nodes: tuple[Node, ...] = ()
+    reasons: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    def open(self, *, tags: Sequence[str] = (), max_lifetime_seconds: float | None = None) -> Client:
+        """See `Connection.open`; it makes no sandboxes."""
+        return NodesClient(self)
+
+    def unreached(self) -> tuple[Unreached, ...]:
+        """See `Connection.unreached`."""
+        return tuple(Unreached(name, reason) for name, reason in self.reasons.items())
+
+
+class NodesClient:
+    """See `Client`.
+
+    Args:
+        connection: The cluster.
+    """
+
+    def __init__(self, connection: NodesConnection) -> None:
+        self._cluster = connection.cluster
+        self._nodes = connection.nodes
+        self._reasons = connection.reasons
+        self._lock = threading.Lock()
+        self._is_examined = False
+        self._stops = {node.id: _StopsOfNode(connection.cluster, node) for node in connection.nodes}
+
+    def create(self, tags: Sequence[str], cells: int = 0) -> Sandbox:
+        """See `Client.create`.
+
+        Raises:
+            UsageError: In any case.
+        """
+        raise UsageError("sandboxes on the nodes of a Ray cluster are made by jobs, each on its own node")
+
+    def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
+        """See `Client.list`: those of all nodes that answer."""
+
+        def work() -> list[Sandbox]:
+            found: dict[str, Sandbox] = {}
+            for node, sandboxes in self._ask(_LIST, tuple(tags), ended):
+                for info in sandboxes:
+                    # Nodes that share a machine and a state directory have the same sandboxes.
+                    found.setdefault(info.id, self._seen(node, info))
+            return list(found.values())
+
+        return _begun(work)
+
+    def get(self, sandbox_id: str) -> Future[Sandbox]:
+        """See `Client.get`."""
+
+        def work() -> Sandbox:
+            for node, info in self._ask(_GET, sandbox_id):
+                if info is not None:
+                    return self._seen(node, info)
+            if self._reasons:
+                names = ", ".join(self._reasons)
+                raise InfrastructureError(f"no node that answers has a sandbox {sandbox_id!r}; not asked: {names}")
+            raise UnknownSandboxError(sandbox_id)
+
+        return _begun(work)
+
+    def ping(self) -> Future[None]:
+        """See `Client.ping`."""
+
+        def work() -> None:
+            self._cluster.nodes()
+
+        return _begun(work)
+
+    def abandon(self) -> None:
+        """See `Client.abandon`; it has made none."""
+
+    def close(self, timeout_seconds: float) -> None:
+        """See `Client.close`; it has made none."""
+
+    def _seen(self, node: Node, info: SandboxInfo) -> Sandbox:
+        return _NodeSandbox(replace(info, runner=node.name), self._stops[node.id])
+
+    def _ask(self, function: str, *arguments: object) -> Sequence[tuple[Node, Any]]:
+        """What the nodes answer that can be asked.
+
+        Raises:
+            InfrastructureError: If there is none.
+        """
+        answers = []
+        for node, answer in self._cluster.ask(self._usable(), function, *arguments, timeout_seconds=ANSWER_SECONDS):
+            if isinstance(answer, InfrastructureError):
+                self._reasons[node.name] = answer.message
+            else:
+                answers.append((node, answer))
+        if not answers:
+            reasons = "; ".join(self._reasons.values())
+            raise InfrastructureError(f"no node of the Ray cluster can be asked for its sandboxes: {reasons}")
+        return answers
+
+    def _usable(self) -> Sequence[Node]:
+        """The nodes that have the same sandrl as this process, and have answered whatever they were asked."""
+        with self._lock:
+            if not self._is_examined:
+                for facts in self._cluster.examine(self._nodes):
+                    if facts.problem:
+                        self._reasons[facts.node.name] = f"node {facts.node.name}: {facts.problem}"
+                self._is_examined = True
+        return [node for node in self._nodes if node.name not in self._reasons]
+
+
+class _StopsOfNode:
+    """The stops of one node: all that are wanted while some are under way go together, after these."""
+
+    def __init__(self, cluster: Cluster, node: Node) -> None:
+        self.node = node
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[str, Future[bool]]] = []
+        self._is_busy = False
+
+    def begin(self, sandbox_id: str) -> Future[bool]:
+        """Begins to stop a sandbox; done when it is gone, with whether there was anything to stop."""
+        end: Future[bool] = Future()
+        with self._lock:
+            self._waiting.append((sandbox_id, end))
+            if not self._is_busy:
+                self._is_busy = True
+                threading.Thread(target=self._work, name="sandrl-stops", daemon=True).start()
+        return end
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                batch, self._waiting = self._waiting, []
+                if not batch:
+                    self._is_busy = False
+                    return
+            ids = tuple(sandbox_id for sandbox_id, _ in batch)
+            try:
+                [(_, stops)] = self._cluster.ask([self.node], _STOP, ids, timeout_seconds=STOP_SECONDS)
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is raised where these stops are waited for
+                stops = error
+            for sandbox_id, end in batch:
+                self._settle(end, sandbox_id, stops)
+
+    def _settle(self, end: Future[bool], sandbox_id: str, stops: Stops | Exception) -> None:
+        if isinstance(stops, Exception):
+            end.set_exception(stops)
+        elif sandbox_id in stops.failed:
+            end.set_exception(InfrastructureError(f"node {self.node.name}: {stops.failed[sandbox_id]}"))
+        else:
+            end.set_result(sandbox_id not in stops.unknown)
+
+
+class _NodeSandbox:
+    """A sandbox of another machine, seen from here; see `Sandbox`."""
+
+    def __init__(self, info: SandboxInfo, stops: _StopsOfNode) -> None:
+        self._info = info
+        self._stops = stops
+
+    @property
+    def id(self) -> str | None:
+        """See `Sandbox.id`."""
+        return self._info.id
+
+    @property
+    def started_at(self) -> datetime | None:
+        """See `Sandbox.started_at`."""
+        return self._info.started_at
+
+    @property
+    def info(self) -> SandboxInfo:
+        """See `Sandbox.info`."""
+        return self._info
+
+    def start(self) -> Future[None]:
+        """See `Sandbox.start`; it has been."""
+        return _begun(lambda: None)
+
+    def run(self, command: Command) -> Future[Result]:
+        """See `Sandbox.run`; refused."""
+        self._refuse("exec", " -- COMMAND")
+
+    def attach(
+        self, argv: Sequence[str], *, stdin: bool, stdout: Output, stderr: Output, timeout_seconds: float
+    ) -> Attached:
+        """See `Sandbox.attach`; refused."""
+        self._refuse("exec", " -- COMMAND")
+
+    def read_file(self, path: str) -> Future[bytes]:
+        """See `Sandbox.read_file`; refused."""
+        self._refuse("exec", f" -- cat {path}")
+
+    def write_file(self, path: str, content: bytes) -> Future[None]:
+        """See `Sandbox.write_file`; refused."""
+        self._refuse("exec", f" -- tee {path}")
+
+    def logs(self, *, follow: bool, tail_lines: int | None) -> Iterator[str]:
+        """See `Sandbox.logs`; refused."""
+        self._refuse("logs", "")
+
+    def stop(self, *, missing_ok: bool = True) -> Future[None]:
+        """See `Sandbox.stop`."""
+        end: Future[None] = Future()
+
+        def settle(stopped: Future[bool]) -> None:
+            error = stopped.exception()
+            if error is None and not stopped.result() and not missing_ok:
+                error = UnknownSandboxError(self._info.id)
+            if error is None:
+                end.set_result(None)
+            else:
+                end.set_exception(error)
+
+        self._stops.begin(self._info.id).add_done_callback(settle)
+        return end
+
+    def _refuse(self, command: str, words: str) -> NoReturn:
+        node = self._stops.node.name
+        raise UsageError(
+            f"sandbox {self._info.id!r} is on node {node}, and can be entered there only",
+            hint=f"on {node}: sandrl sandboxes {command} {self._info.id} --runtime local{words}",
+        )
+
+
+def _begun(work: Callable[[], _Value]) -> Future[_Value]:
+    """Does something on a thread of its own, which keeps no process alive."""
+    end: Future[_Value] = Future()
+
+    def do() -> None:
+        try:
+            end.set_result(work())
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is raised again where it is waited for
+            end.set_exception(error)
+
+    threading.Thread(target=do, name="sandrl-nodes", daemon=True).start()
+    return end

@@ -1,0 +1,181 @@
+"""`sandrl sandboxes` and `sandrl doctor` on a real Ray cluster, whose nodes have a local runtime each.
+
+Two nodes have the sandrl of this test, the third has another one. Ray runs in processes of its own, and this one is no
+driver: every command is.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sandrl
+from sandrl.runtime import daemon
+from tests.support.lost_job import Lost, lose_job, sleeping_job
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra ray is not installed")
+
+SOURCE = Path(sandrl.__file__).parents[1]
+STARTER = """
+import json, sys
+from ray.cluster_utils import Cluster
+
+place = {"node_ip_address": "127.0.0.2"}
+cluster = Cluster()
+for variables in json.loads(sys.argv[1]):
+    cluster.add_node(num_cpus=2 if cluster.head_node else 0, include_dashboard=False, env_vars=variables, **place)
+print(cluster.address, flush=True)
+sys.stdin.read()
+cluster.shutdown()
+"""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """A running cluster.
+
+    Attributes:
+        address: Its address.
+        states: The state directories of its nodes; the last has another sandrl.
+    """
+
+    address: str
+    states: tuple[Path, ...]
+
+    def sandrl(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Runs a command on this machine, which has no sandboxes of its own."""
+        named = 2 if words[0] == "sandboxes" else 1
+        argv = [sys.executable, "-m", "sandrl", *words[:named], "--runtime", f"ray:{self.address}", *words[named:]]
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE), "SANDRL_STATE_DIR": str(self.states[0].parent / "own")}
+        return subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, timeout=120, check=False
+        )
+
+    def listed(self, *words: str) -> dict[str, dict[str, Any]]:
+        """The sandboxes that `ls` lists, by their ids."""
+        done = self.sandrl("sandboxes", "ls", "--json", *words)
+        assert done.returncode == 0, done.stderr
+        return {each["id"]: each for each in json.loads(done.stdout)["sandboxes"]}
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    folder = tmp_path_factory.mktemp("fleet")
+    shutil.copytree(SOURCE / "sandrl", folder / "other" / "sandrl", ignore=shutil.ignore_patterns("__pycache__"))
+    with (folder / "other" / "sandrl" / "jsonl.py").open("a", encoding="utf-8") as file:
+        file.write("# changed\n")
+    states = tuple(folder / f"state-{number}" for number in range(3))
+    paths = (SOURCE, SOURCE, folder / "other")
+    variables = [_variables(path, state) for path, state in zip((SOURCE, *paths), (folder, *states), strict=True)]
+    log = folder / "ray.log"
+    with log.open("w", encoding="utf-8") as file:
+        starter = subprocess.Popen(
+            [sys.executable, "-c", STARTER, json.dumps(variables)],
+            env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            text=True,
+        )
+    try:
+        assert starter.stdout is not None
+        address = starter.stdout.readline().strip()
+        assert address, log.read_text(encoding="utf-8")
+        yield Nodes(address, states)
+    finally:
+        starter.communicate(timeout=60)
+        for state in states:
+            daemon.stop(state)
+
+
+def _variables(path: Path, state: Path) -> dict[str, str]:
+    return {"PYTHONPATH": str(path), "SANDRL_STATE_DIR": str(state)}
+
+
+@pytest.fixture
+def lost(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> Lost:
+    """Two sandboxes of the first node, whose job was killed."""
+    monkeypatch.setenv("SANDRL_STATE_DIR", str(nodes.states[0]))
+    return lose_job(2, "mine")
+
+
+@pytest.fixture
+def living(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> Iterator[frozenset[str]]:
+    """Two sandboxes of the second node, whose job is this process."""
+    monkeypatch.setenv("SANDRL_STATE_DIR", str(nodes.states[1]))
+    with sleeping_job(2, "mine") as job:
+        yield frozenset(each["id"] for each in nodes.listed("--tag", job.id).values())
+
+
+def test_sandboxes_of_all_nodes_are_listed_and_only_the_orphans_are_stopped(
+    nodes: Nodes, lost: Lost, living: frozenset[str]
+) -> None:
+    found = nodes.listed("--tag", "mine")
+    assert found.keys() == lost.ids | living
+    assert {(each["owner"], each["orphan"]) for name, each in found.items() if name in lost.ids} == {("gone", True)}
+    assert {(each["owner"], each["orphan"]) for name, each in found.items() if name in living} == {("alive", False)}
+    runners = [{found[name]["runner"] for name in names} for names in (lost.ids, living)]
+    assert [len(names) for names in runners] == [1, 1]
+    assert runners[0] != runners[1]
+    assert nodes.listed("--orphans").keys() == lost.ids
+    assert json.loads(nodes.sandrl("sandboxes", "count", "--json").stdout)["running"] == 4
+
+    one, other = sorted(lost.ids)
+    done = nodes.sandrl("sandboxes", "cleanup", one, "--yes")
+    assert (done.returncode, done.stdout) == (3, "stopped 1, already gone 0, failed 0\n")
+    done = nodes.sandrl("sandboxes", "cleanup", "--all", "--yes", "--json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 3, "the node with another sandrl may have some"
+    assert (report["stopped"], sorted(report["spared"]), report["failed"]) == ([other], sorted(living), [])
+    [unreached] = report["unreached"]
+    assert "it has other code of the same version" in unreached["reason"]
+    assert f"warning: the sandboxes of a node are not known: node {unreached['node']}: " in done.stderr
+    assert "hint: sandrl sandboxes cleanup --all --runtime ray:" in done.stderr
+    assert nodes.listed().keys() == living
+
+
+@pytest.mark.slow
+def test_one_sandbox_is_found_on_its_node_and_entered_there_only(nodes: Nodes, living: frozenset[str]) -> None:
+    name = min(living)
+    shown = nodes.sandrl("sandboxes", "show", name)
+    assert shown.returncode == 0, shown.stderr
+    lines = dict(line.split(maxsplit=1) for line in shown.stdout.splitlines() if " " in line.strip())
+    assert lines["owner"].startswith(f"alive (process {os.getpid()} on ")
+    for words in (["exec", name, "true"], ["logs", name]):
+        refused = nodes.sandrl("sandboxes", *words)
+        assert refused.returncode == 2
+        assert f"is on node {lines['runner']}, and can be entered there only" in refused.stderr
+    missing = nodes.sandrl("sandboxes", "show", "nope")
+    assert missing.returncode == 3, "it may be on the node that is not asked"
+    assert "not asked: " in missing.stderr
+
+
+def test_asking_starts_no_runtime_on_any_node(nodes: Nodes) -> None:
+    for state in nodes.states[:2]:
+        daemon.stop(state)
+    assert nodes.listed() == {}
+    assert [daemon.find(state) for state in nodes.states] == [None, None, None]
+
+
+@pytest.mark.slow
+def test_the_report_of_the_doctor_has_a_row_for_each_node(nodes: Nodes) -> None:
+    began = time.monotonic()
+    done = nodes.sandrl("doctor", "--json")
+    assert done.returncode == 0, f"{done.stdout}{done.stderr} after {time.monotonic() - began:.0f} s"
+    rows = json.loads(done.stdout)["nodes"]
+    assert sorted(row["state"] for row in rows) == ["failed", "ok", "ok"]
+    for row in rows:
+        expected = f"sandrl {sandrl.__version__}, native" if row["state"] == "ok" else "it has other code"
+        assert expected in row["detail"]
+        assert "2 processors" in row["detail"]

@@ -1,0 +1,319 @@
+"""Completions judged on a cluster: the same verdicts as here, and nothing lost or left whatever ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sandrl
+from sandrl.runs import RunReader
+from sandrl.runs.identity import disagreements
+from tests.support.fleet_runs import PROBLEM, RIGHT, FleetRun, no_sandbox_left, slow, start_run, wait_until
+from tests.support.ray_cluster import RayCluster, ray_cluster
+from tests.support.scripted_model import MODEL, Answer, Question, Says, ScriptedModel
+from tests.support.service import running_service
+from tests.unit.problems.test_mbpp import MBPP, needs_mbpp
+
+# What a result of a run says that must not depend on where it was judged.
+JUDGED = ("id", "task_id", "reward", "status", "trust", "passed", "total", "detail", "isolation", "cached", "checks")
+COUNTED = ("completions", "scored", "executed", "executions", "retries", "reruns", "cache_hits", "aviato/executions")
+
+
+def references() -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in MBPP.read_text().splitlines()]
+    return [{"task_id": str(row["task_id"]), "code": row["code"]} for row in rows]
+
+
+def of_all_kinds() -> list[dict[str, Any]]:
+    """Completions that end in all ways, some of them twice."""
+    codes = [
+        RIGHT,
+        "def f(x):\n    return x\n",
+        "def f(x:\n",
+        "def f(x):\n    while True: pass\n",
+        "import os\nos._exit(0)\n",
+        "def f(x):\n    return [0] * 10**10\n",
+        "def g(x):\n    return x\n",
+        "def f(x):\n    print('x' * 100)\n    return 2 if x == 1 else 0\n",
+        "import sys\nsys.exit(3)\n",
+    ]
+    rows = [{"task_id": "inc", "id": str(number), "code": code} for number, code in enumerate([*codes, *codes[:3]])]
+    return [*rows, {"task_id": "inc", "id": "text", "completion": "I do not know."}]
+
+
+def metrics_of(run: FleetRun) -> Mapping[str, float]:
+    [row] = run.rows("metrics")
+    found: Mapping[str, float] = row["metrics"]
+    return found
+
+
+@needs_mbpp
+@pytest.mark.parametrize("count", [200, pytest.param(None, marks=pytest.mark.slow)], ids=["some", "all"])
+def test_the_references_of_mbpp_pass_on_three_nodes(cluster: RayCluster, tmp_path: Path, count: int | None) -> None:
+    rows = references()[:count]
+    run = start_run(cluster, tmp_path / "run", rows, problems=MBPP)
+    results = run.finish()["results"]
+    assert [each["task_id"] for each in results] == [each["task_id"] for each in rows]
+    assert Counter(each["reward"] for each in results) == {1.0: len(rows)}
+    assert run.process.returncode == 0
+    found = metrics_of(run)
+    assert found["executions"] == found["aviato/executions"] == len(rows)
+    ledger = run.rows("sandboxes")
+    nodes = {tag for row in ledger for tag in row["tags"] if tag.startswith("node-")}
+    assert len(nodes) == 3
+    events = Counter(row["event"] for row in ledger)
+    assert events["intent"] == events["created"] == events["stopped"] >= 3
+    assert len({row["owner"]["pid"] for row in ledger if row["owner"]}) == 3
+    assert disagreements(RunReader(run.path), is_complete=True) == ()
+    used = Counter(row["sandbox_id"] for row in run.rows())
+    assert min(used.values()) > len(rows) / 10
+    no_sandbox_left(cluster.nodes)
+
+
+def test_verdicts_and_counts_are_those_of_a_run_here(cluster: RayCluster, tmp_path: Path) -> None:
+    rows = of_all_kinds()
+    runs = [
+        start_run(cluster, tmp_path / name, rows, "--timeout", "2", "--concurrency", "2", runtime=runtime)
+        for name, runtime in (("there", ""), ("here", "local"))
+    ]
+    there, here = (run.finish() for run in runs)
+    assert [run.process.returncode for run in runs] == [0, 0]
+    for result, wanted in zip(there["results"], here["results"], strict=True):
+        assert {name: result.get(name) for name in JUDGED} == {name: wanted.get(name) for name in JUDGED}
+    assert {each["status"] for each in there["results"]} >= {"passed", "failed", "timeout", "syntax_error", "no_code"}
+    counted = [{name: metrics_of(run)[name] for name in COUNTED} for run in runs]
+    assert counted[0] == counted[1]
+    assert [disagreements(RunReader(run.path), is_complete=True) for run in runs] == [(), ()]
+
+
+def lost_in_mid_run(cluster: RayCluster, directory: Path, completed: int, *, with_runtime: bool) -> None:
+    """Kills a node when so many completions are scored; checks every promise."""
+    victim = next(node for node in cluster.nodes if node.is_alive)
+    run = start_run(cluster, directory, slow(0.2, 60), "--concurrency", "3")
+    run.wait_for_rows(completed)
+    cluster.kill(victim, with_runtime=with_runtime)
+    results = run.finish()["results"]
+    assert Counter(each["reward"] for each in results) == {1.0: 60}, run.told
+    assert sorted(row["id"] for row in run.rows()) == sorted(str(number) for number in range(60))
+    assert "is lost" in run.told
+    assert "Traceback" not in run.told
+    assert disagreements(RunReader(run.path), is_complete=True) == ()
+    no_sandbox_left([node for node in cluster.nodes if node.is_alive or not with_runtime])
+
+
+@pytest.fixture
+def own_cluster(tmp_path: Path) -> Iterator[RayCluster]:
+    (tmp_path / "nodes").mkdir()
+    with ray_cluster(tmp_path / "nodes", nodes=2) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize("with_runtime", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["machine", "raylet"])
+def test_a_node_killed_in_mid_run_costs_no_completion_its_reward(
+    own_cluster: RayCluster, tmp_path: Path, with_runtime: bool
+) -> None:
+    lost_in_mid_run(own_cluster, tmp_path / "run", 10, with_runtime=with_runtime)
+
+
+@pytest.mark.slow
+@needs_mbpp
+def test_nodes_killed_at_ten_random_moments_cost_no_reward(tmp_path: Path) -> None:
+    (tmp_path / "nodes").mkdir()
+    chance = random.Random(0)
+    with ray_cluster(tmp_path / "nodes", nodes=3) as cluster:
+        for number in range(10):
+            run = start_run(cluster, tmp_path / str(number), references(), problems=MBPP)
+            run.wait_for_rows(chance.randrange(1, 900))
+            cluster.kill(chance.choice([node for node in cluster.nodes if node.is_alive]))
+            cluster.add_node()
+            results = run.finish()["results"]
+            assert Counter(each["reward"] for each in results) == {1.0: len(references())}, run.told
+            no_sandbox_left(node for node in cluster.nodes if node.is_alive)
+
+
+def test_a_killed_part_of_a_job_leaves_nothing_and_is_begun_anew(cluster: RayCluster, tmp_path: Path) -> None:
+    run = start_run(cluster, tmp_path / "run", slow(0.2, 60), "--concurrency", "2")
+    run.wait_for_rows(6)
+    [part] = cluster.nodes[0].parts()
+    os.kill(part, signal.SIGKILL)
+    results = run.finish()["results"]
+    assert Counter(each["reward"] for each in results) == {1.0: 60}, run.told
+    assert "is lost" in run.told
+    no_sandbox_left(cluster.nodes)
+
+
+@pytest.mark.slow
+def test_a_stopped_node_holds_nothing_up(cluster: RayCluster, tmp_path: Path) -> None:
+    run = start_run(cluster, tmp_path / "run", slow(0.1, 60), "--concurrency", "2")
+    run.wait_for_rows(6)
+    [part] = cluster.nodes[1].parts()
+    os.kill(part, signal.SIGSTOP)
+    try:
+        # Its completions are judged by others; it is taken for lost only when the run ends, or much later.
+        run.wait_for_rows(60)
+    except AssertionError:
+        assert run.process.poll() is not None
+    finally:
+        os.kill(part, signal.SIGKILL)
+    results = run.finish()["results"]
+    assert Counter(each["reward"] for each in results) == {1.0: 60}, run.told
+    assert sorted(int(row["id"]) for row in run.rows()) == list(range(60))
+    no_sandbox_left(cluster.nodes)
+
+
+def test_a_node_that_joins_gets_work(own_cluster: RayCluster, tmp_path: Path) -> None:
+    run = start_run(own_cluster, tmp_path / "run", slow(0.25, 120), "--concurrency", "1")
+    run.wait_for_rows(4)
+    added = own_cluster.add_node()
+    wait_until(lambda: bool(added.sandboxes()) or run.process.poll() is not None)
+    assert run.process.poll() is None
+    results = run.finish()["results"]
+    assert Counter(each["reward"] for each in results) == {1.0: 120}
+    places = {row["sandbox_id"] for row in run.rows()}
+    assert len(places) == 3
+    no_sandbox_left(own_cluster.nodes)
+
+
+@pytest.mark.parametrize("times", [pytest.param(1, marks=pytest.mark.slow), 2])
+def test_ctrl_c_keeps_what_is_scored_and_leaves_nothing(cluster: RayCluster, tmp_path: Path, times: int) -> None:
+    run = start_run(cluster, tmp_path / "run", slow(0.2, 400), "--concurrency", "2")
+    run.wait_for_rows(10)
+    run.interrupt()
+    if times == 2:
+        wait_until(lambda: "Ctrl-C again" in run.told)
+        run.interrupt()
+    results = run.finish(40)["results"]
+    assert run.process.returncode == 130
+    assert 10 <= len(results) < 400
+    assert Counter(each["reward"] for each in results) == {1.0: len(results)}
+    assert {row["id"] for row in run.rows()} == {each["id"] for each in results}
+    no_sandbox_left(cluster.nodes)
+
+
+def test_a_killed_driver_leaves_no_sandbox_on_any_node(cluster: RayCluster, tmp_path: Path) -> None:
+    run = start_run(cluster, tmp_path / "run", slow(0.2, 400), "--concurrency", "2")
+    run.wait_for_rows(10)
+    assert all(node.sandboxes() for node in cluster.nodes)
+    run.process.kill()
+    run.process.communicate()
+    no_sandbox_left(cluster.nodes)
+    wait_until(lambda: not any(node.parts() for node in cluster.nodes))
+
+
+def test_sandboxes_of_all_nodes_are_within_one_bound(cluster: RayCluster, tmp_path: Path) -> None:
+    run = start_run(cluster, tmp_path / "run", slow(0.3, 30), "--fresh-sandboxes", "--max-sandboxes", "4")
+    most = 0
+
+    def is_over() -> bool:
+        nonlocal most
+        held = sum(
+            {"intent": 1, "stopped": -1}.get(row["event"], 0) for row in run.rows("sandboxes")
+        )  # the ledger says what is about to be created
+        most = max(most, held)
+        return run.process.poll() is not None
+
+    wait_until(is_over)
+    assert Counter(each["reward"] for each in run.finish()["results"]) == {1.0: 30}
+    assert 2 <= most <= 4
+
+
+def test_a_node_with_other_code_is_refused_by_name(own_cluster: RayCluster, tmp_path: Path) -> None:
+    source = tmp_path / "other"
+    shutil.copytree(Path(sandrl.__file__).parent, source / "sandrl", ignore=shutil.ignore_patterns("__pycache__"))
+    with (source / "sandrl" / "closing.py").open("a") as file:
+        file.write("# another line\n")
+    other = own_cluster.add_node(PYTHONPATH=str(source))
+    run = start_run(own_cluster, tmp_path / "run", slow(0.05, 12))
+    assert Counter(each["reward"] for each in run.finish()["results"]) == {1.0: 12}
+    assert "is not used: it has other code of the same version" in run.told
+    assert not other.parts()
+
+
+@pytest.mark.slow
+def test_a_cluster_of_which_no_node_can_score_ends_the_command(tmp_path: Path) -> None:
+    (tmp_path / "nodes").mkdir()
+    with ray_cluster(tmp_path / "nodes", nodes=0) as cluster:
+        run = start_run(cluster, tmp_path / "run", slow(0.05, 2))
+        run.process.communicate(timeout=60)
+        assert run.process.returncode == 3
+        assert "has no node that may score" in run.told
+        cluster.add_node(SANDRL_RUNTIME_ISOLATION="none-at-all")
+        run = start_run(cluster, tmp_path / "second", slow(0.05, 2))
+        run.process.communicate(timeout=60)
+        assert run.process.returncode == 3
+        assert "Traceback" not in run.told
+        assert "cannot isolate code" in run.told
+
+
+def test_episodes_have_their_sandboxes_here_and_their_verdicts_there(cluster: RayCluster, tmp_path: Path) -> None:
+    def solve(question: Question) -> Answer:
+        code = "def f(x):\n    return x + 1\n"
+        return Says("", [("submit_solution", {"code": code}) if question.turn else ("execute_code", {"code": "1"})])
+
+    problems = tmp_path / "p.jsonl"
+    problems.write_text("".join(json.dumps({**PROBLEM, "task_id": f"inc-{number}"}) + "\n" for number in range(6)))
+    with ScriptedModel(solve) as server:
+        words = ["art", "rollout", "--problems", str(problems), "--model", MODEL, "--base-url", server.base_url]
+        words += ["--rollout", "tools", "--steps", "1", "--problems-per-step", "6", "--runtime", cluster.runtime]
+        done = subprocess.run(
+            [sys.executable, "-m", "sandrl", *words, "--run-name", "episodes", "--json"],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "SANDRL_RUNS_DIR": str(tmp_path / "runs"), "OPENAI_API_KEY": "none"},
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    reader = RunReader(tmp_path / "runs" / "episodes")
+    assert [row.reward for row in reader.trajectories().rows] == [1.0] * 6
+    places = Counter(any(tag.startswith("node-") for tag in row.tags) for row in reader.sandboxes().rows if row.tags)
+    assert places[True] >= 1  # workers of nodes
+    assert places[False] >= 6  # sandboxes of episodes
+    assert disagreements(reader, is_complete=True) == ()
+    no_sandbox_left(cluster.nodes)
+
+
+@pytest.mark.slow
+def test_a_reward_function_uses_the_same_nodes_for_all_batches(cluster: RayCluster, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        f"""
+import sandrl
+
+problem = {PROBLEM!r}
+with sandrl.reward_function([problem], runtime={cluster.runtime!r}) as reward:
+    for step in range(3):
+        texts = [f"```python\\ndef f(x):\\n    return x + 1  # {{step}} {{n}}\\n```" for n in range(20)] + ["?"]
+        print(sum(reward([problem["prompt"]] * 21, texts, task_id=["inc"] * 21)))
+"""
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100, check=False)
+    assert done.stdout.split() == ["20.0"] * 3, done.stderr
+    no_sandbox_left(cluster.nodes)
+
+
+def test_a_service_scores_and_runs_on_nodes(cluster: RayCluster, tmp_path: Path) -> None:
+    with running_service(tmp_path, "--runtime", cluster.runtime) as service, service.client() as http:
+        assert http.post("/run_code", json={"code": "print(6 * 7)", "language": "python"}).json()["run_result"][
+            "stdout"
+        ] == ("42\n")
+        rows = [{"task_id": "inc", "code": f"{RIGHT}# {number}"} for number in range(30)]
+        answer = http.post("/v1/score", json={"completions": rows, "problems": [PROBLEM]}).json()
+        assert [each["reward"] for each in answer["results"]] == [1.0] * 30
+        os.kill(cluster.nodes[0].parts()[0], signal.SIGKILL)
+        answer = http.post("/v1/score", json={"completions": slow(0.1, 30), "problems": [PROBLEM]}).json()
+        assert [each["reward"] for each in answer["results"]] == [1.0] * 30
+        assert service.stop() == 0
+    no_sandbox_left(cluster.nodes)

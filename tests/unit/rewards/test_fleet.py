@@ -1,0 +1,341 @@
+"""Which node judges what: on nodes of which tests say how fast they are, and how they end."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from sandrl.errors import InfrastructureError, NodeLostError, RuntimeUnavailableError
+from sandrl.events import Event, Warned
+from sandrl.events.results import Status, Trust
+from sandrl.fleet.cluster import Node, NodeFacts
+from sandrl.problems import Completion, Problem
+from sandrl.rewards import fleet_judging, fleet_watch
+from sandrl.rewards.attempts import Attempt
+from sandrl.rewards.fleet_judging import Fleet, FleetJudging
+from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.parcels import Bundle, Judged, NodeReport, NodeSetup, Parcel, Task
+from sandrl.rewards.terms import Terms
+from sandrl.rewards.verdict import Verdict
+from sandrl.sandboxes import Level
+from sandrl.sandboxes.owner import current_owner
+
+PASSED = Verdict(Status.PASSED, Trust.ISOLATED, 1, 1)
+BROKEN = Verdict(Status.INFRASTRUCTURE, None, detail="its sandbox failed")
+
+
+@dataclass
+class FakePart:
+    """A part of a job on a node that judges one completion after another.
+
+    Attributes:
+        seconds: How long it takes for each.
+        verdict: What it says of each.
+        fails_after: After so many it is lost; None for never.
+        refusal: Why it cannot begin; empty if it can.
+    """
+
+    seconds: float = 0.0
+    verdict: Verdict = PASSED
+    fails_after: int | None = None
+    refusal: str = ""
+    window: int = 2
+    isolation: str = "native"
+    tasks: list[Task] = field(default_factory=list)
+    problems: Counter[int] = field(default_factory=Counter)
+    judged: list[str] = field(default_factory=list)
+    is_silent: bool = False
+    setup: NodeSetup | None = None
+    _change: threading.Condition = field(default_factory=threading.Condition)
+    _is_ended: bool = False
+
+    def begin(self, setup: NodeSetup) -> None:
+        """Begins, or begins anew after its end."""
+        self.setup, self._is_ended = setup, False
+        self.tasks.clear()
+
+    def call(self, method: str, *arguments: Any, timeout_seconds: float | None = None) -> Any:
+        """See `Host.call`."""
+        if self.refusal:
+            raise InfrastructureError(f"node x: {self.refusal}")
+        if method == "report":
+            return NodeReport(self.isolation, self.window, current_owner())
+        if method == "take":
+            return self._take(*arguments)
+        if method == "close":
+            with self._change:
+                self._is_ended = True
+                self._change.notify_all()
+            return Bundle()
+        return self._collect()
+
+    def _take(self, parcel: Parcel) -> None:
+        with self._change:
+            for number, content in parcel.problems.items():
+                self.problems[number] += 1
+                assert isinstance(pickle.loads(content), Problem)
+            self.tasks += parcel.tasks
+            dropped = set(parcel.dropped)
+            self.tasks = [task for task in self.tasks if task.number not in dropped]
+            self._change.notify_all()
+
+    def _collect(self) -> Bundle:
+        with self._change:
+            while self.is_silent and not self._is_ended:
+                self._change.wait(0.05)
+            self._change.wait_for(lambda: self._is_ended or bool(self.tasks), 0.5)
+            if self._is_ended or not self.tasks:
+                return Bundle(window=self.window)
+        time.sleep(self.seconds)
+        if self.fails_after is not None and len(self.judged) >= self.fails_after:
+            raise NodeLostError("node x is lost: it was killed")
+        with self._change:
+            if not self.tasks:
+                return Bundle(window=self.window)
+            task = self.tasks.pop(0)
+            self.judged.append(task.id)
+        judged = Judged(task.number, self.verdict, "s", 1, 1, False, 0, 0, 0, (), "", ())
+        return Bundle(judged=[judged], window=self.window)
+
+    def kill(self) -> None:
+        """See `Host.kill`."""
+        with self._change:
+            self._is_ended = True
+            self._change.notify_all()
+
+
+class FakeCluster:
+    """A cluster of such nodes."""
+
+    address = "fake:1"
+
+    def __init__(self, *parts: FakePart) -> None:
+        self.parts = {f"id{number}": part for number, part in enumerate(parts)}
+        self.problems: dict[str, str] = {}
+
+    def nodes(self) -> list[Node]:
+        """See `Cluster.nodes`."""
+        return [Node(identity, f"n{identity[2:]}", "127.0.0.2", 2.0) for identity in self.parts]
+
+    def examine(self, nodes: list[Node]) -> list[NodeFacts]:
+        """See `Cluster.examine`."""
+        return [NodeFacts(node, "3.11", "1", self.problems.get(node.id, "")) for node in nodes]
+
+    def hold(self, node: Node, factory: str, setup: NodeSetup) -> FakePart:
+        """See `Cluster.hold`."""
+        part = self.parts[node.id]
+        part.begin(setup)
+        return part
+
+
+@dataclass
+class FakeJob:
+    """What a fleet asks of its job."""
+
+    told: list[Event] = field(default_factory=list)
+    id: str = "job-1"
+    command: str = "test"
+    given_tags: tuple[str, ...] = ()
+    max_lifetime_seconds: float = 60.0
+    has_cells: bool = True
+    takes_users: bool = False
+    max_sandboxes: int | None = None
+
+    def tell(self, event: Event) -> None:
+        """See `Job.tell`."""
+        self.told.append(event)
+
+    def ring(self) -> None:
+        """See `Job.ring`."""
+
+    def note_elsewhere(self, *_: object) -> None:
+        """See `Job.note_elsewhere`."""
+
+
+@dataclass
+class FakeConnection:
+    """What a fleet asks of its connection."""
+
+    cluster: FakeCluster
+    asked_image: None = None
+    packages: tuple[str, ...] = ()
+    memory_bytes: None = None
+    has_own_memory: bool = False
+
+
+@dataclass
+class Trial:
+    """A fleet at work.
+
+    Attributes:
+        fleet: The fleet.
+        job: Its job.
+        verdicts: What it said, by the completions' ids, in the order of arrival.
+    """
+
+    fleet: Fleet
+    job: FakeJob
+    judging: FleetJudging
+    verdicts: list[tuple[str, Verdict]]
+    attempts: dict[str, Attempt]
+
+    def judge(self, count: int, seconds: float = 20.0, until: Callable[[], bool] | None = None) -> None:
+        """Has so many completions judged."""
+        options = ScoreOptions()
+        connection = cast(Any, _NAMED)
+        terms = Terms.of(options, IsolatedJudge(), connection)
+        problem = Problem("p", "", tests=("assert f(1) == 2",))
+        for number in range(count):
+            attempt = Attempt(number, Completion(str(number), "p", code="x"), problem, terms, code="x")
+            self.attempts[str(number)] = attempt
+            self.judging.begin(attempt)
+        ends_at = time.monotonic() + seconds
+        while self.judging.in_flight and not (until is not None and until()):
+            assert time.monotonic() < ends_at, f"{self.judging.in_flight} are left"
+            self.judging.look()
+            self.judging.send()
+            time.sleep(0.005)
+
+
+class _Named:
+    """What names of verdicts are made from."""
+
+    def __getattr__(self, name: str) -> Any:
+        return {"is_local": False, "kind": Status.PASSED}.get(name, "")
+
+
+_NAMED = _Named()
+
+
+@pytest.fixture
+def trial_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Trial]]:
+    monkeypatch.setattr(fleet_watch, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(fleet_judging, "_DOUBLE_SECONDS", 0.02)
+    trials: list[Trial] = []
+
+    def make(cluster: FakeCluster, **options: Any) -> Trial:
+        job = FakeJob(**options)
+        fleet = Fleet(cast(Any, job), cast(Any, FakeConnection(cluster)), None)
+        verdicts: list[tuple[str, Verdict]] = []
+        judging = FleetJudging.__new__(FleetJudging)
+        judging._fleet, judging._job, judging._emit = fleet, cast(Any, job), job.tell
+        judging._on_verdict = lambda attempt, verdict: verdicts.append((attempt.completion.id, verdict))
+        judging._count, judging._is_stopping = 0, False
+        trials.append(Trial(fleet, job, judging, verdicts, {}))
+        return trials[-1]
+
+    yield make
+    for trial in trials:
+        trial.fleet.close(5.0)
+
+
+def test_fast_and_slow_nodes_are_busy_to_the_end(trial_of: Callable[..., Trial]) -> None:
+    fast, slow = FakePart(0.005), FakePart(0.1)
+    trial = trial_of(FakeCluster(fast, slow))
+    trial.judge(120)
+    assert sorted(int(name) for name, _ in trial.verdicts) == list(range(120))
+    assert len(slow.judged) >= 2
+    assert len(fast.judged) > 5 * len(slow.judged)
+
+
+def test_what_a_silent_node_has_is_judged_elsewhere_and_counted_once(
+    trial_of: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet_judging, "_SILENT_SECONDS", 0.3)
+    good, stuck = FakePart(0.002), FakePart(0.002)
+    trial = trial_of(FakeCluster(good, stuck))
+    trial.judge(10)
+    assert len(stuck.judged) > 0
+    stuck.is_silent = True
+    trial.judge(30, seconds=5)
+    assert Counter(name for name, _ in trial.verdicts[10:]) == Counter(str(number) for number in range(30))
+    assert all(verdict == PASSED for _, verdict in trial.verdicts)
+
+
+def test_a_lost_node_blames_nobody(trial_of: Callable[..., Trial]) -> None:
+    trial = trial_of(FakeCluster(FakePart(0.002), FakePart(0.002, fails_after=3)))
+    trial.judge(40)
+    assert Counter(verdict.status for _, verdict in trial.verdicts) == {Status.PASSED: 40}
+    assert any(isinstance(event, Warned) and "is lost" in event.message for event in trial.job.told)
+
+
+def test_a_completion_under_which_every_node_is_lost_has_no_reward_and_is_not_failed(
+    trial_of: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet_judging, "_NO_NODE_SECONDS", 0.5)
+    trial = trial_of(FakeCluster(FakePart(fails_after=0), FakePart(fails_after=0)))
+    trial.judge(3)
+    assert [verdict.status for _, verdict in trial.verdicts] == [Status.INFRASTRUCTURE] * 3
+
+
+def test_what_a_node_can_say_nothing_about_another_one_judges(trial_of: Callable[..., Trial]) -> None:
+    sick, well = FakePart(0.001, verdict=BROKEN), FakePart(0.01)
+    trial = trial_of(FakeCluster(sick, well))
+    trial.judge(60)
+    assert Counter(verdict.status for _, verdict in trial.verdicts) == {Status.PASSED: 60}
+    # It is not asked for ever.
+    assert len(sick.judged) < 20
+    assert any(isinstance(event, Warned) and "is not used any more" in event.message for event in trial.job.told)
+    for name in sick.judged:
+        assert trial.attempts[name].executions >= 2
+
+
+def test_what_no_node_can_say_anything_about_has_no_reward(trial_of: Callable[..., Trial]) -> None:
+    trial = trial_of(FakeCluster(FakePart(verdict=BROKEN), FakePart(verdict=BROKEN)))
+    trial.judge(2)
+    assert [verdict.status for _, verdict in trial.verdicts] == [Status.INFRASTRUCTURE] * 2
+    assert all(attempt.executions == 2 for attempt in trial.attempts.values())
+
+
+def test_a_problem_travels_to_a_node_once(trial_of: Callable[..., Trial]) -> None:
+    parts = FakePart(0.002), FakePart(0.002)
+    trial = trial_of(FakeCluster(*parts))
+    trial.judge(40)
+    trial.judge(40)
+    assert all(set(part.problems.values()) == {1} for part in parts)
+
+
+def test_a_stop_drops_what_no_node_has_and_waits_for_the_rest(trial_of: Callable[..., Trial]) -> None:
+    trial = trial_of(FakeCluster(FakePart(0.05)))
+    trial.judge(50, until=lambda: len(trial.verdicts) >= 3)
+    trial.judging.stop(Level.FINISH)
+    assert 0 < trial.judging.in_flight < 20
+    trial.judge(0)
+    assert 3 < len(trial.verdicts) < 30
+    trial.judging.stop(Level.CANCEL)
+    assert not trial.judging.in_flight
+
+
+def test_no_node_that_can_score_is_an_error_with_the_reasons(trial_of: Callable[..., Trial]) -> None:
+    cluster = FakeCluster(FakePart(refusal="it cannot isolate"), FakePart())
+    cluster.problems["id1"] = "it has sandrl 0.0.1"
+    trial = trial_of(cluster)
+    with pytest.raises(RuntimeUnavailableError, match=r"no node .* can score: .*") as error:
+        trial.judge(1)
+    assert "it cannot isolate" in error.value.message
+    assert "it has sandrl 0.0.1" in error.value.message
+
+
+def test_a_node_that_isolates_otherwise_is_named_before_it_gets_work(trial_of: Callable[..., Trial]) -> None:
+    trial = trial_of(FakeCluster(FakePart(0.01), FakePart(0.01, isolation="bubblewrap"), FakePart(0.01)))
+    trial.judge(20)
+    told = [event.message for event in trial.job.told if isinstance(event, Warned)]
+    assert len([message for message in told if "isolates by" in message]) in (1, 2)
+    assert all("native" in message and "bubblewrap" in message for message in told)
+
+
+def test_a_bound_is_shared_by_all_nodes(trial_of: Callable[..., Trial]) -> None:
+    parts = FakePart(0.01), FakePart(0.01), FakePart(0.01)
+    trial = trial_of(FakeCluster(*parts), max_sandboxes=4)
+    trial.judge(30)
+    shares = [part.setup.max_sandboxes or 0 for part in parts if part.setup is not None]
+    assert sum(shares) <= 4
+    assert min(shares) >= 1

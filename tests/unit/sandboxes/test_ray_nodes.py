@@ -1,0 +1,219 @@
+"""The sandboxes on all nodes of a cluster: what each node says, what is missing, and where stops go."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from sandrl.errors import CleanupError, InfrastructureError, ServiceError, UnknownSandboxError, UsageError
+from sandrl.fleet.cluster import Cluster, Node, NodeFacts
+from sandrl.fleet.held import Refusal
+from sandrl.runs.rows import OwnerRow
+from sandrl.sandboxes import JobEntry, Liveness, current_owner, read_jobs
+from sandrl.sandboxes.cleanup import CleanupRequest, clean_up, plan_cleanup
+from sandrl.sandboxes.fleet import Fleet
+from sandrl.sandboxes.listing import Owners, SandboxSelection, list_sandboxes
+from sandrl.sandboxes.node import Stops
+from sandrl.sandboxes.owner import OwnerFacts
+from sandrl.sandboxes.providers.protocol import Output, SandboxInfo, Unreached
+from sandrl.sandboxes.providers.ray_nodes import NodesConnection
+from sandrl.sandboxes.registry import Registration
+from sandrl.settings import RuntimeKind
+
+SELF = current_owner()
+ALL = SandboxSelection()
+NOWHERE = Output(lambda block: None)
+
+
+class FakeCluster(Cluster):
+    """A cluster whose nodes answer at once, each with what it has."""
+
+    def __init__(self, **has: Sequence[SandboxInfo] | Exception | Refusal) -> None:
+        super().__init__(None, "127.0.0.2:6379")
+        self.has = has
+        self.problems: Mapping[str, str] = {}
+        self.failed: dict[str, str] = {}
+        self.stopped: list[tuple[str, tuple[str, ...]]] = []
+        self.may_stop = threading.Event()
+        self.may_stop.set()
+
+    def nodes(self) -> list[Node]:
+        return [Node(f"id-of-{name}", name, "127.0.0.2", 2.0) for name in self.has]
+
+    def examine(self, nodes: Sequence[Node]) -> list[NodeFacts]:
+        return [NodeFacts(node, "3.11.7", "0.1.0", self.problems.get(node.name, "")) for node in nodes]
+
+    def run(self, node: Node, function: str, *arguments: object) -> Future[object]:
+        answer: Future[object] = Future()
+        has = self.has[node.name]
+        if isinstance(has, Exception):
+            answer.set_exception(has)
+        elif isinstance(has, Refusal):
+            answer.set_result(has)
+        else:
+            answer.set_result(self._answer(node, has, function.partition(":")[2], arguments))
+        return answer
+
+    def _answer(self, node: Node, has: Sequence[SandboxInfo], name: str, arguments: tuple[object, ...]) -> object:
+        if name == "list_sandboxes":
+            return [each for each in has if arguments[1] or not each.has_ended]
+        if name == "get_sandbox":
+            return next((each for each in has if each.id == arguments[0]), None)
+        assert name == "stop_sandboxes"
+        [ids] = arguments
+        assert isinstance(ids, tuple)
+        self.stopped.append((node.name, ids))
+        assert self.may_stop.wait(30)
+        unknown = frozenset(ids) - {each.id for each in has if not each.has_ended}
+        return Stops(unknown, {each: why for each, why in self.failed.items() if each in ids})
+
+
+def fleet_of(cluster: Cluster) -> Fleet:
+    return Fleet(
+        NodesConnection(
+            kind=RuntimeKind.RAY,
+            reason="asked for",
+            address=cluster.address,
+            image="",
+            is_local=False,
+            cluster=cluster,
+            nodes=tuple(cluster.nodes()),
+        )
+    )
+
+
+def sandbox(name: str, liveness: Liveness | None = Liveness.ALIVE, **changes: object) -> SandboxInfo:
+    owner = None if liveness is None else OwnerFacts(liveness, replace(SELF, host="there"), "nightly")
+    tags = ("web",) if liveness is None else ("rl-training", "nightly", "owner-0123456789ab")
+    info = SandboxInfo(name, "running", tags=tags, created_at=datetime.now(UTC), owner=owner)
+    return replace(info, **changes)  # type: ignore[arg-type]
+
+
+def test_every_node_says_whose_its_sandboxes_are_and_this_machine_need_not_know(tmp_path: Path) -> None:
+    cluster = FakeCluster(
+        one=[sandbox("a"), sandbox("b", Liveness.GONE)], two=[sandbox("c", Liveness.UNKNOWN), sandbox("d", None)]
+    )
+    fleet = fleet_of(cluster)
+    listed = {each.sandbox.id: each for each in list_sandboxes(fleet, ALL, Owners(tmp_path))}
+    assert {name: (each.sandbox.runner, each.owner, each.is_orphan) for name, each in listed.items()} == {
+        "a": ("one", Liveness.ALIVE, False),
+        "b": ("one", Liveness.GONE, True),
+        "c": ("two", Liveness.UNKNOWN, False),
+        "d": ("two", None, False),
+    }
+    assert listed["b"].process == replace(SELF, host="there")
+    assert listed["b"].job_id == "nightly"
+    orphans = plan_cleanup(fleet, CleanupRequest(selection=SandboxSelection(orphans=True)), Owners(tmp_path))
+    assert [each.sandbox.id for each in orphans.targets] == ["b"]
+    everything = plan_cleanup(fleet, CleanupRequest(everything=True), Owners(tmp_path))
+    assert [each.sandbox.id for each in everything.spared] == ["a"]
+    assert fleet.unreached == ()
+
+
+def test_nodes_that_share_a_runtime_do_not_list_its_sandboxes_twice() -> None:
+    assert [each.runner for each in fleet_of(FakeCluster(one=[sandbox("a")], two=[sandbox("a")])).list()] == ["one"]
+
+
+def test_stops_go_to_the_node_that_has_the_sandbox(tmp_path: Path) -> None:
+    cluster = FakeCluster(one=[sandbox("a", Liveness.GONE)], two=[sandbox("b", Liveness.GONE)])
+    fleet, owners = fleet_of(cluster), Owners(tmp_path)
+    report = clean_up(fleet, plan_cleanup(fleet, CleanupRequest(ids=("b", "nope")), owners), owners)
+    assert (report.stopped, report.gone, report.failed) == (("b",), ("nope",), ())
+    assert cluster.stopped == [("two", ("b",))]
+    report.raise_for_outcome()
+
+
+def test_a_stop_that_finds_nothing_or_fails_is_told_of_its_sandbox_alone(tmp_path: Path) -> None:
+    cluster = FakeCluster(one=[sandbox(name, Liveness.GONE) for name in "abc"])
+    fleet, owners = fleet_of(cluster), Owners(tmp_path)
+    plan = plan_cleanup(fleet, CleanupRequest(everything=True), owners)
+    cluster.has["one"] = [sandbox("a"), sandbox("c")]
+    cluster.failed = {"c": "it is busy"}
+    report = clean_up(fleet, plan, owners)
+    assert (report.stopped, report.gone, report.failed) == (("a",), ("b",), (("c", "node one: it is busy"),))
+    with pytest.raises(CleanupError):
+        report.raise_for_outcome()
+
+
+def test_stops_that_come_while_some_are_under_way_travel_together() -> None:
+    cluster = FakeCluster(one=[sandbox(f"s{number}") for number in range(40)])
+    fleet = fleet_of(cluster)
+    cluster.may_stop.clear()
+    ends = [fleet.stop(each.id) for each in fleet.list()]
+    cluster.may_stop.set()
+    assert [fleet.stop_error(end) for end in ends] == [None] * 40
+    assert len(cluster.stopped) <= 2
+    assert sorted(each for _, ids in cluster.stopped for each in ids) == sorted(each.id for each in fleet.list())
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (RuntimeError("The worker died.\nNode 1234"), "node two did not answer: The worker died."),
+        (Refusal("the local runtime does not answer", None), "node two: the local runtime does not answer"),
+    ],
+)
+def test_a_node_that_cannot_be_asked_is_named_and_takes_nothing_from_the_others(
+    fault: Exception | Refusal, reason: str, tmp_path: Path
+) -> None:
+    entry = JobEntry(
+        job_id="job-1",
+        owner=OwnerRow.model_validate(replace(SELF, started_ticks=SELF.started_ticks + 1)),
+        owner_hash=replace(SELF, started_ticks=SELF.started_ticks + 1).hash,
+        command="reward",
+        runtime="ray",
+        address="127.0.0.2:6379",
+        max_lifetime_seconds=60,
+    )
+    Registration(entry, tmp_path).renew()
+    cluster = FakeCluster(one=[sandbox("a", Liveness.GONE)], two=fault)
+    fleet, owners = fleet_of(cluster), Owners(tmp_path)
+    plan = plan_cleanup(fleet, CleanupRequest(ids=("a", "b")), owners)
+    assert fleet.unreached == plan.unreached == (Unreached("two", reason),)
+    assert plan.gone == (), "it may be on the node that does not answer"
+    report = clean_up(fleet, plan, owners)
+    assert report.stopped == ("a",)
+    with pytest.raises(ServiceError, match="two") as caught:
+        report.raise_for_outcome()
+    assert caught.value.exit_code == 3
+    assert caught.value.hint == "sandrl sandboxes cleanup --yes a b tries again"
+    assert len(read_jobs(tmp_path)) == 1
+    with pytest.raises(InfrastructureError, match="not asked: two"):
+        fleet.get("c")
+    assert fleet.get("a").runner == "one"
+
+
+def test_a_node_with_another_sandrl_is_asked_nothing_and_named() -> None:
+    cluster = FakeCluster(one=[sandbox("a")], two=[sandbox("b")])
+    cluster.problems = {"two": "it has sandrl 0.0.9, and this machine has sandrl 0.1.0"}
+    fleet = fleet_of(cluster)
+    assert [each.id for each in fleet.list()] == ["a"]
+    [unreached] = fleet.unreached
+    assert unreached.reason == "node two: it has sandrl 0.0.9, and this machine has sandrl 0.1.0"
+
+
+def test_a_cluster_of_which_no_node_answers_is_an_error_and_no_empty_list() -> None:
+    fleet = fleet_of(FakeCluster(one=RuntimeError("gone"), two=RuntimeError("gone, too")))
+    with pytest.raises(InfrastructureError, match="node one did not answer: gone; node two did not answer: gone, too"):
+        fleet.list()
+
+
+def test_a_sandbox_of_no_node_is_unknown() -> None:
+    with pytest.raises(UnknownSandboxError):
+        fleet_of(FakeCluster(one=[sandbox("a")])).get("b")
+
+
+def test_programs_and_output_of_a_sandbox_are_refused_with_the_name_of_its_node() -> None:
+    fleet = fleet_of(FakeCluster(one=[], two=[sandbox("a")]))
+    fleet.get("a")
+    with pytest.raises(UsageError, match="on node two") as caught:
+        fleet.attach("a", ["true"], stdin=False, stdout=NOWHERE, stderr=NOWHERE, timeout_seconds=1)
+    assert caught.value.hint == "on two: sandrl sandboxes exec a --runtime local -- COMMAND"
+    with pytest.raises(UsageError, match="on node two"):
+        list(fleet.logs("a"))
