@@ -284,8 +284,8 @@ def test_what_a_node_can_say_nothing_about_another_one_judges(trial_of: Callable
     # It is not asked for ever.
     assert len(sick.judged) < 20
     assert any(isinstance(event, Warned) and "is not used any more" in event.message for event in trial.job.told)
-    for name in sick.judged:
-        assert trial.attempts[name].executions >= 2
+    # A copy that came too late is in no count.
+    assert sum(trial.attempts[name].executions >= 2 for name in sick.judged) >= fleet_judging._MOST_FAILURES - 1
 
 
 def test_what_no_node_can_say_anything_about_has_no_reward(trial_of: Callable[..., Trial]) -> None:
