@@ -127,6 +127,7 @@ def test_a_node_killed_in_mid_run_costs_no_completion_its_reward(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @needs_mbpp
 def test_nodes_killed_at_ten_random_moments_cost_no_reward(tmp_path: Path) -> None:
     (tmp_path / "nodes").mkdir()
