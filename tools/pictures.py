@@ -9,17 +9,29 @@ import argparse
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from datetime import datetime
 from pathlib import Path
 
 from pydantic import TypeAdapter
 from rich.console import Console
 
+from sandrl.cli.art.view import ArtTable
 from sandrl.cli.metrics import view
 from sandrl.cli.results import LiveTable
 from sandrl.cli.training import TrainingTable
 from sandrl.config.scoring import RewardConfig
-from sandrl.events import CompletionFinished, Event, RewardCallFinished, StepFinished, all_of
+from sandrl.events import (
+    ArtStepStarted,
+    ArtStepTrained,
+    ArtTrainingStarted,
+    CompletionFinished,
+    Event,
+    ProblemPlayed,
+    RewardCallFinished,
+    StepFinished,
+    all_of,
+)
 from sandrl.rewards import run_reward
 from sandrl.runs import RunReader, find_run, step_rows
 from sandrl.runs.report import write_report
@@ -74,6 +86,63 @@ def picture_training(run: Path, picture: Path) -> None:
                 break
         console.print(table.render())
         console.save_svg(str(picture), title="sandrl grpo")
+
+
+def picture_art(run: Path, picture: Path) -> None:
+    """Takes a picture of what `sandrl art train` showed while episodes of a step late in the run were played."""
+    reader = RunReader(run)
+    steps = int(str(reader.config.options["steps"]))
+    rows = step_rows(reader)
+    last = rows[int(len(rows) * SHARE_DONE_IN_PICTURE)]
+    told: list[tuple[datetime, Event]] = [
+        (row.time, ArtStepTrained(int(row.metrics["train/step"] or 0), row.metrics)) for row in rows
+    ]
+    told = sorted([*told, *_problems_played(reader)], key=lambda each: each[0])
+    now = told[0][0]
+    with Path("/dev/null").open("w") as nowhere:
+        console = Console(
+            record=True, width=COLUMNS_OF_TRAINING, height=26, force_terminal=True, file=nowhere, highlight=False
+        )
+        table = ArtTable(console, clock=lambda: now.timestamp())
+        table(_beginning(reader, run, steps))
+        for now, event in told:
+            if isinstance(event, ArtStepTrained):
+                table(event)
+                table(ArtStepStarted(event.step + 1, 1, _problems_of_a_step(reader)))
+            elif now > last.time:
+                table(event)
+                if isinstance(event, ProblemPlayed) and event.finished > event.of // 2:
+                    break
+        console.print(table.render())
+        console.save_svg(str(picture), title="sandrl art train")
+
+
+def _beginning(reader: RunReader, run: Path, steps: int) -> Event:
+    """What a training on the episodes of its own model said at first."""
+    options = reader.config.options
+    model, problems = str(options["base_model"]), _problems_of_a_step(reader)
+    episodes = problems * int(str(options["samples"]))
+    return ArtTrainingStarted(run.name, model, str(options["backend"]), model, problems, 0, steps, episodes)
+
+
+def _problems_of_a_step(reader: RunReader) -> int:
+    return int(str(reader.config.options["num_problems"]))
+
+
+def _problems_played(reader: RunReader) -> list[tuple[datetime, Event]]:
+    """When the episodes of each problem were over, as the log has their completions."""
+    samples = int(str(reader.config.options["samples"]))
+    seen: Counter[tuple[int | None, str]] = Counter()
+    over: Counter[int | None] = Counter()
+    played: list[tuple[datetime, Event]] = []
+    for row in reader.log().rows:
+        if row.event == "completion_finished":
+            task_id = str(row.fields["task_id"])
+            seen[row.step, task_id] += 1
+            if seen[row.step, task_id] == samples:
+                over[row.step] += 1
+                played.append((row.time, ProblemPlayed(task_id, (), over[row.step], _problems_of_a_step(reader))))
+    return played
 
 
 def _steps(reader: RunReader) -> list[tuple[datetime, Event]]:
@@ -131,9 +200,14 @@ def main() -> int:
     """Makes the pictures; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", help="a training run for the pictures of metrics and report; default: the demo's")
-    name = parser.parse_args().run
+    parser.add_argument("--art-run", help="a run of `sandrl art train`; with it, only the picture of that is made")
+    given = parser.parse_args()
+    name = given.run
     settings = load_settings()
     PICTURES.mkdir(exist_ok=True)
+    if given.art_run is not None:
+        picture_art(find_run(given.art_run, settings.state_dir, settings.runs_dir), PICTURES / "art.svg")
+        return 0
     with tempfile.TemporaryDirectory() as runs_dir:
         demo = score_demo(Path(runs_dir), PICTURES / "reward.svg")
         run = demo if name is None else find_run(name, settings.state_dir, settings.runs_dir)

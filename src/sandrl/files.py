@@ -13,8 +13,8 @@ import os
 import resource
 import secrets
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,24 @@ def raise_descriptor_limit() -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+@contextmanager
+def kept_secret(path: Path, secret: str) -> Iterator[Path]:
+    """Keeps a secret in a file that only its user can read, for the length of a `with` block.
+
+    Args:
+        path: The file, in a directory that is private already.
+        secret: Its content.
+    """
+    write_whole(path, secret.encode())
+    try:
+        yield path
+    finally:
+        with suppress(OSError, ValueError):
+            # Unless another process has written its own there.
+            if path.read_text("ascii") == secret:
+                path.unlink()
 
 
 def check_descriptors() -> None:

@@ -462,7 +462,8 @@ def test_the_models_server_answers_nobody_without_its_token(training: Training, 
         {"backend": "tinker", "policy": "trained", "base_model": str(training.server.model), "renderer": RENDERER},
     )
     with EventLoop(Interrupt()) as loop:
-        model = TinkerModel(config, training.settings, name="guarded", path=tmp_path / "art", loop=loop)
+        served = str(training.server.model)
+        model = TinkerModel(config, training.settings, name="guarded", path=tmp_path / "art", model=served, loop=loop)
         try:
             assert model.endpoint.base_url.startswith("http://127.0.0.1:")
             question = json.dumps({"model": model.name, "messages": [{"role": "user", "content": "Hi"}]}).encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,10 @@ import pytest
 torch: Any = pytest.importorskip("torch", reason="not installed: torch (make test-art)")
 tinker: Any = pytest.importorskip("tinker", reason="not installed: tinker (make test-art)")
 
+from sandrl.trainers.tinker.refusals import Refused  # noqa: E402
+from sandrl.trainers.tinker.sampling import draw, samples  # noqa: E402
+from sandrl.trainers.tinker.weights import Base  # noqa: E402
 from tests.support.tinker_server.process import TinkerServer  # noqa: E402
-from tests.support.tinker_server.refusals import Refused  # noqa: E402
-from tests.support.tinker_server.sampling import draw, samples  # noqa: E402
-from tests.support.tinker_server.weights import Base  # noqa: E402
 
 PROMPT = [1, 40, 41, 42, 43, 2, 50, 51]
 OTHERS = [[1, 60], list(range(30, 60)), [1, 9, 8, 7, 6], list(range(100, 120))]
@@ -22,7 +23,7 @@ OTHERS = [[1, 60], list(range(30, 60)), [1, 9, 8, 7, 6], list(range(100, 120))]
 
 @pytest.fixture(scope="module")
 def base(untrained_policy: Path) -> Base:
-    base = Base(untrained_policy)
+    base = Base(str(untrained_policy))
     # What it was not trained to do it does by chance, and these tests are about other ends.
     base.ends = frozenset()
     return base
@@ -36,7 +37,7 @@ def sampler(tinker_server: TinkerServer) -> Any:
 
 def drawn(base: Base, prompt: list[int] = PROMPT, *, count: int = 1, **params: Any) -> list[Any]:
     """Samples that were drawn with no others."""
-    batch = samples(prompt, tinker.SamplingParams(**{"max_tokens": 12, **params}), count, base)
+    batch = samples(prompt, tinker.SamplingParams(**{"max_tokens": 12, **params}), count, base, random.Random())
     draw(base, base.weights, batch)
     return batch
 
@@ -49,11 +50,11 @@ def distribution(base: Base, tokens: list[int]) -> Any:
 
 def test_a_seed_gives_the_same_tokens_alone_and_among_others(base: Base) -> None:
     (alone,) = drawn(base, seed=7)
-    batch = samples(PROMPT, tinker.SamplingParams(max_tokens=12, seed=7), 1, base)
+    batch = samples(PROMPT, tinker.SamplingParams(max_tokens=12, seed=7), 1, base, random.Random())
     for number, prompt in enumerate(OTHERS):
         # Some end early, and are left behind before the others have ended.
         params = tinker.SamplingParams(max_tokens=2 + 7 * (number % 2), temperature=0.5 + number)
-        batch[number % 2 : number % 2] = samples(prompt, params, 2, base)
+        batch[number % 2 : number % 2] = samples(prompt, params, 2, base, random.Random())
     draw(base, base.weights, batch)
     (among,) = [each for each in batch if each.prompt == PROMPT]
     assert among.tokens == alone.tokens
@@ -122,7 +123,7 @@ def test_a_stop_string_ends_a_sequence_with_the_token_that_completes_it(base: Ba
 
 
 def test_the_models_own_end_ends_a_sequence(base: Base, untrained_policy: Path) -> None:
-    fresh = Base(untrained_policy)
+    fresh = Base(str(untrained_policy))
     assert fresh.ends == {fresh.tokenizer.convert_tokens_to_ids("<|im_end|>")}
     (free,) = drawn(base, seed=5)
     fresh.ends = frozenset([free.tokens[3]])
@@ -146,7 +147,7 @@ def test_the_sdk_gets_logprobs_of_prompts_and_of_samples_alike(sampler: Any, unt
         assert scored[0] is None
         assert scored[len(PROMPT) :] == pytest.approx(sequence.logprobs, abs=1e-4)
     top = sampler.sample(prompt, 1, tinker.SamplingParams(max_tokens=1), topk_prompt_logprobs=3).result()
-    base = Base(untrained_policy)
+    base = Base(str(untrained_policy))
     for place, likeliest in enumerate(top.topk_prompt_logprobs[1:], start=1):
         values, tokens = torch.log_softmax(distribution(base, PROMPT[:place]), -1).topk(3)
         assert [token for token, _ in likeliest] == tokens.tolist()

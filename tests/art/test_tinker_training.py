@@ -12,7 +12,7 @@ import pytest
 torch: Any = pytest.importorskip("torch", reason="not installed: torch (make test-art)")
 tinker: Any = pytest.importorskip("tinker", reason="not installed: tinker (make test-art)")
 
-from tests.support.tinker_server.losses import LOSSES, token_losses  # noqa: E402
+from sandrl.trainers.tinker.losses import LOSSES, token_losses  # noqa: E402
 from tests.support.tinker_server.process import TinkerServer, running_server  # noqa: E402
 
 INPUT, TARGET = list(range(5, 25)), list(range(6, 26))

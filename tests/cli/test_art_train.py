@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sandrl.trainers.art.cuda import gpu_count
+from sandrl.models.gpu import gpu_count
 from tests.cli.conftest import Run
 
 HAS_ART = importlib.util.find_spec("art") is not None
@@ -18,11 +18,12 @@ HAS_ART = importlib.util.find_spec("art") is not None
 
 @pytest.mark.skipif(gpu_count() > 0, reason="this machine has a GPU")
 def test_without_a_gpu_the_local_backend_is_one_clear_line(sandrl: Run, tmp_path: Path) -> None:
-    done = sandrl("art", "train", "--runs-dir", tmp_path / "runs")
+    done = sandrl("art", "train", "--backend", "local", "--runs-dir", tmp_path / "runs")
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
+        "Backend: local (asked for), model Qwen/Qwen3-8B",
         "sandrl: error: --backend local trains on a GPU with CUDA, and this machine has none",
-        "  hint: sandrl art train --backend tinker trains elsewhere; sandrl grpo trains on the processor",
+        "  hint: --backend tinker trains elsewhere; --backend embedded trains a small model on the processor",
     ]
     assert not (tmp_path / "runs").exists()
 
@@ -36,7 +37,7 @@ def test_nothing_heavy_is_loaded_to_find_that_out(tmp_path: Path) -> None:
         "from sandrl.trainers.art.plan import make_request\n"
         "from sandrl.trainers.art.train import run_art\n"
         "try:\n"
-        "    run_art(make_request({}, load_settings()), load_settings())\n"
+        "    run_art(make_request({'backend': 'local'}, load_settings()), load_settings())\n"
         "except HardwareError:\n"
         "    print(sorted({'torch', 'art', 'tinker', 'transformers', 'openai', 'numpy'} & {*sys.modules}))\n"
     )
@@ -44,6 +45,27 @@ def test_nothing_heavy_is_loaded_to_find_that_out(tmp_path: Path) -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, env=os.environ, timeout=60
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@pytest.mark.skipif(HAS_ART, reason="ART is installed here")
+@pytest.mark.parametrize("words", [(), ("--backend", "tinker"), ("--backend", "embedded"), ("--dry-run",)])
+def test_without_a_key_and_the_extra_the_line_that_installs_it_is_shown(
+    sandrl: Run, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    done = sandrl("art", "train", *words, "--runs-dir", tmp_path / "runs")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-2:] == [
+        "sandrl: error: the package 'art' is not installed",
+        "  hint: pip install 'sandrl[art-tinker]'",
+    ]
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.skipif(HAS_ART, reason="ART is installed here")
+def test_a_service_without_the_extra_says_the_same(sandrl: Run) -> None:
+    done = sandrl("tinker", "serve")
+    assert done.returncode == 2
+    assert "hint: pip install 'sandrl[art-tinker]'" in done.stderr
 
 
 @pytest.mark.skipif(HAS_ART, reason="ART is installed here")
@@ -66,7 +88,7 @@ def test_options_that_contradict_each_other_are_named(sandrl: Run) -> None:
     done = sandrl("art", "train", "--backend", "tinker", "--policy", "trained", "--model", "gpt-5.1-codex-mini")
     assert done.returncode == 2
     assert "--model: names a teacher, but the trained model acts itself" in done.stderr
-    problems = sandrl("art", "train", "--samples", "4", "--batch-size", "48")
+    problems = sandrl("art", "train", "--samples", "4", "--batch-size", "48", "--num-problems", "10")
     assert problems.returncode == 2
     assert "--batch-size: needs 12 problems, and --num-problems is 10" in problems.stderr
     old = sandrl("art", "train", "--num-steps", "3")

@@ -60,6 +60,12 @@ class FleetRun:
         wait_until(lambda: len(self.rows()) >= count or self.process.poll() is not None)
         assert self.process.poll() is None, self.told
 
+    def wait_for_nodes(self, nodes: Iterable[RayNode]) -> None:
+        """Waits until each of these nodes has a sandbox."""
+        awaited = list(nodes)
+        wait_until(lambda: all(node.sandboxes() for node in awaited) or self.process.poll() is not None)
+        assert self.process.poll() is None, self.told
+
     def interrupt(self) -> None:
         """Sends what Ctrl-C does."""
         self.process.send_signal(signal.SIGINT)

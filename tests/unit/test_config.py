@@ -22,7 +22,7 @@ from sandrl.bounds import LONGEST_SECONDS, SHORTEST_SECONDS
 from sandrl.cli.checks import check_all
 from sandrl.cli.configured import configured, words_of
 from sandrl.config import CONFIGS
-from sandrl.config.art import ArtPolicy, ArtTrainConfig
+from sandrl.config.art import ArtBackendKind, ArtPolicy, ArtTrainConfig
 from sandrl.config.episodes import EpisodesConfig
 from sandrl.config.eval import EvalConfig
 from sandrl.config.fields import flags, options
@@ -32,10 +32,12 @@ from sandrl.config.model import Config
 from sandrl.config.parts import ScoringPart
 from sandrl.config.scoring import OF_SANDBOXES, RewardConfig
 from sandrl.config.serve import ServeConfig
+from sandrl.config.tinker import TinkerServeConfig
 from sandrl.config.toml import read_toml, to_toml
 from sandrl.errors import InputError, UsageError
 
 MODELS = list(dict.fromkeys(CONFIGS.values()))
+SCORING_MODELS = [model for model in MODELS if model is not TinkerServeConfig]
 # What a configuration without defaults of its own is made from here.
 REQUIRED: dict[type[Config], dict[str, str]] = {GrpoConfig: {"model": "m", "problems": "p"}}
 
@@ -124,7 +126,10 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
                 chosen["use_model_sampling"] = False
         if chosen.get("max_sandboxes") is not None and issubclass(model, EpisodesConfig):
             chosen["max_sandboxes"] = max(2, chosen["max_sandboxes"])
+        if model is TinkerServeConfig:
+            chosen["host"] = "127.0.0.1"
         if model is ArtTrainConfig:
+            chosen["lora"] = chosen["lora"] or chosen["backend"] in (ArtBackendKind.LOCAL, ArtBackendKind.TINKER)
             chosen["num_problems"] = max(chosen["num_problems"], (chosen["batch_size"] or 0) // chosen["samples"])
             if chosen["policy"] is ArtPolicy.TRAINED:
                 chosen["temperature"] = chosen["temperature"] or 1.0
@@ -175,7 +180,7 @@ def test_every_field_survives_command_line_and_toml_and_json(model: type[Config]
     survives()
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", SCORING_MODELS)
 def test_the_command_line_beats_the_file_which_beats_the_defaults(model: type[Config], tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text('timeout_seconds = 3.0\nrequire_isolated = true\nimage = "mine"\n', encoding="utf-8")
@@ -192,7 +197,7 @@ def test_a_default_that_is_given_beats_the_file_too(tmp_path: Path) -> None:
     assert heard(RewardConfig, ["--config", str(path), "--retries", "2"]).document()["retries"] == 2
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", SCORING_MODELS)
 def test_every_command_that_scores_has_every_scoring_option(model: type[Config]) -> None:
     assert set(ScoringPart.model_fields) <= set(model.model_fields)
 

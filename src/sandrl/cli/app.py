@@ -31,6 +31,7 @@ from sandrl.cli import (
     runtime,
     sandboxes,
     serve,
+    tinker,
 )
 from sandrl.cli import eval as evaluation
 from sandrl.cli.checks import check_all
@@ -82,6 +83,7 @@ app.command("doctor")(doctor.doctor)
 app.add_typer(problems.app)
 app.add_typer(policy.app)
 app.add_typer(art.app)
+app.add_typer(tinker.app)
 runs.app.command("regrade")(regrade.regrade)
 app.add_typer(runs.app)
 app.add_typer(runtime.app)

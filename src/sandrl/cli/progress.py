@@ -57,6 +57,10 @@ def remark(event: events.Event) -> str | None:
             return f"{message} …"
         case events.RuntimeChosen(kind, reason, _, image, isolation):
             return f"Runtime: {kind} ({reason}), image {image}" + (f", isolation {isolation}" if isolation else "")
+        case events.BackendChosen(kind, reason, model):
+            return f"{'Backend' if kind == 'local' else 'Tinker'}: {kind} ({reason}), model {model}"
+        case events.ModelChosen(name, place, reason):
+            return f"Model: {name}, {place} ({reason})"
         case events.JobStarted(job_id, total, concurrency):
             return f"Job: {job_id}, {total} completions, up to {concurrency} at once"
         case events.RetryScheduled(index, attempt, _, reason, delay):

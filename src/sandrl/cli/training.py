@@ -10,6 +10,7 @@ import math
 import re
 import sys
 import time
+from abc import ABC
 from collections import deque
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -72,13 +73,13 @@ def step_cells(event: events.StepFinished) -> tuple[str, ...]:
     metrics = event.metrics
     return (
         f"{event.step + 1}/{event.steps}",
-        f"{_number(metrics, 'reward/mean', '.2f')} ±{_number(metrics, 'reward/std', '.2f')}",
-        _number(metrics, "pass_rate", ".0%"),
-        _number(metrics, "unscorable_share", ".0%"),
-        f"{_number(metrics, 'reward/zero_variance_groups', '.0f')}/{_number(metrics, 'reward/groups', '.0f')}",
-        _number(metrics, "executions", ".0f"),
-        _number(metrics, "loss", ".4f"),
-        f"{_number(metrics, 'step_seconds', '.1f')} s",
+        f"{number_cell(metrics, 'reward/mean', '.2f')} ±{number_cell(metrics, 'reward/std', '.2f')}",
+        number_cell(metrics, "pass_rate", ".0%"),
+        number_cell(metrics, "unscorable_share", ".0%"),
+        f"{number_cell(metrics, 'reward/zero_variance_groups', '.0f')}/{number_cell(metrics, 'reward/groups', '.0f')}",
+        number_cell(metrics, "executions", ".0f"),
+        number_cell(metrics, "loss", ".4f"),
+        f"{number_cell(metrics, 'step_seconds', '.1f')} s",
     )
 
 
@@ -138,7 +139,7 @@ def _scored_text(problems: int, metrics: Mapping[str, float | None]) -> str:
 
 
 def _interval(metrics: Mapping[str, float | None], name: str) -> str:
-    value = _number(metrics, name, ".2f")
+    value = number_cell(metrics, name, ".2f")
     return value if value == _NONE else f"{value} {_bounds(metrics, name)}"
 
 
@@ -176,23 +177,30 @@ class TrainingLines(Remarks):
         self._output.flush()
 
 
-class TrainingTable(LiveView):
+class StepTable(LiveView, ABC):
     """A table that grows by one row with each step, and below it the course of the reward and what is going on.
 
     Args:
         console: The terminal.
+        headers: The columns.
+        essential: Those for which a narrow terminal has room.
         clock: The time in seconds.
     """
 
-    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        console: Console,
+        headers: tuple[str, ...],
+        essential: tuple[str, ...],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._headers = headers
+        self._essential = essential
         self._clock = clock
         self._rows: deque[tuple[str, ...]] = deque(maxlen=_MOST_ROWS)
         # The mean reward of every step; of a step without one, no number.
         self._rewards: list[float] = []
-        self._place = self._doing = self._last_call = ""
-        self._runtime = ""
-        self._steps = 0
-        self._is_evaluating = False
+        self.place = self.doing = self.last = ""
         self._began = clock()
         super().__init__(console, stays=True)
 
@@ -200,43 +208,17 @@ class TrainingTable(LiveView):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         with self.lock:
-            self._place = self._doing = self._last_call = ""
+            self.place = self.doing = self.last = ""
         super().__exit__(kind, error, traceback)
 
-    def __call__(self, event: events.Event) -> None:
-        """Changes the table, or says what there is to say above it."""
-        with self.lock:
-            match event:
-                case events.RuntimeChosen(kind=kind):
-                    self._runtime = kind
-                case events.TrainingStarted(first_step=step, steps=steps):
-                    self._begin_step(step, steps)
-                case events.StepFinished(step, steps, metrics):
-                    self._rows.append(step_cells(event))
-                    reward = metrics.get("reward/mean")
-                    self._rewards.append(math.nan if reward is None else reward)
-                    self._begin_step(step + 1, steps)
-                case events.RewardCallFinished():
-                    self._last_call = reward_call_line(event, self._runtime)
-                    self._doing = "" if self._is_evaluating else "learning"
-                case events.CompletionFinished(finished=finished, of=of):
-                    self._doing = f"judging {finished}/{of}"
-                case events.EvaluationStarted(step, problems):
-                    self._is_evaluating = True
-                    self._place, self._doing = f"evaluation after {step} steps", f"generating for {problems} problems"
-                case events.EvaluationFinished(step):
-                    if self._steps:
-                        self._begin_step(step, self._steps)
-                case events.PolicyBuilding(_, stage, step):
-                    self._place, self._doing = "making the policy", f"{stage}, step {step}"
-        is_status = isinstance(event, events.PolicyBuilding | events.EvaluationStarted | events.CheckpointSaved)
-        text = None if is_status else training_remark(event) or remark(event)
-        if text is not None:
-            self.say(text, style="yellow" if isinstance(event, events.FlagRaised) else "dim")
+    def add_row(self, cells: tuple[str, ...]) -> None:
+        """Adds a step, one cell for each header."""
+        self._rows.append(cells)
 
-    def _begin_step(self, step: int, steps: int) -> None:
-        self._steps, self._is_evaluating = steps, False
-        self._place, self._doing = (f"step {step + 1}/{steps}", "generating") if step < steps else ("", "")
+    def add_reward(self, metrics: Mapping[str, float | None]) -> None:
+        """Adds the mean reward of a step to the course."""
+        reward = metrics.get("reward/mean")
+        self._rewards.append(math.nan if reward is None else reward)
 
     def render(self) -> RenderableType:
         """The table as it is at this moment."""
@@ -249,15 +231,15 @@ class TrainingTable(LiveView):
             rows = list(self._rows)[-room:]
             rewards = list(self._rewards)
             known = [reward for reward in rewards if math.isfinite(reward)]
-            status = ": ".join(part for part in (self._place, self._doing) if part)
+            status = ": ".join(part for part in (self.place, self.doing) if part)
             elapsed = f"{self._clock() - self._began:.0f} s in all"
-            below = [self._last_call, f"{status}, {elapsed}" if status else ""]
+            below = [self.last, f"{status}, {elapsed}" if status else ""]
         table = Table(box=None, pad_edge=False, header_style="bold")
-        shown = _HEADERS if self.console.width >= _WIDTH_OF_ALL else _ESSENTIAL
+        shown = self._headers if self.console.width >= _WIDTH_OF_ALL else self._essential
         for header in shown:
             table.add_column(header, justify="right", no_wrap=True, overflow="ellipsis")
         for row in rows:
-            table.add_row(*(Text(row[_HEADERS.index(header)]) for header in shown))
+            table.add_row(*(Text(row[self._headers.index(header)]) for header in shown))
         lines = [Text(visible(line), style="dim", no_wrap=True, overflow="ellipsis") for line in below if line]
         if len(known) >= _FEWEST_IN_CURVE:
             lines.insert(0, self._curve(rewards, known[0], known[-1]))
@@ -271,6 +253,55 @@ class TrainingTable(LiveView):
         room = min(self.console.width - len("reward  ") - len(ends), _WIDTH_OF_CURVE)
         line = Text("reward  ", style="bold", no_wrap=True, overflow="ellipsis")
         return line.append(sparkline(rewards, max(room, 8)), style="green").append(ends, style="not bold")
+
+
+class TrainingTable(StepTable):
+    """The table of `sandrl grpo`.
+
+    Args:
+        console: The terminal.
+        clock: The time in seconds.
+    """
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        self._runtime = ""
+        self._steps = 0
+        self._is_evaluating = False
+        super().__init__(console, _HEADERS, _ESSENTIAL, clock)
+
+    def __call__(self, event: events.Event) -> None:
+        """Changes the table, or says what there is to say above it."""
+        with self.lock:
+            match event:
+                case events.RuntimeChosen(kind=kind):
+                    self._runtime = kind
+                case events.TrainingStarted(first_step=step, steps=steps):
+                    self._begin_step(step, steps)
+                case events.StepFinished(step, steps, metrics):
+                    self.add_row(step_cells(event))
+                    self.add_reward(metrics)
+                    self._begin_step(step + 1, steps)
+                case events.RewardCallFinished():
+                    self.last = reward_call_line(event, self._runtime)
+                    self.doing = "" if self._is_evaluating else "learning"
+                case events.CompletionFinished(finished=finished, of=of):
+                    self.doing = f"judging {finished}/{of}"
+                case events.EvaluationStarted(step, problems):
+                    self._is_evaluating = True
+                    self.place, self.doing = f"evaluation after {step} steps", f"generating for {problems} problems"
+                case events.EvaluationFinished(step):
+                    if self._steps:
+                        self._begin_step(step, self._steps)
+                case events.PolicyBuilding(_, stage, step):
+                    self.place, self.doing = "making the policy", f"{stage}, step {step}"
+        is_status = isinstance(event, events.PolicyBuilding | events.EvaluationStarted | events.CheckpointSaved)
+        text = None if is_status else training_remark(event) or remark(event)
+        if text is not None:
+            self.say(text, style="yellow" if isinstance(event, events.FlagRaised) else "dim")
+
+    def _begin_step(self, step: int, steps: int) -> None:
+        self._steps, self._is_evaluating = steps, False
+        self.place, self.doing = (f"step {step + 1}/{steps}", "generating") if step < steps else ("", "")
 
 
 class Silence(Remarks):
@@ -334,7 +365,7 @@ def print_summary(run: GrpoRun) -> None:
     before, after = ({} if row is None else row.metrics for row in rows)
     for name, title in ((HELD_OUT, where), (_GREEDY, f"{where}, greedy")):
         if name in before or name in after:
-            shown = [_number(metrics, name, ".2f") for metrics in (before, after)]
+            shown = [number_cell(metrics, name, ".2f") for metrics in (before, after)]
             typer.echo(f"{title} ({run.eval_problems} problems): {shown[0]} before, {shown[1]} after")
             shown = [_bounds(metrics, name) for metrics in (before, after)]
             typer.echo(f"  95% intervals: {shown[0]} before, {shown[1]} after")
@@ -349,6 +380,7 @@ def print_summary(run: GrpoRun) -> None:
     typer.echo(f"Run: {run.run_dir}", err=True)
 
 
-def _number(metrics: Mapping[str, float | None], name: str, form: str) -> str:
+def number_cell(metrics: Mapping[str, float | None], name: str, form: str) -> str:
+    """A metric in a form, or a dash where it has no value."""
     value = metrics.get(name)
     return _NONE if value is None else format(value, form)

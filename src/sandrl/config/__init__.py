@@ -17,6 +17,7 @@ from sandrl.config.model import Config
 from sandrl.config.rollout import RolloutConfig
 from sandrl.config.scoring import RedteamConfig, RegradeConfig, RewardConfig, ValidateConfig
 from sandrl.config.serve import ServeConfig
+from sandrl.config.tinker import TinkerServeConfig
 
 CONFIGS: Mapping[str, type[Config]] = {
     "reward": RewardConfig,
@@ -29,5 +30,6 @@ CONFIGS: Mapping[str, type[Config]] = {
     "art train": ArtTrainConfig,
     "runs regrade": RegradeConfig,
     "serve": ServeConfig,
+    "tinker serve": TinkerServeConfig,
 }
 """Every configuration, by its command."""

@@ -8,6 +8,7 @@ from sandrl.config.episodes import EpisodesConfig, Steps
 from sandrl.config.fields import MODEL, OUTPUT, PROBLEMS, TRAINING, Option
 from sandrl.config.model import Count, LearningRate, Tries
 from sandrl.config.parts import Problems
+from sandrl.config.words import TINY
 
 LOCAL_MODEL = "Qwen/Qwen2.5-3B-Instruct"
 OPENAI_MODEL = "gpt-4o-mini"
@@ -22,7 +23,7 @@ class RolloutConfig(EpisodesConfig):
             "What the endpoint calls the model.",
             MODEL,
             metavar="NAME",
-            default=f"{LOCAL_MODEL}, with --use-openai {OPENAI_MODEL}",
+            default=f"{LOCAL_MODEL}, with --use-openai {OPENAI_MODEL}; {TINY}, in this process, without an endpoint",
         ),
     ] = None
     use_openai: Annotated[bool, Option("Ask OpenAI, with the key in OPENAI_API_KEY.", MODEL)] = False

@@ -10,7 +10,7 @@ from sandrl.doctor.nodes import cluster_checks, unasked_cluster_check
 from sandrl.doctor.packages import extra_checks, version_checks
 from sandrl.doctor.report import Check, Finding, Report, State
 from sandrl.doctor.runtimes import needed_checks, runtime_check
-from sandrl.doctor.services import credential_checks, hub_check, remote_check, wandb_check
+from sandrl.doctor.services import credential_checks, hub_check, remote_check, tinker_check, wandb_check
 from sandrl.errors import AuthenticationError, RuntimeUnavailableError
 from sandrl.rewards.program import BOOTSTRAP, begin_worker, refusal_of_worker
 from sandrl.runtime.host.choice import FORCE_VARIABLE
@@ -65,6 +65,7 @@ def examine(
         *credential_checks(environment),
         remote,
         hub_check(environment, online=online),
+        tinker_check(settings),
         wandb_check(environment),
     ]
     report.sections["machine"] = [gpu_check(), languages_check()]

@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from sandrl.config.art import ArtBackendKind, choose_backend
 from sandrl.deadlines import TookTooLong, answer_within
 from sandrl.doctor.report import Check, State
 from sandrl.errors import SandrlError
@@ -82,6 +83,28 @@ def wandb_check(environment: Mapping[str, str]) -> Check:
         )
     mode = environment.get("WANDB_MODE", "").strip()
     return Check("Weights & Biases", State.OK, f"wandb {installed}, key in {key}" + (f", mode {mode}" if mode else ""))
+
+
+def tinker_check(settings: Settings) -> Check:
+    """Which service `sandrl art train --backend tinker` would train with."""
+    choice = choose_backend(ArtBackendKind.TINKER, settings, can_train_here=False)
+    missing = [name for name in ("openpipe-art", "tinker") if not _is_installed(name)]
+    if missing:
+        detail = f"{choice.kind} ({choice.reason}), but not installed: {', '.join(missing)}"
+        return Check("Tinker", State.ABSENT, detail, install_command("art-tinker"))
+    if choice.kind is ArtBackendKind.EMBEDDED:
+        return Check("Tinker", State.OK, f"embedded ({choice.reason}): a service on this machine, for small models")
+    if settings.tinker_api_key is None:
+        return Check("Tinker", State.ABSENT, f"{choice.reason}, but no key is", "set ART_TINKER_API_KEY")
+    return Check("Tinker", State.OK, f"{settings.tinker_base_url or 'the usual service'} ({choice.reason}); not asked")
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _list_nothing(settings: Settings) -> None:

@@ -12,6 +12,8 @@ from sandrl.events.art import (
     ArtStepStarted,
     ArtStepTrained,
     ArtTrainingStarted,
+    BackendChosen,
+    ModelChosen,
     ProblemPlayed,
     TrajectoriesCollected,
 )
@@ -39,7 +41,7 @@ from sandrl.events.scoring import (
     OpinionsAwaited,
     RetryScheduled,
 )
-from sandrl.events.service import ServiceAsked, ServiceLogged, ServiceStarted, ServiceStopping
+from sandrl.events.service import ServiceAsked, ServiceLogged, ServiceStarted, ServiceStopping, TinkerServed
 from sandrl.events.training import (
     CheckpointSaved,
     EvaluationFinished,
@@ -56,6 +58,7 @@ __all__ = [
     "ArtStepStarted",
     "ArtStepTrained",
     "ArtTrainingStarted",
+    "BackendChosen",
     "CanaryFinished",
     "CheckStatus",
     "CheckVerdict",
@@ -72,6 +75,7 @@ __all__ = [
     "FlagRaised",
     "JobStarted",
     "LogLevel",
+    "ModelChosen",
     "ModelSettingsFound",
     "Opinion",
     "OpinionFinished",
@@ -98,6 +102,7 @@ __all__ = [
     "StepFinished",
     "StopFinished",
     "StopRequested",
+    "TinkerServed",
     "TrainingStarted",
     "TrainingStopping",
     "TrajectoriesCollected",

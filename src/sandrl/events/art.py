@@ -3,9 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sandrl.events.event import Event
+
+
+@dataclass(frozen=True, slots=True)
+class BackendChosen(Event):
+    """A model will be trained by this backend.
+
+    Attributes:
+        kind: `local`, `tinker` or `embedded`.
+        reason: Why, in a few words.
+        model: The model.
+    """
+
+    kind: str
+    reason: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChosen(Event):
+    """Episodes will be played by this model.
+
+    Attributes:
+        name: The model.
+        place: Where it is, in a few words.
+        reason: Why, in a few words.
+    """
+
+    name: str
+    place: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +122,7 @@ class ArtStepTrained(Event):
 
     Attributes:
         step: How many it has had.
-        metrics: What was measured, by the names that `metrics.jsonl` has them under.
+        metrics: The row of the round, by the names that `metrics.jsonl` has.
     """
 
     step: int
@@ -107,8 +137,10 @@ class ArtStepFailed(Event):
         step: The step that the model has not had.
         attempt: Which attempt at it this was.
         reason: Why.
+        metrics: The row of the round, by the names that `metrics.jsonl` has.
     """
 
     step: int
     attempt: int
     reason: str
+    metrics: Mapping[str, float | None] = field(default_factory=dict)

@@ -23,6 +23,23 @@ class ServiceStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TinkerServed(Event):
+    """A service of the Tinker API accepts requests.
+
+    Attributes:
+        address: Where.
+        model: What clients call its model.
+        key_place: Where those who may use it find its key: a file, or a variable.
+        has_key_file: Whether that is a file.
+    """
+
+    address: str
+    model: str
+    key_place: str
+    has_key_file: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceAsked(Event):
     """Completions are scored by a service.
 

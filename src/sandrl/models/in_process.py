@@ -16,7 +16,7 @@ from sandrl.errors import UsageError
 from sandrl.models import libraries
 from sandrl.models.client import Stopped
 from sandrl.models.generation import NEUTRAL, own_settings
-from sandrl.models.messages import Message, Reply
+from sandrl.models.messages import TOKEN_ID, Message, Reply
 from sandrl.models.places import find_model
 from sandrl.models.protocol import Abilities, Answer, Question, Sampling
 
@@ -35,8 +35,11 @@ class InProcessModel:
         name: What to call it; the model's own name unless given.
         batch_size: How many questions to answer at once.
         stop: Once it is set, answers are not wanted any more.
+        tells_logprobs: Give each answer the ids and logprobs of its tokens; takes memory for all logits of a batch.
 
     Attributes:
+        abilities: See `Model`.
+        positions: The longest conversation, answer included, in tokens; None if the model names no limit.
         device: What it runs on.
         own_settings: What its own generation settings would change; applied only if the sampling says so.
 
@@ -46,8 +49,6 @@ class InProcessModel:
         ServiceError: If it is on the hub, which does not answer, and not in the hub's cache.
     """
 
-    abilities = Abilities(logprobs=False, tools=False, batch=True)
-
     def __init__(
         self,
         model: str,
@@ -56,7 +57,9 @@ class InProcessModel:
         name: str | None = None,
         batch_size: int | None = None,
         stop: threading.Event | None = None,
+        tells_logprobs: bool = False,
     ) -> None:
+        self.abilities = Abilities(logprobs=tells_logprobs, tools=False, batch=True)
         self._torch = libraries.load("torch")
         self._transformers = libraries.load("transformers")
         self.name = name or Path(model).name
@@ -68,6 +71,7 @@ class InProcessModel:
             self._tokenizer, self._model = self._load(model)
         self.own_settings = own_settings(self._model.generation_config)
         self._is_small = self._model.num_parameters() < _SMALL
+        self.positions: int | None = getattr(self._model.config, "max_position_embeddings", None)
 
     def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
         """The next message of a conversation. See `Model.reply`."""
@@ -87,6 +91,10 @@ class InProcessModel:
             if self._stop.is_set():
                 return
             yield from (Answer(question.number, reply) for question, reply in zip(batch, replies, strict=True))
+
+    def prompt_tokens(self, messages: Sequence[Message]) -> int:
+        """How many tokens a conversation has, up to where the model answers."""
+        return len(self._tokenizer(self._rendered(Question(0, messages)), add_special_tokens=False)["input_ids"])
 
     def close(self) -> None:
         """Nothing to give back: the memory goes with the object."""
@@ -112,15 +120,49 @@ class InProcessModel:
             outputs = self._model.generate(
                 **inputs,
                 max_new_tokens=sampling.max_tokens,
+                return_dict_in_generate=True,
+                output_logits=self.abilities.logprobs,
                 stopping_criteria=self._transformers.StoppingCriteriaList([stops]),
                 **settings,
             )
+        sampled = outputs.sequences[:, inputs["input_ids"].shape[1] :]
         # What is behind the end of a shorter answer is padding, and its end itself is not text.
-        texts: list[str] = tokenizer.batch_decode(
-            outputs[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
+        texts: list[str] = tokenizer.batch_decode(sampled, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         seconds = time.monotonic() - began
-        return [Reply(Message("assistant", text, seconds=seconds)) for text in texts]
+        if not self.abilities.logprobs:
+            return [Reply(Message("assistant", text, seconds=seconds)) for text in texts]
+        logprobs = self._logprobs(outputs.logits, sampled)
+        lengths = inputs["attention_mask"].sum(-1).tolist()
+        return [
+            self._told(text, row, logprobs, length, seconds)
+            for text, row, logprobs, length in zip(texts, sampled.tolist(), logprobs.tolist(), lengths, strict=True)
+        ]
+
+    def _logprobs(self, logits: Sequence[Any], sampled: Any) -> Any:
+        """The logprob of every sampled token, in the distribution it was sampled from."""
+        torch = self._torch
+        temperature = self._sampling.temperature or 1.0
+        columns = [
+            torch.log_softmax(scores.float() / temperature, dim=-1).gather(-1, drawn[:, None])
+            for scores, drawn in zip(logits, sampled.T, strict=True)
+        ]
+        return torch.cat(columns, dim=1)
+
+    def _told(self, text: str, tokens: list[int], logprobs: list[float], prompt_tokens: int, seconds: float) -> Reply:
+        """An answer with its tokens, up to the one that ends it."""
+        ends = self._model.generation_config.eos_token_id
+        ends = ends if isinstance(ends, list) else [ends]
+        place = next((place for place, token in enumerate(tokens) if token in ends), None)
+        size = len(tokens) if place is None else place + 1
+        message = Message(
+            "assistant",
+            text,
+            tokens=tuple(f"{TOKEN_ID}{token}" for token in tokens[:size]),
+            logprobs=tuple(logprobs[:size]),
+            finish_reason="length" if place is None else "stop",
+            seconds=seconds,
+        )
+        return Reply(message, prompt_tokens, size)
 
     def _rendered(self, question: Question) -> str:
         if self._tokenizer.chat_template is None:

@@ -13,6 +13,9 @@ from typing import Any, Self
 
 from sandrl.runs.rows import MessageRow, ToolCallRow
 
+TOKEN_ID = "token_id:"
+"""How a token is written that is named by its number in the vocabulary, by vLLM and ART alike."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:

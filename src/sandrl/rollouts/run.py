@@ -7,7 +7,9 @@ problems, the endpoint and its model, the runtime. A trajectory is in the run di
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from itertools import islice
+from typing import Protocol, TypeAlias
 
 from sandrl.addresses import VLLM_BASE_URL
 from sandrl.config.rollout import RolloutConfig
@@ -21,6 +23,7 @@ from sandrl.problems.splits import training_split
 from sandrl.problems.store import select
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rewards.weak_checks import warn_of_weak_checks
+from sandrl.rollouts.episodes import Model
 from sandrl.rollouts.results import RolloutRun
 from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
 from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
@@ -35,14 +38,38 @@ COMMAND = "art-rollout"
 _EPISODE_SECONDS = 3600.0
 
 
+class Player(Model, Protocol):
+    """Who plays the episodes of a run."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in reports and tags."""
+        ...
+
+    def close(self) -> None:
+        """Gives back what it holds."""
+        ...
+
+
+MakePlayer: TypeAlias = Callable[[RolloutConfig, Settings, threading.Event, Emit], Player]
+"""Makes the model that plays: of the configuration, the settings, an event that says when answers are not wanted any
+more, and the function that is told what happens."""
+
+
 def run_rollouts(
-    request: RolloutConfig, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
+    request: RolloutConfig,
+    settings: Settings,
+    *,
+    make: MakePlayer | None = None,
+    emit: Emit = ignore,
+    interrupt: Interrupt | None = None,
 ) -> RolloutRun:
     """Plays episodes and leaves a run directory with their trajectories.
 
     Args:
         request: What to play, and how.
         settings: What the environment says.
+        make: Makes the model that plays; one behind an endpoint unless given.
         emit: Told what happens.
         interrupt: The user's wish to stop.
 
@@ -56,13 +83,13 @@ def run_rollouts(
     loaded = load_problems(source, **reading_of(request)).problems
     problems = select(loaded, islice(loaded, request.num_problems or None))
     stop = threading.Event()
-    model = EndpointModel(find_endpoint(request, settings), request.model_name, Sampling.of(request), stop=stop)
-    model.check()
+    model = (make or _at_endpoint)(request, settings, stop, emit)
     sandboxes = SandboxRequest.of(request)
     warn_of_weak_checks(loaded.values(), settings.state_dir, emit)
     connection = sandboxes.connect(settings, emit=emit)
     has_tools = request.rollout is EpisodeKind.TOOLS
-    found = {"model": model.name, "base_url": model.base_url, "problems": source}
+    address = model.base_url if isinstance(model, EndpointModel) else None
+    found = {"model": model.name, "base_url": address, "problems": source}
     plan = RunPlan(
         command=COMMAND,
         job_id=new_job_id(),
@@ -92,6 +119,7 @@ def run_rollouts(
         )
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         session.stack.callback(stop.set)
+        session.stack.callback(model.close)
         player = StepPlayer(options, job=job, writer=writer, emit=tell, interrupt=interrupt, stop=stop)
         tell(
             RolloutStarted(
@@ -122,6 +150,12 @@ def run_rollouts(
         signal_number=interrupt.signal_number,
         cleanup_error=session.cleanup_error(),
     )
+
+
+def _at_endpoint(request: RolloutConfig, settings: Settings, stop: threading.Event, emit: Emit) -> Player:
+    model = EndpointModel(find_endpoint(request, settings), request.model_name, Sampling.of(request), stop=stop)
+    model.check()
+    return model
 
 
 def find_endpoint(request: RolloutConfig, settings: Settings) -> ModelEndpoint:

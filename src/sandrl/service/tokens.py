@@ -7,15 +7,13 @@ can read, named after the address. So a client of the same user on the same mach
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from sandrl.errors import UsageError
-from sandrl.files import write_whole
+from sandrl.files import kept_secret
 from sandrl.rewards.service import token_path
 from sandrl.settings import Settings, private_directory
 
@@ -62,21 +60,9 @@ def token_for(settings: Settings, port: int) -> Iterator[Token]:
     private_directory(settings.state_dir)
     private_directory(path.parent)
     secret = secrets.token_hex(_BYTES)
-    write_whole(path, secret.encode())
-    try:
+    with kept_secret(path, secret):
         yield Token(secret, str(path))
-    finally:
-        _remove(path, secret)
 
 
 def _fits_a_path(secret: str) -> bool:
     return all(letter.isalnum() or letter in "._~-" for letter in secret)
-
-
-def _remove(path: Path, secret: str) -> None:
-    """Removes the file, unless another service has written its own token there."""
-    try:
-        if path.read_text("ascii") == secret:
-            os.unlink(path)
-    except (OSError, ValueError):
-        pass

@@ -30,6 +30,8 @@ from sandrl.tiny.recipe import Recipe
 from sandrl.tiny.tokenizer import train_tokenizer
 from sandrl.tiny.warmup import warm_up
 
+_FOLDER = "policies"
+
 MANIFEST = "tiny_policy.json"
 """The file with the recipe and the digests of all others."""
 
@@ -52,17 +54,26 @@ def tiny_policy(cache_dir: Path, *, seed: int = 0, recipe: Recipe | None = None,
     """
     began = time.monotonic()
     recipe = replace(recipe or Recipe(), seed=seed)
-    folder = _folder(cache_dir)
-    directory = folder / f"{TINY}-{seed}-{recipe.digest}"
+    directory = _folder(cache_dir) / _name(recipe)
     is_cached = is_whole(directory)
     if not is_cached:
-        with _locked(folder / f".{directory.name}.lock"):
+        with _locked(directory.with_name(f".{directory.name}.lock")):
             # Another process may have made it while this one waited.
             is_cached = is_whole(directory)
             if not is_cached:
                 _replace(directory, recipe, emit)
     emit(PolicyReady(TINY, str(directory), time.monotonic() - began, is_cached))
     return directory
+
+
+def find_tiny_policy(cache_dir: Path, *, seed: int = 0) -> Path | None:
+    """The tiny policy in the cache, if it was made before; makes nothing."""
+    directory = cache_dir / _FOLDER / _name(Recipe(seed=seed))
+    return directory if is_whole(directory) else None
+
+
+def _name(recipe: Recipe) -> str:
+    return f"{TINY}-{recipe.seed}-{recipe.digest}"
 
 
 def copy_tiny_policy(target: Path, cache_dir: Path, *, seed: int = 0, emit: Emit = ignore) -> None:
@@ -106,7 +117,7 @@ def is_whole(directory: Path) -> bool:
 
 def _folder(cache_dir: Path) -> Path:
     try:
-        folder = private_directory(cache_dir) / "policies"
+        folder = private_directory(cache_dir) / _FOLDER
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise SandrlError(f"{folder}: cannot be made: {error.strerror}", hint=_OTHER_CACHE) from error

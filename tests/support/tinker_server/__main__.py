@@ -1,4 +1,4 @@
-"""The server as a command: `python -m tests.support.tinker_server --model DIRECTORY`.
+"""The service as a command: `python -m tests.support.tinker_server --model DIRECTORY`.
 
 It prints one line, with its address, once it answers, and listens on this machine alone. The API key it asks for comes
 from an environment variable, never from the command line, where everyone could read it.
@@ -11,12 +11,9 @@ import contextlib
 import ipaddress
 import os
 import signal
-import socket
 import sys
 import tempfile
-import threading
 from pathlib import Path
-from typing import Any
 
 from tests.support.tinker_server.process import READY
 
@@ -32,6 +29,7 @@ def main() -> None:
     parser.add_argument("--key-variable", default="TINKER_API_KEY", help="the variable with the API key")
     parser.add_argument("--full", action="store_true", help="train all weights instead of LoRA")
     parser.add_argument("--poll-seconds", type=float, default=20.0, help="how long a future is waited for at a time")
+    parser.add_argument("--max-queue", type=int, default=4096, help="how many requests may wait")
     parser.add_argument("--while-stdin", action="store_true", help="end when standard input does")
     parser.add_argument("--nan-after", type=int, metavar="N", help="after N steps losses are no numbers")
     parser.add_argument("--crash-before-save", type=int, metavar="N", help="end at once before the N-th save")
@@ -47,40 +45,25 @@ def main() -> None:
 def serve(arguments: argparse.Namespace, key: str) -> None:
     """Loads the model and serves it."""
     # Seconds of imports: what is wrong with the arguments is said before.
-    import torch
-    import uvicorn
-    from transformers.utils.logging import disable_progress_bar
+    from sandrl.trainers.tinker.options import ServiceOptions
+    from sandrl.trainers.tinker.server import Server, listening, make_service
+    from tests.support.tinker_server.faults import Record, crash_before_save
 
-    from tests.support.tinker_server.app import make_app
-    from tests.support.tinker_server.checkpoints import Checkpoints
-    from tests.support.tinker_server.service import Options, Service
-    from tests.support.tinker_server.weights import Base
-
-    disable_progress_bar()
-    # More threads are no faster for a small model, and would change its last digits with the machine.
-    torch.set_num_threads(1)
-    # The server hands on the signal that ended it, which must not keep the directory below from being removed.
+    # The server passes on the signal that ended it, which must not keep the directory below from being removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with contextlib.ExitStack() as stack:
         state = arguments.state or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tinker-server-")))
-        state.mkdir(parents=True, exist_ok=True)
-        checkpoints = Checkpoints(state)
-        checkpoints.remove_leftovers()
-        options = Options(arguments.full, arguments.record, arguments.nan_after, arguments.crash_before_save)
-        service = Service(Base(arguments.model), checkpoints, options)
-        app = make_app(service, key, poll_seconds=arguments.poll_seconds)
-        listener = stack.enter_context(socket.create_server((arguments.host, arguments.port), backlog=1024))
-        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
+        record = Record(arguments.record, arguments.nan_after)
+        options = ServiceOptions(str(arguments.model), state, trains_all=arguments.full, max_queue=arguments.max_queue)
+        service = make_service(options, is_offline=True, observe=record)
+        crash_before_save(service.checkpoints, arguments.crash_before_save)
+        record.spoil(service)
+        listener = stack.enter_context(listening(arguments.host, arguments.port))
+        server = Server(service, key, arguments.poll_seconds)
         if arguments.while_stdin:
-            threading.Thread(target=_end_with_stdin, args=(server,), daemon=True).start()
+            server.end_after(sys.stdin.read)
         print(f"{READY}http://{arguments.host}:{listener.getsockname()[1]}", flush=True)  # noqa: T201
-        server.run(sockets=[listener])
-
-
-def _end_with_stdin(server: Any) -> None:
-    sys.stdin.read()
-    server.should_exit = True
+        server.run([listener])
 
 
 main()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from pydantic import JsonValue
+from rich.console import Console
 
-from sandrl.cli.art.view import line_of, remark_of
+from sandrl.cli.art.view import ArtTable, StepLines, remark_of
 from sandrl.config.art import ArtPolicy, ArtTrainConfig
 from sandrl.config.layers import resolve
 from sandrl.errors import InfrastructureError, InputError, InterruptedRunError, TrainingError, UsageError
@@ -49,7 +51,7 @@ def group(*rewards: float, name: str = "a") -> Group:
 def test_the_defaults_are_the_documented_ones() -> None:
     config = resolve(ArtTrainConfig, {})
     shown = (config.backend, config.policy, config.teacher, config.base_model, config.problems, config.rollout)
-    assert shown == ("local", "teacher", "gpt-5.1-codex-mini", "Qwen/Qwen3-8B", "mbpp", "tools")
+    assert shown == ("auto", "teacher", "gpt-5.1-codex-mini", "Qwen/Qwen3-8B", "mbpp", "tools")
     assert (config.num_problems, config.steps, config.samples) == (10, 5, 2)
     assert (config.learning_rate, config.project) == (1e-5, "aviato-mbpp")
     assert config.episodes_per_step == 20
@@ -253,30 +255,95 @@ def test_how_a_training_ends() -> None:
     assert interrupted.value.hint == "sandrl art train --resume r"
 
 
-def test_each_step_has_the_documented_lines() -> None:
-    metrics = {"train/gradient_steps": 1.0, "train/tokens": 4213.0, "loss": -0.02814, "step_seconds": 52.44}
-    told: list[Event] = [
-        ArtStepStarted(1, 1, 10),
-        TrajectoriesCollected(1, 20, 0, 0.35, 10, 7),
-        ArtStepTrained(1, metrics),
-        ArtStepStarted(2, 2, 10),
-        TrajectoriesCollected(2, 0, 20, None, 0, 0),
-        ArtStepFailed(2, 2, "no episode has a reward, 20 dropped"),
-    ]
-    assert [line_of(event) for event in told] == [
-        "=== Step 1 ===",
+METRICS = {
+    "reward/mean": 0.35,
+    "reward/std": 0.4770,
+    "pass_rate": 0.35,
+    "episodes/dropped": 0.0,
+    "reward/zero_variance_groups": 3.0,
+    "reward/groups": 10.0,
+    "train/gradient_steps": 1.0,
+    "train/tokens": 4213.0,
+    "loss": -0.02814,
+    "step_seconds": 52.44,
+}
+TOLD: list[Event] = [
+    ArtTrainingStarted("r", "base", "tinker", "base", 10, 0, 5, 20),
+    ArtStepStarted(1, 1, 10),
+    ProblemPlayed("mbpp/602", (1.0, None), 3, 10),
+    TrajectoriesCollected(1, 20, 0, 0.35, 10, 7),
+    ArtStepTrained(1, METRICS),
+    ArtStepStarted(2, 2, 10),
+    TrajectoriesCollected(2, 0, 20, None, 0, 0),
+    ArtStepFailed(2, 2, "no episode has a reward, 20 dropped", {"episodes/dropped": 20.0}),
+]
+STEP_LINES = [
+    "Step 1/5: reward 0.35 ±0.48, passed 35%, dropped 0, flat groups 3/10, tokens 4213, loss -0.0281, 52.4 s",
+    "Step 2 failed, nothing was trained (attempt 2): no episode has a reward, 20 dropped",
+]
+BEGUN = "Training: base (tinker), to step 5, episodes by base: 20 a step on 10 problems (run r)"
+
+
+@pytest.mark.parametrize("shows_steps", [True, False])
+def test_each_step_has_one_line(capsys: pytest.CaptureFixture[str], shows_steps: bool) -> None:
+    shown = StepLines(shows_steps=shows_steps)
+    for event in TOLD:
+        shown(event)
+    out, err = capsys.readouterr()
+    assert out.splitlines() == (STEP_LINES if shows_steps else [])
+    assert err.splitlines() == ([BEGUN] if shows_steps else [BEGUN, *STEP_LINES])
+
+
+def test_a_user_who_asks_for_more_sees_each_problem(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = StepLines(is_verbose=True)
+    for event in TOLD:
+        shown(event)
+    out, err = capsys.readouterr()
+    assert out.splitlines() == STEP_LINES
+    assert err.splitlines() == [
+        BEGUN,
+        "Step 1: 10 problems",
+        "Problem 3/10: mbpp/602, rewards 1.00, dropped",
         "Collected 20 trajectories, avg reward: 0.35 (rewards differ in 7 of 10 groups)",
-        'Training complete: step=1, metrics={"gradient_steps": 1, "trained_tokens": 4213, "loss": -0.02814,'
-        ' "seconds": 52.44}',
-        "=== Step 2, attempt 2 ===",
+        'Trained: step=1, metrics={"gradient_steps": 1, "trained_tokens": 4213, "loss": -0.02814, "seconds": 52.44}',
+        "Step 2, attempt 2: 10 problems",
         "Collected 0 trajectories, 20 dropped, avg reward: – (rewards differ in 0 of 0 groups)",
-        "Step 2 failed, nothing was trained: no episode has a reward, 20 dropped",
     ]
-    assert remark_of(ProblemPlayed("mbpp/602", (1.0, None), 3, 10)) == "Problem 3/10: mbpp/602, rewards 1.00, dropped"
+
+
+@pytest.mark.parametrize(("width", "is_verbose"), [(120, False), (50, False), (120, True)])
+def test_a_terminal_has_a_table_with_the_course_of_the_reward(width: int, is_verbose: bool) -> None:
+    console = Console(width=width, height=30, force_terminal=True, file=StringIO())
+    now = 0.0
+    with ArtTable(console, is_verbose=is_verbose, clock=lambda: now) as table:
+        for event in TOLD:
+            table(event)
+        for step in (2, 3, 4):
+            table(ArtStepTrained(step, {**METRICS, "reward/mean": 0.2 * step}))
+        table(ArtStepStarted(5, 1, 10))
+        table(ProblemPlayed("mbpp/7", (1.0,), 4, 10))
+        now = 9.0
+        paper = Console(width=width, height=30, file=StringIO())
+        paper.print(table.render())
+    assert isinstance(console.file, StringIO)
+    assert isinstance(paper.file, StringIO)
+    said, drawn = console.file.getvalue(), paper.file.getvalue()
+    lines = [line.strip() for line in drawn.splitlines()]
+    wide = ["step", "reward", "passed", "dropped", "flat", "groups", "tokens", "loss", "time"]
+    assert lines[0].split() == (wide if width > 80 else ["step", "reward", "passed", "loss"])
+    assert [line.split()[0] for line in lines[1:5]] == ["1/5", "2/5", "3/5", "4/5"]
+    # The round that taught nothing is a gap of the course, not a row.
+    assert lines[5].startswith("reward")
+    assert lines[5].endswith("0.35 → 0.80")
+    assert lines[6] == "step 5/5: 4/10 problems played, 9 s in all"
+    assert "nothing was trained" in said
+    assert ("mbpp/602" in said) == is_verbose
+    assert max(map(len, drawn.splitlines())) <= width
+
+
+def test_a_training_that_goes_on_says_from_which_step() -> None:
     begun = ArtTrainingStarted("r", "base", "tinker", "base", 10, 2, 5, 20)
-    assert remark_of(begun) == (
-        "Training: base (tinker), to step 5, from step 3 on, episodes by base: 20 a step on 10 problems (run r)"
-    )
+    assert remark_of(begun, is_verbose=False) == BEGUN.replace("step 5,", "step 5, from step 3 on,")
 
 
 def test_the_settings_find_tinkers_key_and_treat_it_as_a_secret() -> None:

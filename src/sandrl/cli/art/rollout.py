@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sandrl.cli.configured import configured
+from sandrl.cli.configured import Given, given_to
 from sandrl.cli.output import Json
 from sandrl.cli.progress import Remarks
 from sandrl.config.rollout import RolloutConfig
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from sandrl.rollouts.results import RolloutRun, StepResult
 
 
-@configured(RolloutConfig)
+@given_to(RolloutConfig)
 def rollout(
-    config: RolloutConfig,
+    given: Given[RolloutConfig],
     *,
     dry_run: Annotated[
         bool,
@@ -31,9 +31,13 @@ def rollout(
     """Let a model solve problems in sandboxes over several turns, and keep every trajectory; nothing is trained."""
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
-    from sandrl.rollouts.run import run_rollouts
+    from sandrl.settings import load_settings
+    from sandrl.trainers.art.playing import make_request, play_rollouts
 
-    finished = carry_out(run_rollouts, config, Remarks() if json_ else _Steps())
+    request = make_request(given.file, given.command_line, load_settings())
+    if given.prints(request.config):
+        return
+    finished = carry_out(play_rollouts, request, Remarks() if json_ else _Steps())
     if json_:
         print_json(_document(finished))
     else:

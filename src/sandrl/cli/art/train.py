@@ -32,6 +32,9 @@ def train(
             "--dry-run", help="Check everything short of spending, say what would run and what it would use, and exit."
         ),
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="The rewards of each problem, too, and what the backend measured.")
+    ] = False,
     json_: Json = False,
 ) -> None:
     """Train a model on episodes of several turns in sandboxes, with OpenPipe's ART on a GPU or on Tinker."""
@@ -53,7 +56,7 @@ def train(
         return
     from sandrl.trainers.art.train import run_art
 
-    finished = carry_out(run_art, request, view.choose(is_json=json_))
+    finished = carry_out(run_art, request, view.choose(is_json=json_, is_verbose=verbose))
     if json_:
         print_json(_document(finished))
     else:

@@ -1,28 +1,32 @@
-"""What a user sees while a model is trained on episodes: a few lines for each step, and a bar over its problems.
+"""What a user sees while a model is trained on episodes: a table that grows on a terminal, plain lines in a pipe.
 
-The design decision: the lines are the same on a terminal and in a pipe, so that what was watched can be looked up; only
-the progress over problems differs, which is a bar there and remarks on standard error here.
+The design decision: as with `sandrl grpo`, a step is one row or one line, in the same words. A round that taught
+nothing is a line with its reason, and a point of the curve. The rewards of each problem, and what the backend measured,
+are in the run directory, and on standard error with `--verbose`.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import typer
 
 from sandrl import events
 from sandrl.cli.progress import Progress, Remarks, remark
 from sandrl.cli.text import visible
-from sandrl.cli.training import training_remark
+from sandrl.cli.training import StepTable, number_cell, training_remark
 from sandrl.events import Event
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+_HEADERS = ("step", "reward", "passed", "dropped", "flat groups", "tokens", "loss", "time")
+# What a narrow terminal has room for.
+_ESSENTIAL = ("step", "reward", "passed", "loss")
 _SHOWN = {
     "train/gradient_steps": "gradient_steps",
     "train/tokens": "trained_tokens",
@@ -31,6 +35,41 @@ _SHOWN = {
     "step_seconds": "seconds",
 }
 _COUNTS = ("gradient_steps", "trained_tokens")
+
+
+def step_cells(event: events.ArtStepTrained, steps: int) -> tuple[str, ...]:
+    """A step in the words of the table, one for each header.
+
+    Args:
+        event: The step.
+        steps: How many the model is to have.
+    """
+    metrics = event.metrics
+    return (
+        f"{event.step}/{steps}",
+        f"{number_cell(metrics, 'reward/mean', '.2f')} ±{number_cell(metrics, 'reward/std', '.2f')}",
+        number_cell(metrics, "pass_rate", ".0%"),
+        number_cell(metrics, "episodes/dropped", ".0f"),
+        f"{number_cell(metrics, 'reward/zero_variance_groups', '.0f')}/{number_cell(metrics, 'reward/groups', '.0f')}",
+        number_cell(metrics, "train/tokens", ".0f"),
+        number_cell(metrics, "loss", ".4f"),
+        f"{number_cell(metrics, 'step_seconds', '.1f')} s",
+    )
+
+
+def step_line(event: events.ArtStepTrained, steps: int) -> str:
+    """A step as a line of text."""
+    step, reward, passed, dropped, flat, tokens, loss, seconds = step_cells(event, steps)
+    return (
+        f"Step {step}: reward {reward}, passed {passed}, dropped {dropped}, flat groups {flat}, tokens {tokens},"
+        f" loss {loss}, {seconds}"
+    )
+
+
+def failure_line(event: events.ArtStepFailed) -> str:
+    """A round that taught nothing, as a line of text."""
+    again = f" (attempt {event.attempt})" if event.attempt > 1 else ""
+    return f"Step {event.step} failed, nothing was trained{again}: {event.reason}"
 
 
 def shown_metrics(metrics: Mapping[str, float | None]) -> str:
@@ -43,11 +82,32 @@ def shown_metrics(metrics: Mapping[str, float | None]) -> str:
     return json.dumps(rounded)
 
 
-def line_of(event: Event) -> str | None:
-    """A step's event as a line of the results; None for those that are none."""
+def remark_of(event: Event, *, is_verbose: bool) -> str | None:
+    """What an event means in words, for those that are no steps; None for those that say nothing.
+
+    Args:
+        event: The event.
+        is_verbose: Whether each problem, and the parts of a step, are worth a remark.
+    """
     match event:
-        case events.ArtStepStarted(step, attempt, _):
-            return f"=== Step {step}{f', attempt {attempt}' if attempt > 1 else ''} ==="
+        case events.ArtTrainingStarted(run_id, base_model, backend, actor, problems, first_step, steps, episodes):
+            source = f"episodes by {actor}: {episodes} a step on {problems} problems" if actor else "recorded episodes"
+            onward = f" from step {first_step + 1} on," if first_step else ""
+            return f"Training: {base_model} ({backend}), to step {steps},{onward} {source} (run {run_id})"
+        case events.ArtStepStarted() | events.ProblemPlayed() | events.TrajectoriesCollected():
+            return _detail(event) if is_verbose else None
+        case _:
+            return training_remark(event) or remark(event)
+
+
+def _detail(event: events.ArtStepStarted | events.ProblemPlayed | events.TrajectoriesCollected) -> str:
+    match event:
+        case events.ArtStepStarted(step, attempt, problems):
+            again = f", attempt {attempt}" if attempt > 1 else ""
+            return f"Step {step}{again}: {problems} problems"
+        case events.ProblemPlayed(task_id, rewards, finished, of):
+            shown = ", ".join("dropped" if reward is None else f"{reward:.2f}" for reward in rewards)
+            return f"Problem {finished}/{of}: {task_id}, rewards {shown}"
         case events.TrajectoriesCollected(_, trajectories, dropped, reward, groups, useful):
             mean = "–" if reward is None else f"{reward:.2f}"
             lost = f", {dropped} dropped" if dropped else ""
@@ -55,118 +115,106 @@ def line_of(event: Event) -> str | None:
                 f"Collected {trajectories} trajectories{lost}, avg reward: {mean}"
                 f" (rewards differ in {useful} of {groups} groups)"
             )
-        case events.ArtStepTrained(step, metrics):
-            return f"Training complete: step={step}, metrics={shown_metrics(metrics)}"
-        case events.ArtStepFailed(step, _, reason):
-            return f"Step {step} failed, nothing was trained: {reason}"
-        case _:
-            return None
-
-
-def remark_of(event: Event) -> str | None:
-    """What an event means in words, for those that are no results; None for those that say nothing."""
-    match event:
-        case events.ArtTrainingStarted(run_id, base_model, backend, actor, problems, first_step, steps, episodes):
-            source = f"episodes by {actor}: {episodes} a step on {problems} problems" if actor else "recorded episodes"
-            onward = f" from step {first_step + 1} on," if first_step else ""
-            return f"Training: {base_model} ({backend}), to step {steps},{onward} {source} (run {run_id})"
-        case events.ProblemPlayed(task_id, rewards, finished, of):
-            shown = ", ".join("dropped" if reward is None else f"{reward:.2f}" for reward in rewards)
-            return f"Problem {finished}/{of}: {task_id}, rewards {shown}"
-        case _:
-            return training_remark(event) or remark(event)
 
 
 class StepLines(Remarks):
-    """Lines, as a pipe wants them.
+    """One line for each step.
 
     Args:
         shows_steps: Whether a step's lines are results to print; with `--json` they are not.
+        is_verbose: Whether each problem, and what the backend measured, has a remark, too.
     """
 
-    def __init__(self, *, shows_steps: bool = True) -> None:
+    def __init__(self, *, shows_steps: bool = True, is_verbose: bool = False) -> None:
         # The libraries that train print, too; while they do, `sys.stdout` is another.
         self._output = sys.stdout if shows_steps else sys.stderr
+        self._is_verbose = is_verbose
+        self._steps = 0
 
     def __call__(self, event: Event) -> None:
         """Shows the event."""
-        line = line_of(event)
-        if line is not None:
-            typer.echo(visible(line), file=self._output)
-            self._output.flush()
-            return
-        said = remark_of(event)
-        for each in said.split("\n") if said else ():
-            typer.echo(visible(each), err=True)
+        match event:
+            case events.ArtStepTrained(step, metrics):
+                self._say(step_line(event, self._steps))
+                if self._is_verbose:
+                    typer.echo(f"Trained: step={step}, metrics={shown_metrics(metrics)}", err=True)
+            case events.ArtStepFailed():
+                self._say(failure_line(event))
+            case _:
+                if isinstance(event, events.ArtTrainingStarted):
+                    self._steps = event.steps
+                said = remark_of(event, is_verbose=self._is_verbose)
+                for each in said.split("\n") if said else ():
+                    typer.echo(visible(each), err=True)
+
+    def _say(self, line: str) -> None:
+        typer.echo(visible(line), file=self._output)
+        self._output.flush()
 
 
-class StepBar(Remarks):
-    """The same lines on a terminal, and below them a bar that grows with a step's problems.
+class ArtTable(StepTable):
+    """The table of `sandrl art train`.
 
     Args:
         console: The terminal.
+        is_verbose: Whether each problem, and what the backend measured, has a remark, too.
+        clock: The time in seconds.
     """
 
-    def __init__(self, console: Console) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bar
-
-        self._bar = Bar(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=console,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-        self._task = self._bar.add_task("problems", total=1, visible=False)
-
-    def __enter__(self) -> Self:
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    def __init__(
+        self, console: Console, *, is_verbose: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._bar.stop()
+        self._is_verbose = is_verbose
+        self._steps = 0
+        super().__init__(console, _HEADERS, _ESSENTIAL, clock)
 
     def __call__(self, event: Event) -> None:
-        """Shows the event."""
-        line = line_of(event)
-        match event:
-            case events.ArtStepStarted(problems=problems):
-                self._bar.reset(self._task, total=problems, description="problems", visible=True)
-            case events.ProblemPlayed(finished=finished):
-                self._bar.update(self._task, completed=finished)
-                return
-            case events.TrajectoriesCollected():
-                self._bar.reset(self._task, total=None, description="training", visible=True)
-            case events.ArtStepTrained() | events.ArtStepFailed():
-                self._bar.update(self._task, visible=False)
-        if line is not None:
-            self._print(line, style="bold" if isinstance(event, events.ArtStepStarted) else None)
-        else:
-            said = remark_of(event)
-            if said is not None:
-                self._print(said, style="yellow" if isinstance(event, events.FlagRaised) else "dim")
+        """Changes the table, or says what there is to say above it."""
+        said: str | None = None
+        style = "dim"
+        with self.lock:
+            match event:
+                case events.PolicyBuilding(_, stage, step):
+                    self.place, self.doing = "making the policy", f"{stage}, step {step}"
+                case events.ArtTrainingStarted(steps=steps):
+                    self._steps = steps
+                    self.place = self.doing = ""
+                case events.ArtStepStarted(step, attempt, problems):
+                    again = f", attempt {attempt}" if attempt > 1 else ""
+                    self.place, self.doing = f"step {step}/{self._steps}{again}", f"{problems} problems"
+                case events.ProblemPlayed(finished=finished, of=of):
+                    self.doing = f"{finished}/{of} problems played"
+                case events.TrajectoriesCollected():
+                    self.doing = "learning"
+                case events.ArtStepTrained(step, metrics):
+                    self.add_row(step_cells(event, self._steps))
+                    self.add_reward(metrics)
+                    self.place = self.doing = ""
+                    if self._is_verbose:
+                        said = f"Trained: step={step}, metrics={shown_metrics(metrics)}"
+                case events.ArtStepFailed(metrics=metrics):
+                    self.add_reward(metrics)
+                    self.place = self.doing = ""
+                    said, style = failure_line(event), "yellow"
+        if not isinstance(event, events.PolicyBuilding):
+            said = said or remark_of(event, is_verbose=self._is_verbose)
+        if said is not None:
+            self.say(said, style="yellow" if isinstance(event, events.FlagRaised) else style)
 
-    def _print(self, text: str, style: str | None) -> None:
-        from rich.text import Text
 
-        shown = Text("\n".join(visible(line) for line in text.split("\n")), style=style or "")
-        self._bar.console.print(shown, soft_wrap=True)
+def choose(*, is_json: bool, is_verbose: bool) -> Progress:
+    """The view that suits where the output goes.
 
-
-def choose(*, is_json: bool) -> Progress:
-    """The view that suits where the output goes."""
+    Args:
+        is_json: Whether standard output is for a document.
+        is_verbose: Whether each problem has a remark, too.
+    """
     if is_json:
-        return StepLines(shows_steps=False)
+        return StepLines(shows_steps=False, is_verbose=is_verbose)
     if sys.stdout.isatty():
         from rich.console import Console
 
         console = Console(file=sys.stdout, highlight=False)
         if not console.is_dumb_terminal:
-            return StepBar(console)
-    return StepLines()
+            return ArtTable(console, is_verbose=is_verbose)
+    return StepLines(is_verbose=is_verbose)

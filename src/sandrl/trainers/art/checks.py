@@ -17,9 +17,11 @@ from sandrl.bounds import LARGEST_WEIGHT
 from sandrl.config.art import ArtBackendKind, ArtPolicy, ArtTrainConfig
 from sandrl.config.words import EpisodeKind
 from sandrl.errors import AuthenticationError, InputError, UsageError
+from sandrl.events import Emit, ignore
 from sandrl.models import Sampling
 from sandrl.models.client import OPENAI_BASE_URL, ModelEndpoint
 from sandrl.models.endpoint import EndpointModel
+from sandrl.models.gpu import check_gpu
 from sandrl.problems import Problem, load_problems
 from sandrl.problems.reading import reading_of
 from sandrl.problems.splits import training_split
@@ -30,9 +32,9 @@ from sandrl.runs.directory import checked_run_name
 from sandrl.runs.resumption import content_digest
 from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
-from sandrl.trainers.art.cuda import check_gpu
+from sandrl.trainers.art.embedding import embedded_model
 from sandrl.trainers.art.groups import Group, groups_of_rows
-from sandrl.trainers.art.renderers import check_renderer
+from sandrl.trainers.art.renderers import TINY_RENDERER, check_renderer
 from sandrl.trainers.art.results import ArtRequest
 from sandrl.trainers.art.service import EXTRA as TINKER_EXTRA
 from sandrl.trainers.art.service import check_base_model, check_tinker, tinker_address
@@ -48,6 +50,7 @@ class Checked:
         recorded: The groups of each recorded step, in order; empty where episodes are played.
         tools: The tools that are or were offered, as JSON schemas of functions.
         teacher: Where a teacher is asked; None where there is none to ask.
+        model: What the backend calls the model: of the tiny policy, its directory.
         notes: What was found, in lines for the user.
     """
 
@@ -56,6 +59,7 @@ class Checked:
     recorded: tuple[tuple[Group, ...], ...]
     tools: tuple[Mapping[str, Any], ...]
     teacher: ModelEndpoint | None
+    model: str
     notes: tuple[str, ...]
 
     @property
@@ -67,13 +71,14 @@ class Checked:
         return content_digest([asdict(each) for each in self.problems])
 
 
-def check(request: ArtRequest, settings: Settings, *, spends: bool) -> Checked:
+def check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit = ignore) -> Checked:
     """Finds out what can be wrong.
 
     Args:
         request: What is to be trained.
         settings: What the environment says.
-        spends: Whether a few tokens may be spent to find out more.
+        spends: Whether a few tokens may be spent to find out more, and the tiny policy be made.
+        emit: Told what happens.
 
     Raises:
         UsageError: If options, problems, extras or hardware do not fit.
@@ -81,15 +86,15 @@ def check(request: ArtRequest, settings: Settings, *, spends: bool) -> Checked:
     """
     # The libraries print what they think of a model; it is no result of ours.
     with libraries.kept_quiet(), redirect_stdout(StringIO()):
-        return _check(request, settings, spends=spends)
+        return _check(request, settings, spends=spends, emit=emit)
 
 
-def _check(request: ArtRequest, settings: Settings, *, spends: bool) -> Checked:
+def _check(request: ArtRequest, settings: Settings, *, spends: bool, emit: Emit) -> Checked:
     config = request.config
     ScoreOptions.of(config)
     if request.resume is None:
         _check_name(config, settings)
-    backend = _check_backend(config, settings)
+    backend = _check_backend(request, settings)
     recorded, tools = _recorded(request)
     problems = () if recorded else _problems(config)
     teacher = None
@@ -101,17 +106,27 @@ def _check(request: ArtRequest, settings: Settings, *, spends: bool) -> Checked:
             EndpointModel(teacher, config.teacher, Sampling.of(config)).check()
             actor = f"{config.teacher} at {teacher.base_url}"
             config = config.model_copy(update={"model": config.teacher, "base_url": teacher.base_url})
+    model = config.base_model
     if config.backend is ArtBackendKind.TINKER:
         check_base_model(config.base_model, settings, scores=spends and config.policy is ArtPolicy.TEACHER)
-        config = config.model_copy(update={"renderer": check_renderer(config, tools)})
+    elif config.backend is ArtBackendKind.EMBEDDED:
+        model = embedded_model(config, settings, makes=spends, emit=emit)
+    if config.backend is not ArtBackendKind.LOCAL:
+        # The tiny policy that is yet to be made has the renderer of every other one.
+        name = check_renderer(config, model, tools) if model else TINY_RENDERER
+        config = config.model_copy(update={"renderer": name})
         backend = f"{backend}, renderer {config.renderer}"
     names = ", ".join(tool["name"] for tool in tools)
     notes = (
-        f"Backend: {backend}; trains {config.base_model} with LoRA of rank {config.lora_rank}",
+        f"Backend: {backend}; trains {config.base_model}, {_weights(config)}",
         f"Episodes: {actor}" + (f"; scored under {config.base_model}" if config.policy is ArtPolicy.TEACHER else ""),
         f"Tools: {names}" if tools else f"Attempts: up to {config.max_attempts} in an episode",
     )
-    return Checked(config, problems, recorded, tools, teacher, notes)
+    return Checked(config, problems, recorded, tools, teacher, model, notes)
+
+
+def _weights(config: ArtTrainConfig) -> str:
+    return f"LoRA of rank {config.lora_rank}" if config.lora else "all weights"
 
 
 def _check_name(config: ArtTrainConfig, settings: Settings) -> None:
@@ -124,12 +139,15 @@ def _check_name(config: ArtTrainConfig, settings: Settings) -> None:
         )
 
 
-def _check_backend(config: ArtTrainConfig, settings: Settings) -> str:
+def _check_backend(request: ArtRequest, settings: Settings) -> str:
+    config = request.config
     if config.backend is ArtBackendKind.LOCAL:
         check_gpu()
         libraries.check_installed("art-local")
         return "local, on a GPU of this machine"
     libraries.check_installed(TINKER_EXTRA)
+    if config.backend is ArtBackendKind.EMBEDDED:
+        return f"embedded Tinker service ({request.why})"
     check_tinker(settings)
     return f"tinker at {tinker_address(settings)}, with {settings.tinker_api_key_source}"
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from sandrl.models.messages import Message
+from sandrl.models.messages import TOKEN_ID, Message
 from sandrl.rollouts.episodes import Episode
 from sandrl.rollouts.records import result_of
 from sandrl.runs import TrajectoryRow
@@ -51,10 +51,6 @@ class Sample:
             and all(token.startswith(TOKEN_ID) for token in message.tokens)
             for message in turns
         )
-
-
-TOKEN_ID = "token_id:"
-"""How a token is written that is named by its number in the vocabulary, by vLLM and ART alike."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,9 @@ from sandrl.config.art import ArtPolicy, ArtTrainConfig
 from sandrl.errors import RequestRefusedError, ServiceError, TrainingError
 from sandrl.models.client import Client, ModelEndpoint
 from sandrl.models.libraries import first_line
+from sandrl.models.messages import TOKEN_ID
 from sandrl.trainers.art.backend import UNTRAINABLE, Trained, served_here
-from sandrl.trainers.art.groups import TOKEN_ID, Group, Sample
+from sandrl.trainers.art.groups import Group, Sample
 from sandrl.trainers.art.histories import art_group, context, openai_tools
 from sandrl.trainers.art.libraries import environment, load
 from sandrl.trainers.art.loop import EventLoop

@@ -14,6 +14,7 @@ from sandrl.runs import RunReader, find_run
 from sandrl.runs.resumption import saved_config
 from sandrl.settings import Settings
 from sandrl.trainers.art.checks import check
+from sandrl.trainers.art.defaults import choice_of, resolve_art
 from sandrl.trainers.art.history import steps_made
 from sandrl.trainers.art.results import COMMAND, ArtRequest
 from sandrl.trainers.directory import check_same, run_to_resume
@@ -85,12 +86,16 @@ def make_request(
         UsageError: If something does not fit, or a run that goes on would change.
     """
     if resume is None:
-        return ArtRequest(_found(resolve(ArtTrainConfig, file or {}, given), settings))
+        config, choice = resolve_art(file or {}, given, settings)
+        return ArtRequest(_found(config, settings), why=choice.reason)
     run = run_to_resume(resume, given, settings)
     saved = saved_config(ArtTrainConfig, RunReader(run), COMMAND)
-    wanted = _found(resolve(ArtTrainConfig, saved.document(), file or {}, given), settings)
+    said = {**(file or {}), **given}
+    # The words `auto` and `tinker` stand for what they would stand for in a new run.
+    chosen = {"backend": choice_of(str(said["backend"]), settings).kind} if "backend" in said else {}
+    wanted = _found(resolve(ArtTrainConfig, saved.document(), file or {}, given, chosen), settings)
     check_same(run, saved, wanted, may_change=MAY_CHANGE)
-    return ArtRequest(wanted, resume=run)
+    return ArtRequest(wanted, resume=run, why="the run was begun with it")
 
 
 def _found(config: ArtTrainConfig, settings: Settings) -> ArtTrainConfig:

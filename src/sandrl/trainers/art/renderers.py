@@ -14,6 +14,9 @@ from sandrl.trainers.art.histories import openai_tools
 from sandrl.trainers.art.libraries import load
 from sandrl.trainers.art.service import EXTRA
 
+TINY_RENDERER = "qwen3_instruct"
+"""Writes conversations as the template of the tiny policy does, token for token."""
+
 _HINT = "name one of tinker_cookbook's as `renderer`, for example qwen3_instruct"
 _CONVERSATION = [
     {"role": "system", "content": "Solve the task."},
@@ -30,6 +33,8 @@ def renderer_name(config: ArtTrainConfig) -> str:
     """
     if config.renderer is not None:
         return config.renderer
+    if config.is_tiny:
+        return TINY_RENDERER
     renderers = load("art.tinker.renderers", extra=EXTRA)
     try:
         # It prints what it thinks of its choice.
@@ -40,11 +45,12 @@ def renderer_name(config: ArtTrainConfig) -> str:
         raise UsageError(message, hint=_HINT, fields=("renderer",)) from error
 
 
-def check_renderer(config: ArtTrainConfig, tools: Sequence[Mapping[str, Any]]) -> str:
+def check_renderer(config: ArtTrainConfig, model: str, tools: Sequence[Mapping[str, Any]]) -> str:
     """Makes sure that a renderer writes what will be said, and that the model's tokenizer can be loaded.
 
     Args:
         config: Names the renderer and the model.
+        model: Where its tokenizer is: what `from_pretrained` of transformers takes.
         tools: The tools that are offered, as JSON schemas of functions.
 
     Returns:
@@ -59,14 +65,14 @@ def check_renderer(config: ArtTrainConfig, tools: Sequence[Mapping[str, Any]]) -
     renderers = load("tinker_cookbook.renderers", extra=EXTRA)
     data = load("art.tinker_native.data", extra=EXTRA)
     try:
-        tokenizer = utilities.get_tokenizer(config.base_model)
+        tokenizer = utilities.get_tokenizer(model)
     except (OSError, ValueError) as error:
         raise InputError(
             f"the tokenizer of {config.base_model!r} cannot be loaded: {first_line(error)}",
             hint="is the model hub reachable? A directory of the model works without it",
         ) from error
     try:
-        renderer = renderers.get_renderer(name, tokenizer, model_name=config.base_model)
+        renderer = renderers.get_renderer(name, tokenizer, model_name=model)
         messages = data.convert_openai_messages_to_renderer_format(_CONVERSATION, openai_tools(tools), renderer)
         renderer.build_generation_prompt(messages[:-1])
         renderer.build_supervised_example(messages, train_on_what=renderers.TrainOnWhat.LAST_ASSISTANT_MESSAGE)

@@ -25,10 +25,12 @@ class ArtRequest:
     Attributes:
         config: How to train.
         resume: The directory of the run to go on with.
+        why: Why it is trained by that backend, in a few words.
     """
 
     config: ArtTrainConfig
     resume: Path | None = None
+    why: str = "asked for"
 
     @property
     def recorded(self) -> Path | None:

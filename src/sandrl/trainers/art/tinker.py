@@ -19,15 +19,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from sandrl.config.art import ArtPolicy, ArtTrainConfig
+from sandrl.config.art import ArtBackendKind, ArtPolicy, ArtTrainConfig
 from sandrl.errors import EndpointError, InputError, TrainingError
 from sandrl.files import write_whole
 from sandrl.models.client import ModelEndpoint
 from sandrl.models.libraries import first_line
-from sandrl.models.messages import Message
+from sandrl.models.messages import TOKEN_ID, Message
 from sandrl.settings import Settings
 from sandrl.trainers.art.backend import UNTRAINABLE, Trained, count_tokens, served_here
-from sandrl.trainers.art.groups import TOKEN_ID, Group, Sample
+from sandrl.trainers.art.groups import Group, Sample
 from sandrl.trainers.art.histories import art_group, context, openai_tools
 from sandrl.trainers.art.libraries import hear_signals, load
 from sandrl.trainers.art.loop import EventLoop
@@ -46,13 +46,16 @@ class TinkerModel:
         settings: Has the key.
         name: Names the model in ART's directory: the run.
         path: ART's directory, which remembers where the checkpoints are.
+        model: What the service calls the model that is trained.
         loop: The loop the backend lives in.
 
     Raises:
         ServiceError: If the service fails, or refuses.
     """
 
-    def __init__(self, config: ArtTrainConfig, settings: Settings, *, name: str, path: Path, loop: EventLoop) -> None:
+    def __init__(
+        self, config: ArtTrainConfig, settings: Settings, *, name: str, path: Path, model: str, loop: EventLoop
+    ) -> None:
         # What is without logprobs gets them from the service.
         self.needs_logprobs = config.policy is ArtPolicy.TRAINED
         self._settings = settings
@@ -67,12 +70,12 @@ class TinkerModel:
             self._model = _model_class(art)(
                 name=name,
                 project=config.project,
-                base_model=config.base_model,
+                base_model=model,
                 base_path=str(path),
                 _internal_config={
                     "tinker_native_args": {
                         "renderer_name": renderer_name(config),
-                        "training_client_args": {"rank": config.lora_rank},
+                        "training_client_args": _training_client(config),
                     }
                 },
             )
@@ -219,6 +222,12 @@ def _model_class(art: Any) -> type[Any]:
             write_whole(directory / "state.json", json.dumps(state, indent=2).encode(), durable=True)
 
     return WholeModel
+
+
+def _training_client(config: ArtTrainConfig) -> dict[str, Any]:
+    """What adapters a model in training has."""
+    seed = {"seed": config.seed} if config.backend is ArtBackendKind.EMBEDDED else {}
+    return {"rank": config.lora_rank, **seed}
 
 
 def _guarded_backend(token: str) -> type[Any]:

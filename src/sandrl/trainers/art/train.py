@@ -12,16 +12,18 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import ExitStack, redirect_stdout
+from contextlib import ExitStack, redirect_stdout, suppress
 from dataclasses import replace
+from statistics import pstdev
 
 from sandrl.config.art import ArtBackendKind, ArtTrainConfig
-from sandrl.errors import InterruptedRunError, TrainingError
+from sandrl.errors import InterruptedRunError, MissingExtraError, SandrlError, TrainingError
 from sandrl.events import (
     ArtStepFailed,
     ArtStepStarted,
     ArtStepTrained,
     ArtTrainingStarted,
+    BackendChosen,
     Emit,
     ProblemPlayed,
     TrajectoriesCollected,
@@ -46,12 +48,15 @@ from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
 from sandrl.trainers.art.backend import Trained, TrainedModel, left_out
 from sandrl.trainers.art.checks import Checked, check
+from sandrl.trainers.art.embedding import cancelled_at_its_end, check_running, keep_log, serve_embedded
 from sandrl.trainers.art.groups import Group, groups_of, why_no_gradient, with_gradient
 from sandrl.trainers.art.history import GRADIENT_STEPS, STEP, art_directory, check_sound, next_round
 from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.results import COMMAND, ArtRequest, ArtRun, Round
 from sandrl.trainers.art.watch import watched
 from sandrl.trainers.library_output import FILE, PrintedFile
+from sandrl.trainers.tinker.embedded import embedded_service
+from sandrl.trainers.tinker.options import EXTRA
 
 WORKFLOW_TAG = "art-training"
 
@@ -62,6 +67,7 @@ MOST_ATTEMPTS = 3
 _EPISODE_SECONDS = 3600.0
 _PACKAGES = {
     ArtBackendKind.TINKER: ("openpipe-art", "tinker", "tinker-cookbook", "torch", "transformers"),
+    ArtBackendKind.EMBEDDED: ("openpipe-art", "tinker", "tinker-cookbook", "torch", "transformers"),
     ArtBackendKind.LOCAL: ("openpipe-art", "torch", "transformers", "unsloth"),
 }
 # What ART calls the numbers that every trainer has.
@@ -89,7 +95,15 @@ def run_art(
     interrupt = interrupt or Interrupt()
     with ExitStack() as stack:
         stack.enter_context(libraries.kept_quiet())
-        checked = check(request, settings, spends=True)
+        asked = request.config
+        emit(BackendChosen(asked.backend.value, request.why, asked.base_model))
+        service = None
+        if asked.backend is ArtBackendKind.EMBEDDED:
+            # A missing extra is an error of `check`, after those of the options.
+            with suppress(MissingExtraError):
+                libraries.check_installed(EXTRA)
+                service = stack.enter_context(embedded_service())
+        checked = check(request, settings, spends=True, emit=emit)
         config = checked.config
         if request.resume is not None:
             check_sound(request.resume)
@@ -123,14 +137,32 @@ def run_art(
         session.stack.enter_context(redirect_stdout(PrintedFile(writer.path / FILE)))
         loop = session.stack.enter_context(EventLoop(interrupt, emit))
         try:
-            model = _model(config, settings, writer, loop)
+            if service is not None:
+                session.stack.callback(keep_log, service, writer.path)
+                settings = serve_embedded(
+                    service,
+                    config,
+                    settings,
+                    model=checked.model,
+                    run=writer.path,
+                    interrupt=interrupt,
+                )
+            model = _model(config, settings, writer, loop, checked.model)
             session.stack.callback(model.close)
             training = _Training(config, checked, model, session, emit, interrupt)
             if connection is not None:
                 training.open_stage(connection)
             session.stack.enter_context(watched(model.check_alive, emit))
+            if service is not None:
+                session.stack.enter_context(cancelled_at_its_end(service, interrupt))
             training.run()
-        except InterruptedRunError as error:
+            if service is not None and training.step < config.steps:
+                check_running(service, writer.run_id)
+        except SandrlError as error:
+            if service is not None:
+                check_running(service, writer.run_id, error)
+            if not isinstance(error, InterruptedRunError):
+                raise
             raise InterruptedRunError(
                 f"interrupted before the step in hand was trained; those before it are saved in {writer.path}",
                 signal_number=error.signal_number,
@@ -150,12 +182,12 @@ def run_art(
     return replace(run, signal_number=interrupt.signal_number, cleanup_error=session.cleanup_error())
 
 
-def _model(config: ArtTrainConfig, settings: Settings, writer: RunWriter, loop: EventLoop) -> TrainedModel:
+def _model(config: ArtTrainConfig, settings: Settings, writer: RunWriter, loop: EventLoop, served: str) -> TrainedModel:
     path = art_directory(writer.path)
-    if config.backend is ArtBackendKind.TINKER:
+    if config.backend is not ArtBackendKind.LOCAL:
         from sandrl.trainers.art.tinker import TinkerModel
 
-        return TinkerModel(config, settings, name=writer.run_id, path=path, loop=loop)
+        return TinkerModel(config, settings, name=writer.run_id, path=path, model=served, loop=loop)
     from sandrl.trainers.art.local import LocalModel
 
     return LocalModel(config, name=writer.run_id, path=path, loop=loop)
@@ -262,16 +294,17 @@ class _Training:
         metrics = _metrics(trained, unscored, time.monotonic() - began)
         if played is None:
             whole = [group for group in groups if len(group.samples) > 1]
-            metrics |= {"reward/mean": mean, "reward/groups": float(len(whole))}
+            metrics |= {"reward/mean": mean, "reward/std": pstdev(rewards) if rewards else None}
+            metrics["reward/groups"] = float(len(whole))
             metrics["reward/zero_variance_groups"] = float(sum(not group.has_gradient for group in whole))
         written = self._recorder.log(self._round, {**(played.metrics if played is not None else {}), **metrics})
         before, self.step = self.step, trained.step
         done = Round(self.step, len(rewards), dropped, mean, {} if failure else metrics, failure)
         self.rounds.append(done)
         if failure:
-            self._emit(ArtStepFailed(before + 1, attempt, failure))
+            self._emit(ArtStepFailed(before + 1, attempt, failure, written))
         else:
-            self._emit(ArtStepTrained(self.step, metrics))
+            self._emit(ArtStepTrained(self.step, written))
         self._health.add(self._round, written)
         self._round += 1
         if failure and trained.step > before:

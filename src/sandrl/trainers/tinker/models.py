@@ -15,12 +15,15 @@ import torch
 from tinker.types import AdamParams, Datum, ForwardBackwardOutput, LoraConfig, ModelInput, TensorData
 from torch import Tensor
 
-from tests.support.tinker_server.losses import Config, check_inputs, token_losses
-from tests.support.tinker_server.refusals import Refused
-from tests.support.tinker_server.weights import Base, Everything, Lora, Trained, Weights, digest
+from sandrl.trainers.tinker.losses import Config, check_inputs, token_losses
+from sandrl.trainers.tinker.refusals import Refused
+from sandrl.trainers.tinker.weights import Base, Everything, Lora, Trained, Weights
 
 TOKENS_AT_ONCE = 16_384
 """How many tokens go through the model together, padding included."""
+
+LOGITS_AT_ONCE = 1 << 28
+"""How many logits are computed together: a GiB of them."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +54,11 @@ class ModelInTraining:
         self._optimizer = torch.optim.AdamW(self._trained.tensors.values())
 
     @property
-    def digest(self) -> str:
-        """Says whether the trained tensors are the same."""
-        return digest(self._trained.tensors)
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The trained tensors, by name."""
+        return self._trained.tensors
 
-    def run(
-        self, data: Sequence[Datum], loss_fn: str, config: Config, *, backward: bool, factor: float = 1.0
-    ) -> ForwardBackwardOutput:
+    def run(self, data: Sequence[Datum], loss_fn: str, config: Config, *, backward: bool) -> ForwardBackwardOutput:
         """Computes the loss, and adds its gradients to those there are.
 
         Args:
@@ -65,7 +66,6 @@ class ModelInTraining:
             loss_fn: Which loss.
             config: What the loss is computed with.
             backward: Whether gradients are wanted.
-            factor: What the loss is multiplied by before it is reported and differentiated.
 
         Raises:
             Refused: If a datum is not in order; then nothing was changed.
@@ -73,17 +73,17 @@ class ModelInTraining:
         examples = [as_example(datum, loss_fn, config, self._base) for datum in data]
         total, outputs = 0.0, []
         with torch.set_grad_enabled(backward):
-            for batch in batches(examples):
+            for batch in batches(examples, self._base):
                 logprobs = target_logprobs(self._base, self._trained.weights(), batch)
                 losses = [
                     token_losses(loss_fn, logprobs_T, example.inputs, config).sum()
                     for example, logprobs_T in zip(batch, logprobs, strict=True)
                 ]
-                loss = torch.stack(losses).sum() * factor
+                loss = torch.stack(losses).sum()
                 if backward:
                     loss.backward()
                 total += float(loss.detach())
-                outputs += [{"logprobs": TensorData.from_torch(logprobs_T.detach())} for logprobs_T in logprobs]
+                outputs += [{"logprobs": TensorData.from_torch(logprobs_T.detach().cpu())} for logprobs_T in logprobs]
         return ForwardBackwardOutput(
             loss_fn_output_type="TorchLossReturn", loss_fn_outputs=outputs, metrics={"loss:sum": total}
         )
@@ -118,7 +118,7 @@ class ModelInTraining:
         Raises:
             Refused: If something else was trained there, or the optimizer's state was not saved.
         """
-        content = torch.load(io.BytesIO(saved), weights_only=True)
+        content = torch.load(io.BytesIO(saved), weights_only=True, map_location=self._base.device)
         shapes = {name: tensor.shape for name, tensor in content["tensors"].items()}
         if shapes != {name: tensor.shape for name, tensor in self._trained.tensors.items()}:
             raise Refused("the checkpoint is of a model of which something else is trained")
@@ -134,10 +134,10 @@ class ModelInTraining:
             self._optimizer.load_state_dict(content["optimizer"])
             self.steps = content["steps"]
 
-    def frozen(self) -> Weights:
-        """The whole model's weights as they are now, for sampling."""
+    def whole(self) -> Weights:
+        """The weights of the whole model as they are now."""
         with torch.no_grad():
-            return {name: tensor.clone() for name, tensor in self._trained.weights().items()}
+            return self._trained.weights()
 
 
 def as_example(datum: Datum, loss_fn: str, config: Config, base: Base) -> Example:
@@ -148,7 +148,7 @@ def as_example(datum: Datum, loss_fn: str, config: Config, base: Base) -> Exampl
     """
     check_inputs(loss_fn, set(datum.loss_fn_inputs), config)
     tokens = checked_tokens(as_tokens(datum.model_input), base)
-    inputs = {name: tensor.to_torch() for name, tensor in datum.loss_fn_inputs.items()}
+    inputs = {name: tensor.to_torch().to(base.device) for name, tensor in datum.loss_fn_inputs.items()}
     for name, tensor in inputs.items():
         if tuple(tensor.shape) != (len(tokens),):
             raise Refused(f"{name} has the shape {list(tensor.shape)}, but the input has {len(tokens)} tokens")
@@ -171,12 +171,13 @@ def checked_tokens(tokens: Sequence[int], base: Base) -> list[int]:
     return list(tokens)
 
 
-def batches(examples: Sequence[Example]) -> Iterator[list[Example]]:
+def batches(examples: Sequence[Example], base: Base) -> Iterator[list[Example]]:
     """Cuts examples, in their order, into parts that go through the model together."""
+    most = min(TOKENS_AT_ONCE, LOGITS_AT_ONCE // base.vocabulary)
     batch: list[Example] = []
     for example in examples:
         longest = max(len(each.tokens) for each in [*batch, example])
-        if batch and longest * (len(batch) + 1) > TOKENS_AT_ONCE:
+        if batch and longest * (len(batch) + 1) > most:
             yield batch
             batch = []
         batch.append(example)
@@ -190,11 +191,11 @@ def target_logprobs(base: Base, weights: Weights, batch: Sequence[Example]) -> l
     Examples are padded at the end, where causal attention keeps it from what comes before.
     """
     longest = max(len(example.tokens) for example in batch)
-    tokens_BT = torch.tensor([example.tokens + [0] * (longest - len(example.tokens)) for example in batch])
+    tokens_BT = base.tensor([example.tokens + [0] * (longest - len(example.tokens)) for example in batch])
     logits_BTV = base(weights, input_ids=tokens_BT, use_cache=False).logits
     return [
         -torch.nn.functional.cross_entropy(
-            logits_TV[: len(example.targets)], torch.tensor(example.targets), reduction="none"
+            logits_TV[: len(example.targets)].float(), base.tensor(example.targets), reduction="none"
         )
         for example, logits_TV in zip(batch, logits_BTV, strict=True)
     ]
@@ -210,11 +211,3 @@ def as_tokens(given: ModelInput) -> list[int]:
         return given.to_ints()
     except ValueError as error:
         raise Refused("this model takes text alone") from error
-
-
-def listed(datum: Datum) -> Mapping[str, Any]:
-    """What a datum says, for the record."""
-    return {
-        "input_tokens": as_tokens(datum.model_input),
-        **{name: t.tolist() for name, t in datum.loss_fn_inputs.items()},
-    }

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
-from tests.support.tinker_server.refusals import Refused
+from sandrl.trainers.tinker.refusals import Refused
 
 Inputs = Mapping[str, Tensor]
 Config = Mapping[str, float]

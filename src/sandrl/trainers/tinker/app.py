@@ -1,8 +1,9 @@
-"""The routes of the Tinker API, as far as its SDK 0.18 and ART 0.5.18 use them.
+"""The routes of the Tinker API, as far as its SDK 0.18, ART 0.5.18 and tinker-cookbook 0.3 use them.
 
-The design decision: bodies are the SDK's own request types, and the statuses those the SDK reacts to: 401 for a wrong
-key, 400 and 404 for what it must not try again, 408 for a future that takes longer, 409 for a checkpoint that is there
-already, 410 for a future nobody knows. Only `healthz` is told to anyone.
+The design decision: bodies are the SDK's own request types, and the statuses those to which the SDK reacts: 401 for a
+wrong key, 400 and 404 for a request that it must not send again, 408 for a future that takes longer, 409 for a
+checkpoint that is there already, 410 for an unknown future, 413 for a body that is too large, 429 for a full queue.
+Only `healthz` answers without the key.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import asyncio
 import hmac
 import json
 import math
-import uuid
-from typing import Any
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict
-from starlette.middleware.base import RequestResponseEndpoint
+from starlette.requests import Request
 from starlette.responses import Response
 from tinker import types
 from tinker.types.client_config_request import ClientConfigRequest
@@ -25,8 +26,17 @@ from tinker.types.future_retrieve_request import FutureRetrieveRequest
 from tinker.types.session_heartbeat_request import SessionHeartbeatRequest
 from tinker.types.try_again_response import TryAgainResponse
 
-from tests.support.tinker_server.refusals import NotThere, Refused, TakenAlready
-from tests.support.tinker_server.service import Service
+from sandrl.trainers.tinker.refusals import Busy, NotThere, Refused, TakenAlready
+from sandrl.trainers.tinker.service import Service
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+MOST_BODY_BYTES = 64 << 20
+"""The largest body of a request."""
 
 PREFIX = "/api/v1"
 
@@ -38,6 +48,7 @@ class Answer(JSONResponse):
     """
 
     def render(self, content: Any) -> bytes:
+        """The body."""
         try:
             return json.dumps(content, allow_nan=False).encode()
         except ValueError:
@@ -45,13 +56,13 @@ class Answer(JSONResponse):
 
 
 class WeightsInfoRequest(BaseModel):
-    """Asks about a checkpoint."""
+    """A request for the facts about a checkpoint."""
 
     tinker_path: str
 
 
 class TelemetryBatch(BaseModel):
-    """What the SDK tells of itself; nobody reads it."""
+    """The telemetry of the SDK, which is dropped."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -64,27 +75,69 @@ def _spelled(content: Any) -> Any:
     return str(content) if isinstance(content, float) and not math.isfinite(content) else content
 
 
-def make_app(service: Service, key: str, *, poll_seconds: float) -> FastAPI:
+class Edge:
+    """Lets requests with the key through to an application, and bodies of a bounded size.
+
+    Args:
+        app: The application.
+        key: The API key that requests must have.
+    """
+
+    def __init__(self, app: Application, key: str) -> None:
+        self._app = app
+        self._key = key.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one request."""
+        if scope["type"] != "http":
+            return
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        is_known = hmac.compare_digest(headers.get(b"x-api-key", b""), self._key)
+        if not is_known and scope["path"] != f"{PREFIX}/healthz":
+            await Answer({"detail": "Invalid API key"}, 401)(scope, receive, send)
+            return
+        size = headers.get(b"content-length", b"")
+        if size.isdigit() and int(size) > MOST_BODY_BYTES:
+            await _too_large()(scope, receive, send)
+            return
+        taken = 0
+
+        async def bounded() -> Message:
+            nonlocal taken
+            message = await receive()
+            taken += len(message.get("body", b""))
+            if taken > MOST_BODY_BYTES:
+                # To the application the client has gone; its answer to that is not sent.
+                return {"type": "http.disconnect"}
+            return message
+
+        async def unless_too_large(message: Message) -> None:
+            if taken <= MOST_BODY_BYTES:
+                await send(message)
+
+        await self._app(scope, bounded, unless_too_large)
+        if taken > MOST_BODY_BYTES:
+            await _too_large()(scope, receive, send)
+
+
+def _too_large() -> Response:
+    return Answer({"detail": f"the body is larger than {MOST_BODY_BYTES} bytes"}, 413, {"Connection": "close"})
+
+
+def make_app(service: Service, key: str, *, poll_seconds: float) -> Application:
     """Makes the application.
 
     Args:
-        service: What it serves.
-        key: The API key it asks for.
-        poll_seconds: How long a question for a future waits for its answer.
+        service: The operations.
+        key: The API key that requests must have.
+        poll_seconds: How long a request for a future waits for the answer.
     """
-    app = FastAPI(default_response_class=Answer)
-
-    @app.middleware("http")
-    async def check_key(request: Request, go_on: RequestResponseEndpoint) -> Response:
-        given = request.headers.get("X-API-Key", "")
-        if request.url.path != f"{PREFIX}/healthz" and not hmac.compare_digest(given.encode(), key.encode()):
-            return Answer({"detail": "Invalid API key"}, 401)
-        return await go_on(request)
+    app = FastAPI(default_response_class=Answer, openapi_url=None)
 
     @app.exception_handler(Refused)
     async def refuse(_: Request, error: Refused) -> Response:
-        status = 404 if isinstance(error, NotThere) else 409 if isinstance(error, TakenAlready) else 400
-        return Answer({"detail": str(error)}, status)
+        kinds = {NotThere: 404, TakenAlready: 409, Busy: 429}
+        return Answer({"detail": str(error)}, kinds.get(type(error), 400))
 
     _add_sessions(app, service)
     _add_training(app, service)
@@ -97,12 +150,14 @@ def make_app(service: Service, key: str, *, poll_seconds: float) -> FastAPI:
         if future is None:
             return Answer({"detail": f"there is no request {request.request_id}"}, 410)
         try:
-            return Answer(await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), poll_seconds))
+            answer = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), poll_seconds)
+            service.work.note_fetched(request.request_id)
+            return Answer(answer)
         except TimeoutError:
             later = TryAgainResponse(request_id=request.request_id, queue_state="active")
             return Answer(later.model_dump(), 408)
 
-    return app
+    return Edge(app, key)
 
 
 def _add_sessions(app: FastAPI, service: Service) -> None:
@@ -113,8 +168,9 @@ def _add_sessions(app: FastAPI, service: Service) -> None:
     @app.get(f"{PREFIX}/get_server_capabilities")
     async def get_server_capabilities() -> types.GetServerCapabilitiesResponse:
         base = service.base
-        model = types.SupportedModel(model_name=base.name, max_context_length=base.positions)
-        return types.GetServerCapabilitiesResponse(supported_models=[model])
+        names = [base.name, base.alias] if base.alias else [base.name]
+        models = [types.SupportedModel(model_name=name, max_context_length=base.positions) for name in names]
+        return types.GetServerCapabilitiesResponse(supported_models=models)
 
     @app.post(f"{PREFIX}/client/config")
     async def client_config(_: ClientConfigRequest) -> types.ClientConfigResponse:
@@ -122,10 +178,11 @@ def _add_sessions(app: FastAPI, service: Service) -> None:
 
     @app.post(f"{PREFIX}/create_session")
     async def create_session(_: types.CreateSessionRequest) -> types.CreateSessionResponse:
-        return types.CreateSessionResponse(session_id=str(uuid.uuid4()))
+        return types.CreateSessionResponse(session_id=service.create_session())
 
     @app.post(f"{PREFIX}/session_heartbeat")
-    async def session_heartbeat(_: SessionHeartbeatRequest) -> dict[str, str]:
+    async def session_heartbeat(request: SessionHeartbeatRequest) -> dict[str, str]:
+        service.note_alive(request.session_id)
         return {"type": "session_heartbeat"}
 
     @app.post(f"{PREFIX}/telemetry")
@@ -179,6 +236,11 @@ def _add_checkpoints(app: FastAPI, service: Service) -> None:
     @app.get(f"{PREFIX}/training_runs/{{model_id}}/checkpoints")
     async def run_checkpoints(model_id: str) -> types.CheckpointsListResponse:
         return service.run_checkpoints(model_id)
+
+    @app.delete(f"{PREFIX}/training_runs/{{model_id}}/checkpoints/{{folder}}/{{name}}", status_code=204)
+    async def delete_checkpoint(model_id: str, folder: str, name: str) -> Response:
+        service.checkpoints.delete(f"tinker://{model_id}/{folder}/{name}")
+        return Response(status_code=204)
 
 
 def _add_sampling(app: FastAPI, service: Service) -> None:

@@ -29,6 +29,6 @@ def check_gpu() -> None:
     if not gpu_count():
         raise HardwareError(
             "backend local trains on a GPU with CUDA, and this machine has none",
-            hint="sandrl art train --backend tinker trains elsewhere; sandrl grpo trains on the processor",
+            hint="`backend` tinker trains elsewhere; `backend` embedded trains a small model on the processor",
             fields=("backend",),
         )

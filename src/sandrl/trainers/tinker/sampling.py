@@ -18,15 +18,21 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from tinker.types import SamplingParams
 from torch import Tensor
 from transformers import DynamicCache
 
-from tests.support.tinker_server.refusals import Refused
-from tests.support.tinker_server.weights import Base, Weights
+from sandrl.trainers.tinker.refusals import Refused
+from sandrl.trainers.tinker.weights import Base, Weights
+
+MOST_SAMPLES = 4_096
+"""How many sequences one request may ask for."""
+
+CACHE_BYTES = 1 << 30
+"""How much memory the keys and values of sequences that are drawn together may take."""
 
 
 @dataclass(eq=False)
@@ -71,8 +77,15 @@ class Sample:
         return any(text in said for text in texts)
 
 
-def samples(prompt: list[int], params: SamplingParams, count: int, base: Base) -> list[Sample]:
+def samples(prompt: list[int], params: SamplingParams, count: int, base: Base, chances: random.Random) -> list[Sample]:
     """What a request for some samples is drawn as.
+
+    Args:
+        prompt: The tokens to continue.
+        params: How tokens are drawn.
+        count: How many sequences.
+        base: The model.
+        chances: Seeds the sequences of a request that names no seed.
 
     Raises:
         Refused: If that is more than the model can hold, or its numbers make no sense.
@@ -83,43 +96,51 @@ def samples(prompt: list[int], params: SamplingParams, count: int, base: Base) -
             f"Prompt length plus max_tokens exceeds the model's context window: "
             f"{len(prompt)} + {limit} > {base.positions}"
         )
-    if limit < 1 or count < 1:
-        raise Refused("there must be something to sample: max_tokens and num_samples of at least 1")
+    if limit < 1 or not 1 <= count <= MOST_SAMPLES:
+        raise Refused(f"max_tokens must be at least 1, and num_samples from 1 to {MOST_SAMPLES}")
     if params.temperature < 0 or not 0 < params.top_p <= 1 or params.top_k < -1:
         raise Refused("temperature must be at least 0, top_p above 0 and up to 1, top_k at least -1")
-    return [
-        Sample(
-            prompt, params, limit, random.Random() if params.seed is None else random.Random(f"{params.seed} {number}")
-        )
-        for number in range(count)
-    ]
+    seed = chances.getrandbits(64) if params.seed is None else params.seed
+    return [Sample(prompt, params, limit, random.Random(f"{seed} {number}")) for number in range(count)]
 
 
-@torch.inference_mode()
 def draw(base: Base, weights: Weights, batch: Sequence[Sample]) -> None:
-    """Draws all sequences of a batch to their ends.
+    """Draws all sequences of a batch to their ends, as many at a time as memory has room for.
 
     Raises:
         ArithmeticError: If the weights are such that there are no probabilities.
     """
+    groups: dict[int, list[Sample]] = {}
+    for each in batch:
+        groups.setdefault(0 if base.ignores_padding else len(each.prompt), []).append(each)
+    for group in groups.values():
+        left = sorted(group, key=lambda each: len(each.prompt) + each.limit)
+        while left:
+            # The last is the longest: it decides how much each of a part takes.
+            fits = max(CACHE_BYTES // max(base.cache_bytes * (len(left[-1].prompt) + left[-1].limit), 1), 1)
+            _draw(base, weights, left[-fits:])
+            del left[-fits:]
+
+
+@torch.inference_mode()
+def _draw(base: Base, weights: Weights, batch: Sequence[Sample]) -> None:
     live = list(batch)
     longest = max(len(each.prompt) for each in live)
-    tokens_BT = torch.tensor([[0] * (longest - len(each.prompt)) + each.prompt for each in live])
-    mask_BT = torch.tensor([[0] * (longest - len(each.prompt)) + [1] * len(each.prompt) for each in live])
-    cache = DynamicCache(config=base.module.config)
+    pads = [longest - len(each.prompt) for each in live]
+    tokens_BT = base.tensor([[0] * pad + each.prompt for pad, each in zip(pads, live, strict=True)])
+    mask_BT = base.tensor([[0] * pad + [1] * len(each.prompt) for pad, each in zip(pads, live, strict=True)])
+    cache = DynamicCache(config=base.module.config) if base.has_cache else None
+    is_padded = bool((mask_BT == 0).any())
     while True:
-        positions_BT = (mask_BT.cumsum(-1) - 1).clamp(min=0)[:, -tokens_BT.shape[1] :]
-        logits_BV = base(
-            weights,
-            input_ids=tokens_BT,
-            attention_mask=mask_BT,
-            position_ids=positions_BT,
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        ).logits[:, -1]
-        tokens_B, logprobs_B = _next(logits_BV, live)
-        for each, token, logprob in zip(live, tokens_B.tolist(), logprobs_B.tolist(), strict=True):
+        inputs: dict[str, Any] = {"input_ids": tokens_BT}
+        if cache is not None:
+            inputs |= {"past_key_values": cache, "use_cache": True}
+        if is_padded:
+            positions_BT = (mask_BT.cumsum(-1) - 1).clamp(min=0)[:, -tokens_BT.shape[1] :]
+            inputs |= {"attention_mask": mask_BT, "position_ids": positions_BT}
+        logits_BV = base(weights, **inputs, logits_to_keep=1).logits[:, -1]
+        drawn_B, logprobs_B = _next(logits_BV, live)
+        for each, token, logprob in zip(live, drawn_B.tolist(), logprobs_B.tolist(), strict=True):
             if each.stop_reason is None:
                 each.take(token, logprob, base)
         going = [place for place, each in enumerate(live) if each.stop_reason is None]
@@ -127,24 +148,28 @@ def draw(base: Base, weights: Weights, batch: Sequence[Sample]) -> None:
             return
         # Those that have ended are carried along until they are half of all: leaving them behind copies the cache.
         if len(going) <= len(live) // 2:
-            places = torch.tensor(going)
-            cache.batch_select_indices(places)
-            live, tokens_B, mask_BT = [live[place] for place in going], tokens_B[places], mask_BT[places]
-        tokens_BT = tokens_B[:, None]
-        mask_BT = torch.cat([mask_BT, torch.ones_like(tokens_BT)], dim=1)
+            places = base.tensor(going)
+            if cache is not None:
+                cache.batch_select_indices(places)
+            live = [live[place] for place in going]
+            drawn_B, mask_BT, tokens_BT = drawn_B[places], mask_BT[places], tokens_BT[places]
+        drawn_B1 = drawn_B[:, None]
+        tokens_BT = drawn_B1 if cache is not None else torch.cat([tokens_BT, drawn_B1], dim=1)
+        mask_BT = torch.cat([mask_BT, torch.ones_like(drawn_B1)], dim=1)
 
 
 def _next(logits_BV: Tensor, live: Sequence[Sample]) -> tuple[Tensor, Tensor]:
     """One token for each sequence, and its log-probability."""
     if not torch.isfinite(logits_BV).all():
         raise ArithmeticError("the model's weights are not finite: there is nothing to sample")
-    temperatures_B1 = torch.tensor([[each.params.temperature or 1.0] for each in live])
-    logprobs_BV = torch.log_softmax(logits_BV / temperatures_B1, dim=-1)
+    device = logits_BV.device
+    temperatures_B1 = torch.tensor([[each.params.temperature or 1.0] for each in live], device=device)
+    logprobs_BV = torch.log_softmax(logits_BV.float() / temperatures_B1, dim=-1)
     chances_BV = _cut(logprobs_BV.double().exp(), live)
     sums_BV = chances_BV.cumsum(-1)
-    numbers_B1 = torch.tensor([[each.chance.random()] for each in live], dtype=torch.float64)
+    numbers_B1 = torch.tensor([[each.chance.random()] for each in live], dtype=torch.float64, device=device)
     drawn_B1 = torch.searchsorted(sums_BV, numbers_B1 * sums_BV[:, -1:], right=True)
-    is_greedy_B1 = torch.tensor([[each.params.temperature == 0] for each in live])
+    is_greedy_B1 = torch.tensor([[each.params.temperature == 0] for each in live], device=device)
     tokens_B1 = torch.where(is_greedy_B1, logprobs_BV.argmax(-1, keepdim=True), drawn_B1)
     tokens_B1 = tokens_B1.clamp(max=logits_BV.shape[-1] - 1)
     return tokens_B1[:, 0], logprobs_BV.gather(-1, tokens_B1)[:, 0]
@@ -154,10 +179,10 @@ def _cut(chances_BV: Tensor, live: Sequence[Sample]) -> Tensor:
     """Leaves the likeliest tokens alone: top_k of them, and as few as have top_p together."""
     if all(each.params.top_k < 1 and each.params.top_p == 1 for each in live):
         return chances_BV
-    size = chances_BV.shape[-1]
-    top_k_B1 = torch.tensor([[each.params.top_k if each.params.top_k > 0 else size] for each in live])
-    top_p_B1 = torch.tensor([[each.params.top_p] for each in live], dtype=torch.float64)
+    size, device = chances_BV.shape[-1], chances_BV.device
+    top_k_B1 = torch.tensor([[each.params.top_k if each.params.top_k > 0 else size] for each in live], device=device)
+    top_p_B1 = torch.tensor([[each.params.top_p] for each in live], dtype=torch.float64, device=device)
     sorted_BV, order_BV = chances_BV.sort(dim=-1, descending=True)
     before_BV = sorted_BV.cumsum(-1) - sorted_BV
-    is_kept_BV = (torch.arange(size) < top_k_B1) & ((before_BV < top_p_B1) | (top_p_B1 == 1))
+    is_kept_BV = (torch.arange(size, device=device) < top_k_B1) & ((before_BV < top_p_B1) | (top_p_B1 == 1))
     return torch.zeros_like(chances_BV).scatter(-1, order_BV, sorted_BV * is_kept_BV)

@@ -1,62 +1,64 @@
-"""What the routes ask for: sessions, models in training, samplers and their checkpoints.
+"""The operations behind the routes: sessions, models in training, samplers and their checkpoints.
 
-The design decision: what can be told at once is refused at once; whatever touches weights becomes a job of the queue,
-and what goes wrong there is the answer to the future. Models in training and samplers belong to the process; a
-checkpoint belongs to the directory it lies in.
+The design decision: a request that cannot be done is refused at once where that is known at once; a request that
+touches weights becomes a job of the queue, and its failure is the answer to the future. Models in training and samplers
+belong to the process; a checkpoint belongs to the directory in which it lies.
 
-Every model of the service is a LoRA, so this says so of its own even where it trains all weights.
+Every model of the Tinker API is a LoRA, so the answers say so even where all weights are trained.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import threading
+import random
+import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import torch
 from tinker import types
 
-from tests.support.tinker_server.checkpoints import Checkpoints
-from tests.support.tinker_server.models import (
+from sandrl.trainers.tinker.checkpoints import Checkpoints
+from sandrl.trainers.tinker.memory import free_bytes
+from sandrl.trainers.tinker.models import (
     Example,
     ModelInTraining,
     as_tokens,
     checked_tokens,
-    listed,
     target_logprobs,
 )
-from tests.support.tinker_server.refusals import NotThere, Refused
-from tests.support.tinker_server.sampling import Sample, draw, samples
-from tests.support.tinker_server.weights import Base, Weights
-from tests.support.tinker_server.work import Answer, Job, Work
+from sandrl.trainers.tinker.options import ServiceOptions
+from sandrl.trainers.tinker.refusals import Busy, NotThere, Refused
+from sandrl.trainers.tinker.sampling import Sample, draw, samples
+from sandrl.trainers.tinker.weights import Base, Weights
+from sandrl.trainers.tinker.work import Answer, Job, Work
 
 BASE = "base"
 """The sampler weights that were never trained."""
 
-SAMPLERS_LOADED = 4
+SAMPLERS_LOADED = 2
+"""How many samplers' weights are in memory, besides those of the base model."""
+
+SAMPLERS_KEPT = 16
+"""How many samplers without a name are kept, the latest."""
+
+MOST_MODELS = 256
+"""How many models may be in training at once, if there is memory for them."""
+
+IDLE_SECONDS = 600.0
+"""A session whose client has sent no heartbeat for so long has ended; the SDK sends one every few seconds."""
+
+MOST_RANK = 1_024
+
+LEAST_FREE_BYTES = 256 << 20
+"""How much memory must be left where another model is made."""
+
+Observe = Callable[[str, str, Mapping[str, Any]], None]
 
 
-@dataclass(frozen=True)
-class Options:
-    """How the server behaves.
-
-    Attributes:
-        everything: Train all weights instead of LoRA.
-        record: Where a line is written for everything that was done to a model; None for nowhere.
-        nan_after: After so many steps, of all models together, losses are no numbers; None for never.
-        crash_before_save: The save, counted over all models, before which the process ends; None for none.
-    """
-
-    everything: bool = False
-    record: Path | None = None
-    nan_after: int | None = None
-    crash_before_save: int | None = None
+def unobserved(operation: str, model_id: str, about: Mapping[str, Any]) -> None:
+    """Observes nothing."""
 
 
 class _Numbered(Protocol):
@@ -67,43 +69,83 @@ class _Numbered(Protocol):
 
 
 class Service:
-    """The state of the server.
+    """The state of the service.
 
     Args:
         base: The one model it offers.
-        checkpoints: Where it keeps what clients save.
-        options: How it behaves.
+        checkpoints: Where it keeps the checkpoints of clients.
+        options: How it was started.
+        observe: Called on the thread of the queue after each operation on a model, with the operation, the id of the
+            model, and its arguments and results.
     """
 
-    def __init__(self, base: Base, checkpoints: Checkpoints, options: Options) -> None:
+    def __init__(
+        self, base: Base, checkpoints: Checkpoints, options: ServiceOptions, observe: Observe = unobserved
+    ) -> None:
         self.base = base
         self.checkpoints = checkpoints
         self.samplers: dict[str, types.GetSamplerResponse] = {}
         self._options = options
+        self._observe = observe
         self._models: dict[str, ModelInTraining] = {}
-        self._model_ids: set[str] = set()
-        self._kept: dict[str, Weights] = {BASE: base.weights}
+        self._model_ids: dict[str, str] = {}
+        self._heard_at: dict[str, float] = {}
+        self._unnamed: OrderedDict[str, types.LoraConfig] = OrderedDict()
         self._loaded: OrderedDict[str, Weights] = OrderedDict()
-        self._steps = self._saves = 0
-        self._writing = threading.Lock()
-        self.work = Work(self._draw)
+        self._chances = random.Random() if options.seed is None else random.Random(f"samples {options.seed}")
+        self.work = Work(self._draw, options.max_queue)
+
+    def create_session(self) -> str:
+        """Begins a session of a client."""
+        session_id = str(uuid.uuid4())
+        self.note_alive(session_id)
+        return session_id
+
+    def note_alive(self, session_id: str) -> None:
+        """Notes that the client of a session is alive."""
+        self._heard_at[session_id] = time.monotonic()
 
     def create_model(self, request: types.CreateModelRequest) -> types.UntypedAPIFuture:
         """Makes a model in training; a client has its own."""
         self._check_base(request.base_model)
         config = request.lora_config or types.LoraConfig(rank=32)
-        if config.rank < 1:
-            raise Refused("the rank must be at least 1")
+        if not 1 <= config.rank <= MOST_RANK:
+            raise Refused(f"the rank must be from 1 to {MOST_RANK}")
         model_id = f"{request.session_id}:train:{request.model_seq_id}"
-        self._model_ids.add(model_id)
+        if model_id not in self._model_ids:
+            self._make_room()
 
         def run() -> Answer:
-            model = ModelInTraining(self.base, config, everything=self._options.everything)
+            model = ModelInTraining(self.base, config, everything=self._options.trains_all)
             self._models[model_id] = model
-            self._record("create_model", model_id, rank=config.rank, weights=model.digest)
+            self._observe("create_model", model_id, {"rank": config.rank, "model": model})
             return {"model_id": model_id, "type": "create_model"}
 
-        return self._submit(f"{model_id}:create", model_id, Job(run))
+        future = self._submit(f"{model_id}:create", model_id, Job(run))
+        self._model_ids[model_id] = request.session_id
+        return future
+
+    def _make_room(self) -> None:
+        """Forgets the models of sessions that have ended without a word, where there is no room for another one.
+
+        Raises:
+            Refused: If there still is none.
+        """
+        if self._has_room():
+            return
+        now = time.monotonic()
+        for model_id, session_id in list(self._model_ids.items()):
+            if now - self._heard_at.get(session_id, now) > IDLE_SECONDS:
+                self._models.pop(model_id, None)
+                self._model_ids.pop(model_id, None)
+        if not self._has_room():
+            message = f"{len(self._model_ids)} models are in training, and there is no room for another one"
+            raise Refused(f"{message}: unload one, or end a client that has one")
+
+    def _has_room(self) -> bool:
+        # A model of all weights has four numbers for each: itself, its gradient and Adam's two moments.
+        size = 16 * sum(tensor.numel() for tensor in self.base.weights.values()) if self._options.trains_all else 0
+        return len(self._model_ids) < MOST_MODELS and free_bytes() > size + LEAST_FREE_BYTES
 
     def model_info(self, model_id: str) -> types.GetInfoResponse:
         """What is known of a model in training."""
@@ -125,7 +167,7 @@ class Service:
 
         def run() -> Answer:
             self._models.pop(model_id, None)
-            self._model_ids.discard(model_id)
+            self._model_ids.pop(model_id, None)
             return {"model_id": model_id, "type": "unload_model"}
 
         return self._submit(f"{model_id}:unload", model_id, Job(run))
@@ -137,20 +179,16 @@ class Service:
 
         def run() -> Answer:
             model, config = self._model(request.model_id), given.loss_fn_config or {}
-            is_late = self._options.nan_after is not None and self._steps >= self._options.nan_after
-            factor = float("nan") if is_late else 1.0
-            output = model.run(given.data, given.loss_fn, config, backward=backward, factor=factor)
-            self._record(
+            output = model.run(given.data, given.loss_fn, config, backward=backward)
+            self._observe(
                 "forward_backward" if backward else "forward",
                 request.model_id,
-                loss_fn=given.loss_fn,
-                loss_fn_config=config,
-                data=[listed(datum) for datum in given.data],
-                metrics=output.metrics,
+                {"loss_fn": given.loss_fn, "loss_fn_config": config, "data": given.data, "metrics": output.metrics},
             )
             return output.model_dump(mode="json")
 
-        return self._ask(request, run)
+        tokens = sum(len(tensor.data) for datum in given.data for tensor in datum.loss_fn_inputs.values())
+        return self._ask(request, run, tokens)
 
     def optim_step(self, request: types.OptimStepRequest) -> types.UntypedAPIFuture:
         """Changes the weights by the gradients there are."""
@@ -158,11 +196,9 @@ class Service:
         def run() -> Answer:
             model = self._model(request.model_id)
             metrics = model.step(request.adam_params)
-            self._steps += 1
             adam = request.adam_params.model_dump()
-            self._record(
-                "optim_step", request.model_id, step=model.steps, adam=adam, metrics=metrics, weights=model.digest
-            )
+            about = {"step": model.steps, "adam": adam, "metrics": metrics, "model": model}
+            self._observe("optim_step", request.model_id, about)
             return {"metrics": metrics}
 
         return self._ask(request, run)
@@ -179,9 +215,15 @@ class Service:
 
         def run() -> Answer:
             model = self._model(request.model_id)
-            self._kept[sampler_id] = model.frozen()
+            self.checkpoints.save_sampler(sampler_id, model.saved(optimizer=False))
+            self._unnamed[sampler_id] = model.config
             self._add_sampler(sampler_id, None)
-            self._record("save_weights_for_sampler", request.model_id, path=None, weights=model.digest)
+            while len(self._unnamed) > SAMPLERS_KEPT:
+                oldest, _ = self._unnamed.popitem(last=False)
+                self.checkpoints.delete_sampler(oldest)
+                self.samplers.pop(oldest, None)
+                self._loaded.pop(oldest, None)
+            self._observe("save_weights_for_sampler", request.model_id, {"path": None, "model": model})
             return {"path": None, "sampling_session_id": sampler_id, "type": "save_weights_for_sampler"}
 
         return self._ask(request, run)
@@ -192,9 +234,8 @@ class Service:
         def run() -> Answer:
             model = self._model(request.model_id)
             model.load(self.checkpoints.read(request.path), optimizer=request.optimizer)
-            self._record(
-                "load_weights", request.model_id, path=request.path, optimizer=request.optimizer, weights=model.digest
-            )
+            about = {"path": request.path, "optimizer": request.optimizer, "model": model}
+            self._observe("load_weights", request.model_id, about)
             return {"path": request.path, "type": "load_weights"}
 
         return self._ask(request, run)
@@ -231,9 +272,9 @@ class Service:
         sampler = self.samplers.get(request.sampling_session_id)
         if sampler is None:
             raise NotThere(f"there is no sampler {request.sampling_session_id}")
-        key = sampler.sampler_id if sampler.sampler_id in self._kept else sampler.model_path or BASE
+        key = sampler.sampler_id if sampler.sampler_id in self._unnamed else sampler.model_path or BASE
         prompt = checked_tokens(as_tokens(request.prompt), self.base)
-        drawn = samples(prompt, request.sampling_params, request.num_samples, self.base)
+        drawn = samples(prompt, request.sampling_params, request.num_samples, self.base, self._chances)
 
         def run() -> Answer:
             sequences = [
@@ -245,7 +286,8 @@ class Service:
             return answer
 
         number = f"{sampler.sampler_id}:{uuid.uuid4() if request.seq_id is None else request.seq_id}"
-        return self._submit(number, None, Job(run, key, drawn))
+        tokens = len(prompt) + sum(each.limit for each in drawn)
+        return self._submit(number, None, Job(run, tokens, key, drawn))
 
     def _save(
         self, request: types.SaveWeightsRequest | types.SaveWeightsForSamplerRequest, kind: str, name: str | None
@@ -257,16 +299,18 @@ class Service:
         path = self.checkpoints.reserve(request.model_id, kind, f"{request.seq_id or 0:06d}" if name is None else name)
 
         def run() -> Answer:
-            self._saves += 1
-            if self._saves == self._options.crash_before_save:
-                os._exit(70)
             model = self._model(request.model_id)
-            content = model.saved(optimizer=kind == "training")
-            self.checkpoints.save(path, content, self.base.name, model.config)
-            self._record(request.type, request.model_id, path=path, step=model.steps, weights=model.digest)
+            with self.checkpoints.reserved(path):
+                content = model.saved(optimizer=kind == "training")
+                self.checkpoints.save(path, content, self.base.name, model.config)
+            self._observe(request.type, request.model_id, {"path": path, "step": model.steps, "model": model})
             return {"path": path, "type": request.type}
 
-        return self._ask(request, run)
+        try:
+            return self._ask(request, run)
+        except Busy:
+            with self.checkpoints.reserved(path):
+                raise
 
     def _draw(self, key: str, batch: list[Sample]) -> None:
         draw(self.base, self._weights(key), batch)
@@ -280,7 +324,7 @@ class Service:
             with torch.inference_mode():
                 logprobs += target_logprobs(self.base, weights, [Example(prompt[:-1], prompt[1:], {})])[0].tolist()
                 if likeliest:
-                    logits_TV = self.base(weights, input_ids=torch.tensor([prompt[:-1]]), use_cache=False).logits[0]
+                    logits_TV = self.base(weights, input_ids=self.base.tensor([prompt[:-1]]), use_cache=False).logits[0]
                     logprobs_TV = torch.log_softmax(logits_TV, dim=-1)
                     values, tokens = logprobs_TV.topk(min(likeliest, self.base.vocabulary), dim=-1)
                     rows = zip(tokens.tolist(), values.tolist(), strict=True)
@@ -288,14 +332,17 @@ class Service:
         return {"prompt_logprobs": logprobs, "topk_prompt_logprobs": top if likeliest else None}
 
     def _weights(self, key: str) -> Weights:
-        if key in self._kept:
-            return self._kept[key]
+        if key == BASE:
+            return self.base.weights
         if key not in self._loaded:
-            about = self.checkpoints.about(key)
-            # Whatever was drawn for its seed is overwritten.
-            model = ModelInTraining(self.base, about.config, everything=self._options.everything)
-            model.load(self.checkpoints.read(key), optimizer=False)
-            self._loaded[key] = model.frozen()
+            if key in self._unnamed:
+                config, content = self._unnamed[key], self.checkpoints.read_sampler(key)
+            else:
+                config, content = self.checkpoints.about(key).config, self.checkpoints.read(key)
+            # The tensors that are drawn for its seed are overwritten.
+            model = ModelInTraining(self.base, config, everything=self._options.trains_all)
+            model.load(content, optimizer=False)
+            self._loaded[key] = model.whole()
             if len(self._loaded) > SAMPLERS_LOADED:
                 self._loaded.popitem(last=False)
         self._loaded.move_to_end(key)
@@ -316,12 +363,12 @@ class Service:
             raise NotThere(f"there is no model {model_id}")
 
     def _check_base(self, name: str) -> None:
-        if not name or os.path.realpath(name) != os.path.realpath(self.base.name):
+        if not self.base.is_called(name):
             raise Refused(f"{name} is not supported; this server has {self.base.name}")
 
-    def _ask(self, request: _Numbered, run: Callable[[], Answer]) -> types.UntypedAPIFuture:
+    def _ask(self, request: _Numbered, run: Callable[[], Answer], tokens: int = 0) -> types.UntypedAPIFuture:
         self._check_model(request.model_id)
-        return self._submit(self._number(request), request.model_id, Job(run))
+        return self._submit(self._number(request), request.model_id, Job(run, tokens))
 
     def _number(self, request: _Numbered) -> str:
         return f"{request.model_id}:{uuid.uuid4() if request.seq_id is None else request.seq_id}"
@@ -329,10 +376,3 @@ class Service:
     def _submit(self, number: str, model_id: str | None, job: Job) -> types.UntypedAPIFuture:
         self.work.submit(number, job)
         return types.UntypedAPIFuture(request_id=number, model_id=model_id)
-
-    def _record(self, operation: str, model_id: str, **content: Any) -> None:
-        if self._options.record is None:
-            return
-        line = json.dumps({"op": operation, "model_id": model_id, **content})
-        with self._writing, self._options.record.open("a", encoding="utf-8") as file:
-            file.write(line + "\n")

@@ -1,0 +1,47 @@
+"""`sandrl tinker`: a service of the Tinker API on this machine."""
+
+from __future__ import annotations
+
+import typer
+
+from sandrl.cli.configured import configured
+from sandrl.config.tinker import TinkerServeConfig
+
+app = typer.Typer(
+    name="tinker",
+    help="A service of the Tinker API on this machine, for small models.",
+    no_args_is_help=True,
+)
+
+
+@app.command("serve")
+@configured(TinkerServeConfig)
+def serve(config: TinkerServeConfig) -> None:
+    """Serve the Tinker API with a small model, to programs that use the Tinker SDK, until Ctrl-C."""
+    import shlex
+
+    from sandrl import events, extras
+    from sandrl.cli import signals
+    from sandrl.cli.progress import Remarks
+    from sandrl.cli.text import visible
+    from sandrl.sandboxes import Interrupt
+    from sandrl.settings import load_settings
+    from sandrl.trainers.tinker.options import EXTRA
+
+    class Said(Remarks):
+        """Says where the service is on standard output; remarks go to standard error."""
+
+        def __call__(self, event: events.Event) -> None:
+            if isinstance(event, events.TinkerServed):
+                line = f"Tinker service on {event.address}, base model {event.model} (key: {event.key_place})"
+                typer.echo(visible(line))
+                key = f'"$(cat {shlex.quote(event.key_place)})"' if event.has_key_file else f'"${event.key_place}"'
+                typer.echo(visible(f"export TINKER_BASE_URL={event.address} TINKER_API_KEY={key}"), err=True)
+            super().__call__(event)
+
+    extras.check(("fastapi", "tinker", "torch", "transformers", "uvicorn"), extra=EXTRA)
+    from sandrl.trainers.tinker.command import serve as serve_tinker
+
+    interrupt = Interrupt()
+    with Said() as said, signals.passed_to(interrupt):
+        serve_tinker(config, load_settings(), emit=said, interrupt=interrupt)

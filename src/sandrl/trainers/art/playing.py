@@ -1,0 +1,109 @@
+"""Who plays the episodes of `sandrl art rollout` without an endpoint: the tiny policy, in this process.
+
+The design decision: an endpoint that is named, by an option or a variable, is asked and never replaced. Only the usual
+address, which nobody named, gives way to the tiny policy where nothing listens there.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import JsonValue
+
+from sandrl.addresses import VLLM_BASE_URL
+from sandrl.config.layers import resolve
+from sandrl.config.rollout import RolloutConfig
+from sandrl.config.words import TINY, EpisodeKind, Extraction
+from sandrl.errors import UsageError
+from sandrl.events import Emit, ModelChosen, ignore
+from sandrl.models import Sampling
+from sandrl.models.gathering import GatheringModel
+from sandrl.models.in_process import InProcessModel
+from sandrl.rollouts.results import RolloutRun
+from sandrl.rollouts.run import run_rollouts
+from sandrl.sandboxes import Interrupt
+from sandrl.settings import Settings
+from sandrl.tiny import tiny_policy
+
+TINY_DEFAULTS: Mapping[str, JsonValue] = {
+    "model": TINY,
+    "problems": TINY,
+    "extract": Extraction.EXACT.value,
+    "max_tokens": 48,
+}
+"""How the tiny policy plays where nothing else is said."""
+
+_NEEDED = ("torch", "transformers")
+_PROBE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutRequest:
+    """Episodes to play.
+
+    Attributes:
+        config: What to play, and how.
+        why: Why the tiny policy plays in this process, in a few words; empty where an endpoint is asked.
+    """
+
+    config: RolloutConfig
+    why: str = ""
+
+
+def make_request(file: Mapping[str, Any], given: Mapping[str, Any], settings: Settings) -> RolloutRequest:
+    """Makes a request of what was given.
+
+    Args:
+        file: What the file of `--config` says.
+        given: What the command line says; it beats the file.
+        settings: What the environment says.
+
+    Raises:
+        UsageError: If something does not fit.
+    """
+    why = _why_tiny({**file, **given}, settings)
+    if not why:
+        return RolloutRequest(resolve(RolloutConfig, file, given))
+    config = resolve(RolloutConfig, TINY_DEFAULTS, file, given)
+    if config.rollout is EpisodeKind.TOOLS:
+        message = "rollout: the tiny policy plays `attempts` in this process, and tools need an endpoint"
+        raise UsageError(message, hint="name an endpoint with base_url", fields=("rollout", "base_url"))
+    return RolloutRequest(config, why)
+
+
+def _why_tiny(said: Mapping[str, Any], settings: Settings) -> str:
+    """Why the tiny policy plays; empty if it does not."""
+    if said.get("base_url") or said.get("use_openai") or settings.openai_base_url is not None:
+        return ""
+    if said.get("model") == TINY:
+        return "asked for"
+    if said.get("model") is not None or not all(importlib.util.find_spec(name) for name in _NEEDED):
+        return ""
+    address = urlsplit(VLLM_BASE_URL)
+    try:
+        socket.create_connection((str(address.hostname), address.port or 80), _PROBE_SECONDS).close()
+    except OSError:
+        return f"nothing answers at {VLLM_BASE_URL}"
+    return ""
+
+
+def play_rollouts(
+    request: RolloutRequest, settings: Settings, *, emit: Emit = ignore, interrupt: Interrupt | None = None
+) -> RolloutRun:
+    """Plays episodes; see `run_rollouts`."""
+    if not request.why:
+        return run_rollouts(request.config, settings, emit=emit, interrupt=interrupt)
+    emit(ModelChosen(TINY, "in this process", request.why))
+    return run_rollouts(request.config, settings, make=_tiny, emit=emit, interrupt=interrupt)
+
+
+def _tiny(config: RolloutConfig, settings: Settings, stop: threading.Event, emit: Emit) -> GatheringModel:
+    place = str(tiny_policy(settings.cache_dir, emit=emit))
+    model = InProcessModel(place, Sampling.of(config), name=TINY, stop=stop, tells_logprobs=True)
+    return GatheringModel(model, max_tokens=config.max_tokens, seed=0, stop=stop)

@@ -1,0 +1,223 @@
+"""Checkpoints on disk, under the names the service gives them.
+
+`tinker://RUN/weights/NAME` and `tinker://RUN/sampler_weights/NAME` are directories `RUN/weights/NAME` and so on. The
+design decision: such a directory appears in one step and is never changed. A service that is killed while it saves
+leaves no half of one, and a service started on the same directory later knows all of them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from pydantic import BaseModel
+from tinker.types import Checkpoint, LoraConfig, ParsedCheckpointTinkerPath
+
+from sandrl.trainers.tinker.refusals import NotThere, Refused, TakenAlready
+
+KINDS = {"training": "weights", "sampler": "sampler_weights"}
+_CONTENT, _ABOUT = "content.pt", "about.json"
+_SAVING, _SAMPLERS, _LOCK = ".saving-", ".samplers", ".lock"
+# A service whose training was killed ends within seconds.
+_LOCK_SECONDS = 15.0
+_LOOK_SECONDS = 0.1
+_NAME = re.compile(r"(?!\.+$)[A-Za-z0-9._:-]+")
+
+
+class About(BaseModel):
+    """What is known of a checkpoint without loading it."""
+
+    base_model: str
+    config: LoraConfig
+    time: datetime
+    size_bytes: int
+
+
+class Checkpoints:
+    """All checkpoints of all training runs.
+
+    Args:
+        directory: Where they lie; made, and cleared of a killed service's leftovers.
+        keep: How many of each kind a training run keeps, the latest; None for all.
+
+    Raises:
+        OSError: If the directory cannot be made, or another service has it.
+    """
+
+    def __init__(self, directory: Path, keep: int | None = None) -> None:
+        self._directory = directory
+        self._keep = keep
+        self._reserved: set[str] = set()
+        self._samplers = directory / _SAMPLERS
+        directory.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(directory / _LOCK)
+        for leftover in (self._samplers, *directory.glob(f"{_SAVING}*")):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+    def reserve(self, run: str, kind: str, name: str) -> str:
+        """Makes sure of a name before its checkpoint is saved.
+
+        Returns:
+            The path of the checkpoint to be.
+
+        Raises:
+            Refused: If the name cannot be used.
+            TakenAlready: If it is in use.
+        """
+        if not _NAME.fullmatch(name):
+            raise Refused(f"not a name for a checkpoint: {name!r}")
+        path = f"tinker://{run}/{KINDS[kind]}/{name}"
+        if path in self._reserved or self._place(path).exists():
+            raise TakenAlready(f"{path} exists already")
+        self._reserved.add(path)
+        return path
+
+    @contextmanager
+    def reserved(self, path: str) -> Iterator[None]:
+        """Gives a name back at the end of a `with` block: by then its checkpoint is there, or will not be."""
+        try:
+            yield
+        finally:
+            self._reserved.discard(path)
+
+    def save(self, path: str, content: bytes, base_model: str, config: LoraConfig) -> None:
+        """Saves a checkpoint."""
+        place = self._place(path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        about = About(base_model=base_model, config=config, time=datetime.now(UTC), size_bytes=len(content))
+        with tempfile.TemporaryDirectory(prefix=_SAVING, dir=self._directory) as temporary:
+            made = Path(temporary, "made")
+            made.mkdir()
+            _write(made / _CONTENT, content)
+            _write(made / _ABOUT, about.model_dump_json().encode())
+            made.rename(place)
+        if self._keep is not None:
+            self._prune(place.parent, self._keep)
+
+    def read(self, path: str) -> bytes:
+        """What was saved.
+
+        Raises:
+            NotThere: If nothing was.
+        """
+        self.about(path)
+        return (self._place(path) / _CONTENT).read_bytes()
+
+    def about(self, path: str) -> About:
+        """What is known of a checkpoint.
+
+        Raises:
+            NotThere: If there is none.
+        """
+        try:
+            return About.model_validate_json((self._place(path) / _ABOUT).read_bytes())
+        except FileNotFoundError as error:
+            raise NotThere(f"there is no checkpoint {path}") from error
+
+    def of_run(self, run: str) -> list[Checkpoint]:
+        """A run's checkpoints, oldest first."""
+        found = []
+        for kind, folder in KINDS.items():
+            for place in (self._directory / run / folder).glob(f"*/{_ABOUT}") if _NAME.fullmatch(run) else ():
+                path = f"tinker://{run}/{folder}/{place.parent.name}"
+                about = self.about(path)
+                found.append(
+                    Checkpoint(
+                        checkpoint_id=f"{folder}/{place.parent.name}",
+                        checkpoint_type=kind,
+                        time=about.time,
+                        tinker_path=path,
+                        size_bytes=about.size_bytes,
+                    )
+                )
+        return sorted(found, key=lambda checkpoint: checkpoint.time)
+
+    def delete(self, path: str) -> None:
+        """Removes a checkpoint.
+
+        Raises:
+            NotThere: If there is none.
+        """
+        self.about(path)
+        self._remove(self._place(path))
+
+    def save_sampler(self, sampler_id: str, content: bytes) -> None:
+        """Saves the weights of a sampler without a name, which last as long as the service at most."""
+        self._samplers.mkdir(exist_ok=True)
+        (self._samplers / _hashed(sampler_id)).write_bytes(content)
+
+    def read_sampler(self, sampler_id: str) -> bytes:
+        """The weights of such a sampler.
+
+        Raises:
+            NotThere: If they are gone.
+        """
+        try:
+            return (self._samplers / _hashed(sampler_id)).read_bytes()
+        except FileNotFoundError as error:
+            raise NotThere(f"the weights of the sampler {sampler_id} are gone: newer ones took their place") from error
+
+    def delete_sampler(self, sampler_id: str) -> None:
+        """Removes the weights of such a sampler."""
+        (self._samplers / _hashed(sampler_id)).unlink(missing_ok=True)
+
+    def _prune(self, folder: Path, keep: int) -> None:
+        found = sorted(folder.glob(f"*/{_ABOUT}"), key=lambda each: each.stat().st_mtime_ns)
+        for about in found[:-keep]:
+            self._remove(about.parent)
+
+    def _remove(self, place: Path) -> None:
+        # Gone in one step, as it came.
+        with tempfile.TemporaryDirectory(prefix=_SAVING, dir=self._directory) as temporary:
+            place.rename(Path(temporary, "removed"))
+
+    def _place(self, path: str) -> Path:
+        try:
+            parsed = ParsedCheckpointTinkerPath.from_tinker_path(path)
+        except ValueError as error:
+            raise NotThere(str(error)) from error
+        parts = [parsed.training_run_id, *parsed.checkpoint_id.split("/")]
+        if not all(_NAME.fullmatch(part) for part in parts):
+            raise NotThere(f"there is no checkpoint {path}")
+        return self._directory.joinpath(*parts)
+
+
+def _locked(path: Path) -> IO[bytes]:
+    """Locks a directory for this process, until it ends.
+
+    Raises:
+        BlockingIOError: If another process keeps it locked.
+    """
+    file = path.open("wb")
+    ends_at = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return file
+        except BlockingIOError:
+            if time.monotonic() > ends_at:
+                file.close()
+                raise
+            time.sleep(_LOOK_SECONDS)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Writes a file that is on the disk before the directory has its name."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _hashed(sampler_id: str) -> str:
+    return hashlib.sha256(sampler_id.encode()).hexdigest()

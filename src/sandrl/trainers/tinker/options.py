@@ -1,0 +1,36 @@
+"""How a service of the Tinker API is started: what `sandrl tinker serve` and an embedded service have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+EXTRA = "art-tinker"
+
+TINY_CONTEXT = 4_096
+"""The longest conversation, in tokens, that the tiny policy is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """A service of the Tinker API.
+
+    Attributes:
+        model: What `from_pretrained` of transformers takes: a directory, or the name of a model on the hub.
+        state: The directory of the checkpoints.
+        alias: A further name under which clients may ask for the model; empty for none.
+        trains_all: Train all weights; else the LoRA adapters that a client asks for.
+        context: The longest sequence in tokens; the model's own limit unless given.
+        seed: Decides the samples of requests that name no seed; None for samples that differ from run to run.
+        keep: How many checkpoints of each kind a training run keeps, the latest; None for all.
+        max_queue: How many requests may wait.
+    """
+
+    model: str
+    state: Path
+    alias: str = ""
+    trains_all: bool = False
+    context: int | None = None
+    seed: int | None = None
+    keep: int | None = None
+    max_queue: int = 4_096

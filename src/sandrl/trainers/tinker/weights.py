@@ -1,0 +1,206 @@
+"""What is trained: LoRA on the linear layers, or all weights.
+
+The design decision: nothing is built into the model. Trained tensors are turned into a full set of weights, with
+gradients flowing back, and the one model that was loaded computes with that set (`torch.func.functional_call`). So one
+copy of the model serves every client, and a sampler is a set of weights.
+
+LoRA is that of Hu et al. (arXiv:2106.09685) as the Tinker service trains it: W + α / rank · B · A with α = 32
+(`tinker_cookbook/weights/README.md`), A random and B zero at first, no dropout.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from tinker.types import LoraConfig
+from torch import Tensor
+from torch.func import functional_call
+from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
+from transformers.pytorch_utils import Conv1D
+
+ALPHA = 32.0
+
+# Of a model that names no limit, such as one whose positions are relative.
+_UNSAID_POSITIONS = 4_096
+
+Weights = Mapping[str, Tensor]
+"""One tensor for every name of a parameter; tied parameters have two names."""
+
+
+class Base:
+    """The language model that everything starts from; its weights never change.
+
+    Args:
+        model: What `from_pretrained` of transformers takes, tokenizer included.
+        alias: A further name under which clients may ask for it; empty for none.
+        context: The longest sequence in tokens; the model's own limit unless given.
+        is_offline: Look for files on this machine only.
+
+    Attributes:
+        name: What clients call it.
+        alias: See above.
+        device: What it computes on: `cuda` where there is a GPU.
+        module: The model of transformers, in 32 bits.
+        tokenizer: Its tokenizer.
+        weights: Its parameters.
+        vocabulary: How many tokens there are.
+        positions: The longest sequence, in tokens.
+        ends: The tokens that end a sequence.
+        cache_bytes: What one token takes in the cache of keys and values.
+        has_cache: Whether the model computes the same token by token, with a cache of keys and values.
+        ignores_padding: Whether tokens before a sequence that the mask leaves out change nothing.
+    """
+
+    def __init__(self, model: str, *, alias: str = "", context: int | None = None, is_offline: bool = False) -> None:
+        self.name = model
+        self.alias = alias
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        loaded = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32, local_files_only=is_offline)
+        self.module: Any = loaded.to(self.device)
+        self.module.eval().requires_grad_(False)
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(model, local_files_only=is_offline)
+        self.weights: Weights = dict(self.module.named_parameters(remove_duplicate=False))
+        self.vocabulary = int(self.module.get_output_embeddings().weight.shape[0])
+        config = self.module.config.get_text_config()
+        self.positions = context or int(getattr(config, "max_position_embeddings", None) or _UNSAID_POSITIONS)
+        ends = self.module.generation_config.eos_token_id
+        self.ends = frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
+        self.cache_bytes = 2 * 4 * int(config.num_hidden_layers) * int(config.hidden_size)
+        self.has_cache, self.ignores_padding = self._tried()
+
+    def __call__(self, weights: Weights, **inputs: Any) -> Any:
+        """What the model computes with other weights in the place of its own."""
+        return functional_call(self.module, dict(weights), kwargs=inputs, tie_weights=False)
+
+    @torch.inference_mode()
+    def _tried(self) -> tuple[bool, bool]:
+        """Tries out how the model can be sampled: models that keep another state than keys and values differ here."""
+        step = max(self.vocabulary // 7, 1)
+        tokens_1T = self.tensor([[(3 + place * step) % self.vocabulary for place in range(6)]])
+        expected_V = self(self.weights, input_ids=tokens_1T, use_cache=False).logits[0, -1]
+
+        def is_same(logits_V: Tensor) -> bool:
+            return bool(torch.allclose(logits_V, expected_V, rtol=1e-3, atol=1e-3))
+
+        cache = DynamicCache(config=self.module.config)
+        try:
+            for part_1T in (tokens_1T[:, :4], tokens_1T[:, 4:5], tokens_1T[:, 5:]):
+                logits = self(self.weights, input_ids=part_1T, past_key_values=cache, use_cache=True).logits
+            has_cache = is_same(logits[0, -1])
+        except (TypeError, ValueError, AttributeError, RuntimeError):
+            has_cache = False
+        padded_1T = torch.cat([tokens_1T[:, :3], tokens_1T], dim=1)
+        mask_1T = self.tensor([[0] * 3 + [1] * 6])
+        positions_1T = (mask_1T.cumsum(-1) - 1).clamp(min=0)
+        padded = {"input_ids": padded_1T, "attention_mask": mask_1T, "position_ids": positions_1T}
+        try:
+            ignores_padding = is_same(self(self.weights, **padded, use_cache=False).logits[0, -1])
+        except TypeError:
+            ignores_padding = False
+        return has_cache, ignores_padding
+
+    def tensor(self, values: Any) -> Tensor:
+        """A tensor of integers on the device of the model."""
+        return torch.tensor(values, device=self.device)
+
+    def is_called(self, name: str) -> bool:
+        """Whether a client that names a base model means this one."""
+        return bool(name) and (name in (self.name, self.alias) or os.path.realpath(name) == os.path.realpath(self.name))
+
+    def linear_layers(self, config: LoraConfig) -> list[LinearLayer]:
+        """The layers that a request for LoRA means."""
+        output = self.module.get_output_embeddings()
+        found = []
+        for name, layer in self.module.named_modules():
+            if isinstance(layer, torch.nn.Linear | Conv1D):
+                if layer is output:
+                    wanted = config.train_unembed
+                else:
+                    wanted = config.train_attn if "attn" in name or "attention" in name else config.train_mlp
+                if wanted:
+                    found.append(LinearLayer(f"{name}.weight", isinstance(layer, Conv1D)))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class LinearLayer:
+    """A layer that an adapter can be added to.
+
+    Attributes:
+        name: The name of its weights.
+        is_transposed: Whether they are inputs × outputs, as in GPT-2; else outputs × inputs.
+    """
+
+    name: str
+    is_transposed: bool
+
+
+class Trained(Protocol):
+    """Tensors that an optimizer changes.
+
+    Attributes:
+        tensors: Them, by name.
+    """
+
+    tensors: dict[str, Tensor]
+
+    def weights(self) -> Weights:
+        """The whole model's weights with them."""
+
+
+class Lora:
+    """Adapters of one rank on the linear layers."""
+
+    def __init__(self, base: Base, config: LoraConfig) -> None:
+        self._base = base
+        self._layers = base.linear_layers(config)
+        self._scale = ALPHA / config.rank
+        chance = torch.Generator()
+        chance.seed() if config.seed is None else chance.manual_seed(config.seed)
+        self.tensors: dict[str, Tensor] = {}
+        for layer in self._layers:
+            rows, columns = base.weights[layer.name].shape
+            if layer.is_transposed:
+                rows, columns = columns, rows
+            down = torch.empty(config.rank, columns)
+            torch.nn.init.kaiming_uniform_(down, a=math.sqrt(5), generator=chance)
+            self.tensors[f"{layer.name}.A"] = down.to(base.device).requires_grad_()
+            self.tensors[f"{layer.name}.B"] = torch.zeros(rows, config.rank, device=base.device, requires_grad=True)
+
+    def weights(self) -> Weights:
+        """The base weights, the adapters added to those that have one."""
+        weights = dict(self._base.weights)
+        for layer in self._layers:
+            change = self._scale * self.tensors[f"{layer.name}.B"] @ self.tensors[f"{layer.name}.A"]
+            weights[layer.name] = weights[layer.name] + (change.T if layer.is_transposed else change)
+        return weights
+
+
+class Everything:
+    """A copy of all weights; what the request says of LoRA is left aside."""
+
+    def __init__(self, base: Base) -> None:
+        self._first: dict[str, str] = {}
+        names: dict[int, str] = {}
+        for name, tensor in base.weights.items():
+            self._first[name] = names.setdefault(id(tensor), name)
+        self.tensors = {name: base.weights[name].clone().requires_grad_() for name in names.values()}
+
+    def weights(self) -> Weights:
+        """The copy; tied weights stay tied."""
+        return {name: self.tensors[first] for name, first in self._first.items()}
+
+
+def digest(tensors: Mapping[str, Tensor]) -> str:
+    """A hash of every bit of them: 64 hexadecimal digits."""
+    hashed = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        hashed.update(name.encode())
+        hashed.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return hashed.hexdigest()

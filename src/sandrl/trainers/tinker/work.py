@@ -1,0 +1,176 @@
+"""The queue of requests, and the one thread that does them.
+
+The design decision: one thread owns all weights, and does requests in the order in which they came. Only samples of the
+same weights go together, however far behind one another they wait: nothing changes the weights of a sampler, and a
+batch of a hundred takes little longer than one request alone.
+
+A job is known by the number that its client gave it: a request sent twice, because its answer was lost, is done once.
+The queue is bounded in requests and in tokens, and so are the answers that are kept for clients who ask again; an
+answer that its client has not fetched yet is kept for ten minutes.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from sandrl.trainers.tinker.refusals import Busy, Refused
+from sandrl.trainers.tinker.sampling import Sample
+
+Answer = dict[str, Any]
+
+ROWS_AT_ONCE = 256
+ANSWERS_KEPT = 2_000
+TOKENS_WAITING = 1 << 24
+TOKENS_KEPT = 1 << 22
+UNFETCHED_SECONDS = 600.0
+GATHERING_SECONDS = 0.01
+"""How long the first of many requests for samples waits for the others."""
+
+
+@dataclass(eq=False)
+class Job:
+    """A request to do, and its answer.
+
+    Attributes:
+        run: Does it.
+        tokens: About how many tokens the request, or its answer, has.
+        sampler: Whose weights it samples from first; None for any other job.
+        samples: The sequences to sample.
+        answer: What `run` returned, or why it failed.
+        ended_at: When that was; 0 before.
+        is_fetched: Whether the client has it.
+    """
+
+    run: Callable[[], Answer]
+    tokens: int = 0
+    sampler: str | None = None
+    samples: list[Sample] = field(default_factory=list)
+    answer: Future[Answer] = field(default_factory=Future)
+    ended_at: float = 0.0
+    is_fetched: bool = False
+
+    @property
+    def may_go(self) -> bool:
+        """Whether its answer is of no more use."""
+        if not self.answer.done():
+            return False
+        return self.is_fetched or time.monotonic() - self.ended_at > UNFETCHED_SECONDS
+
+    def end(self, answer: Answer) -> None:
+        """Gives its answer; the data of the request, which `run` closes over, is not needed any more."""
+        self.ended_at = time.monotonic()
+        self.answer.set_result(answer)
+        self.run, self.samples = dict, []
+
+
+class Work:
+    """Does jobs.
+
+    Args:
+        draw: Draws samples from the weights of a sampler.
+        max_waiting: How many jobs may wait.
+    """
+
+    def __init__(self, draw: Callable[[str, list[Sample]], None], max_waiting: int) -> None:
+        self._draw = draw
+        self._max_waiting = max_waiting
+        self._waiting: deque[Job] = deque()
+        self._tokens_waiting = 0
+        self._is_waiting = threading.Condition()
+        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._tokens_kept = 0
+        threading.Thread(target=self._work, name="sandrl-tinker-work", daemon=True).start()
+
+    def submit(self, number: str, job: Job) -> None:
+        """Puts a job into the queue, if none of the same number is or was there.
+
+        Raises:
+            Busy: If the queue is full.
+        """
+        with self._is_waiting:
+            if number in self._jobs:
+                return
+            is_full = self._waiting and self._tokens_waiting + job.tokens > TOKENS_WAITING
+            if is_full or len(self._waiting) >= self._max_waiting:
+                raise Busy(f"{len(self._waiting)} requests are waiting: send this one again later")
+            self._jobs[number] = job
+            self._tokens_kept += job.tokens
+            self._drop_answers()
+            self._waiting.append(job)
+            self._tokens_waiting += job.tokens
+            self._is_waiting.notify()
+
+    def _drop_answers(self) -> None:
+        for number in list(self._jobs):
+            if len(self._jobs) <= ANSWERS_KEPT and self._tokens_kept <= TOKENS_KEPT:
+                return
+            if self._jobs[number].may_go:
+                self._tokens_kept -= self._jobs.pop(number).tokens
+
+    def note_fetched(self, number: str) -> None:
+        """Notes that a client has the answer to a job."""
+        job = self._jobs.get(number)
+        if job is not None:
+            job.is_fetched = True
+
+    def knows(self, number: str) -> bool:
+        """Whether a job of this number was submitted."""
+        return number in self._jobs
+
+    def answer(self, number: str) -> Future[Answer] | None:
+        """The answer to a job; None if the job is not known, or no longer."""
+        job = self._jobs.get(number)
+        return None if job is None else job.answer
+
+    def _work(self) -> None:
+        while True:
+            jobs = self._next()
+            try:
+                if jobs[0].sampler is not None:
+                    self._draw(jobs[0].sampler, [sample for job in jobs for sample in job.samples])
+            except BaseException as error:  # noqa: BLE001 - whatever it is, it is the answer, and other clients are served
+                for job in jobs:
+                    job.end(_failure(error))
+                continue
+            for job in jobs:
+                try:
+                    answer = job.run()
+                except BaseException as error:  # noqa: BLE001 - likewise
+                    answer = _failure(error)
+                job.end(answer)
+
+    def _next(self) -> list[Job]:
+        """The job that has waited longest, and those that go together with it."""
+        with self._is_waiting:
+            while not self._waiting:
+                self._is_waiting.wait()
+            first = self._taken(self._waiting.popleft())
+        if first.sampler is None:
+            return [first]
+        time.sleep(GATHERING_SECONDS)
+        jobs, rows = [first], len(first.samples)
+        with self._is_waiting:
+            for job in list(self._waiting):
+                if job.sampler == first.sampler and rows + len(job.samples) <= ROWS_AT_ONCE:
+                    self._waiting.remove(job)
+                    jobs.append(self._taken(job))
+                    rows += len(job.samples)
+        return jobs
+
+    def _taken(self, job: Job) -> Job:
+        self._tokens_waiting -= job.tokens
+        return job
+
+
+def _failure(error: BaseException) -> Answer:
+    if isinstance(error, Refused):
+        return {"error": str(error), "category": "user"}
+    traceback.print_exception(error)
+    return {"error": f"{type(error).__name__}: {error}", "category": "server"}
