@@ -70,7 +70,7 @@ def test_json_is_one_document_on_standard_output(sandrl: Run) -> None:
         }
         assert len(result["checks"]) in (0, result["total"])
         assert sum(check["status"] == "passed" for check in result["checks"]) == result["passed"]
-    failure = {"status": "failed", "detail": "IndexError: list index out of range (line 7)"}
+    failure = {"status": "failed", "detail": "IndexError: list index out of range (line 7)", "line": 1}
     assert document["results"][2]["checks"] == [failure, failure]
     assert document["summary"] == {
         "n": 5,

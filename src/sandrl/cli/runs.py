@@ -86,6 +86,7 @@ def show(
     from sandrl.cli import pager, trajectories
     from sandrl.cli.output import print_json
     from sandrl.runs import Damage, RowSelection, overview, step_rows
+    from sandrl.runs.explanations import failed_checks
     from sandrl.runs.flags import flags_of
     from sandrl.runs.series import series_of
 
@@ -94,16 +95,26 @@ def show(
     selection = RowSelection(failed, tuple(status or ()), task, step, held_out, grep, limit, disagreements)
     chosen = selection.choose(reader.each_trajectory(damage))
     flags = flags_of(series_of(step_rows(reader)))
+    problems = reader.problems()
     if json_:
-        rows = [row.model_dump(mode="json", by_alias=True) for row in chosen]
+        rows = [
+            {
+                **row.model_dump(mode="json", by_alias=True),
+                "why": [asdict(check) for check in failed_checks(row, problems)],
+            }
+            for row in chosen
+        ]
         tell_damage(damage)
+        asked = {str(row["problem"]) for row in rows}
+        answered = {key: each.model_dump(mode="json", by_alias=True) for key, each in problems.items() if key in asked}
         document = {"run_id": reader.config.run_id, "path": str(reader.path), "n": len(rows), "trajectories": rows}
-        print_json({**document, "flags": [asdict(flag) for flag in flags]})
+        print_json({**document, "problems": answered, "flags": [asdict(flag) for flag in flags]})
         return
     opinions = [row.opinion for row in reader.opinions().rows]
     # What keeps the run from being read is said before anything is shown.
     first = list(islice(chosen, 1))
-    pager.print_paged(trajectories.pieces(overview(entry), opinions, chain(first, chosen), flags=flags, full=full))
+    everything = chain(first, chosen)
+    pager.print_paged(trajectories.pieces(overview(entry), opinions, everything, problems, flags=flags, full=full))
     tell_damage(damage)
     if not first:
         total = sum(1 for _ in reader.each_trajectory())

@@ -10,7 +10,7 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -18,11 +18,12 @@ from sandrl.cli.health import flag_lines
 from sandrl.cli.progress import word_for
 from sandrl.cli.text import visible, visible_block
 from sandrl.cli.training import best_text
+from sandrl.cli.why import print_failed_checks, print_prompt
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sandrl.runs import CheckRow, MessageRow, OpinionPart, RunOverview, TrajectoryRow
+    from sandrl.runs import CheckRow, MessageRow, OpinionPart, ProblemRow, RunOverview, TrajectoryRow
     from sandrl.runs.flags import Flag
 
 _MOST_LINES = 80
@@ -44,6 +45,7 @@ def pieces(
     run: RunOverview,
     opinions: Iterable[OpinionPart],
     chosen: Iterable[TrajectoryRow],
+    problems: Mapping[str, ProblemRow],
     *,
     flags: Iterable[Flag] = (),
     full: bool,
@@ -54,14 +56,16 @@ def pieces(
         run: The run.
         opinions: Its second opinions.
         chosen: What to show of them.
+        problems: The problems that they answer, by digest; the prompt of each is shown with its first trajectory.
         flags: The run's flags.
         full: Cut nothing.
     """
     console = _console()
     yield _heading(run) + _opinions(opinions) + "".join(f"{line}\n" for line in flag_lines(flags))
+    shown: set[str] = set()
     for row in chosen:
         console.file = io.StringIO()
-        _print_trajectory(console, row, full=full)
+        _print_trajectory(console, row, problems, shown, full=full)
         yield console.file.getvalue()
 
 
@@ -98,8 +102,12 @@ def _opinions(opinions: Iterable[OpinionPart]) -> str:
     return f"Second opinion: {answered.count('passed')} of {len(answered)} failed completions pass in one process\n"
 
 
-def _print_trajectory(console: Console, row: TrajectoryRow, *, full: bool) -> None:
+def _print_trajectory(
+    console: Console, row: TrajectoryRow, problems: Mapping[str, ProblemRow], shown: set[str], *, full: bool
+) -> None:
     from rich.text import Text
+
+    from sandrl.runs.explanations import failed_checks
 
     word = word_for(row.status, row.reward)
     reward = "null" if row.reward is None else f"{row.reward:g}"
@@ -111,6 +119,10 @@ def _print_trajectory(console: Console, row: TrajectoryRow, *, full: bool) -> No
     console.print(Text("   " + "  ".join(_facts(row))), style="dim")
     for failure in row.failures:
         console.print(Text(f"   sandbox failed: {visible(failure)}"), style="magenta")
+    problem = problems.get(row.problem or "")
+    if problem is not None and not row.messages and problem.digest not in shown:
+        shown.add(problem.digest)
+        print_prompt(console, problem, full=full)
     for message in row.messages:
         _print_message(console, message, full=full)
     if row.completion is not None and not row.messages:
@@ -119,6 +131,8 @@ def _print_trajectory(console: Console, row: TrajectoryRow, *, full: bool) -> No
         _print_block(console, "code", row.code, full=full, is_code=True)
     if row.checks:
         _print_checks(console, row.checks, full=full)
+        explained = [check for check in failed_checks(row, problems) if check.is_explained]
+        print_failed_checks(console, explained, full=full)
     if row.detail:
         console.print(Text(f"verdict: {visible(row.detail)}"), style="bold")
     if row.second_opinion is not None:

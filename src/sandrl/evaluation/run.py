@@ -101,6 +101,7 @@ def run_eval(
             tags=(COMMAND, f"model:{model.name}"),
             facts=facts,
             versions={} if config.base_url else libraries.versions(),
+            show_tests=config.show_tests,
             numbers={each.id: each.index for each in wanted},
             resumed=None if earlier is None else earlier.resumed,
             emit=emit,

@@ -98,12 +98,19 @@ class CheckVerdict:
         detail: Why, in one line; partly the model's words; empty where there is nothing to say, or no room for it.
         name: The name of its test function; empty where it has none.
         score: What the problem's checker gives for it, between 0 and 1, where that is a part of it; None otherwise.
+        got: Of a failed check, what the code returned or printed, as much as was kept; partly the model's words. None
+            where that is not known, or the check compares nothing.
+        expected: What it should have been, as much as was kept; None where it is not known.
+        line: The line of the check's source that failed, from 1; None where it is not known.
     """
 
     status: CheckStatus
     detail: str = ""
     name: str = ""
     score: float | None = None
+    got: str | None = None
+    expected: str | None = None
+    line: int | None = None
 
     @property
     def points(self) -> float:

@@ -123,7 +123,7 @@ class VerdictCache:
 
 
 def _size(verdict: Verdict) -> int:
-    checks = sum(100 + len(check.detail) for check in verdict.checks)
+    checks = sum(100 + len(check.detail) + len(check.got or "") + len(check.expected or "") for check in verdict.checks)
     return 500 + len(verdict.stdout) + len(verdict.stderr) + len(verdict.detail) + checks
 
 

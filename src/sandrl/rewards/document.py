@@ -74,7 +74,12 @@ def result_of_document(document: Mapping[str, Any], index: int) -> ScoredComplet
             components=dict(document.get("components", {})),
             compile_seconds=document.get("compile_seconds", 0.0),
             checks=tuple(
-                CheckVerdict(CheckStatus(each["status"]), each["detail"], each.get("name", ""), each.get("score"))
+                CheckVerdict(
+                    CheckStatus(each["status"]),
+                    each["detail"],
+                    each.get("name", ""),
+                    **{name: each.get(name) for name in _OPTIONAL},
+                )
                 for each in document["checks"]
             ),
         )
@@ -86,9 +91,12 @@ def _check_document(check: CheckVerdict) -> dict[str, Any]:
     document: dict[str, Any] = {"status": check.status.value, "detail": check.detail}
     if check.name:
         document["name"] = check.name
-    if check.score is not None:
-        document["score"] = check.score
-    return document
+    told = {name: getattr(check, name) for name in _OPTIONAL}
+    return {**document, **{name: value for name, value in told.items() if value is not None}}
+
+
+# Of a check; only where it is known.
+_OPTIONAL = ("score", "got", "expected", "line")
 
 
 def report_document(report: ScoreReport) -> dict[str, Any]:

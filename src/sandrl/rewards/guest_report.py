@@ -10,12 +10,16 @@ import secrets
 from dataclasses import dataclass, field, replace
 
 from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
+from sandrl.problems import Case
 from sandrl.rewards.expected import Returned, read_returned
+from sandrl.rewards.guest.excerpts import LONGEST_EXCERPT_CHARACTERS, excerpt_at
 from sandrl.rewards.guest.supervisor import CHECKER_FAILED
 from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import Command
 
 _CHECK_DETAIL_CHARACTERS = 200
+# Of the line with the verdict.
+_FIELDS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,7 @@ class Execution:
         may_refuse: Whether the guest may find that the checks cannot be split from the completion.
         keeps: Whether it runs the problem's reference, to keep what that returns.
         has_checker: Whether the guest may find that the problem's checker fails.
+        cases: The cases whose output is compared, in the order of the checks; empty for other checks.
     """
 
     command: Command
@@ -39,17 +44,19 @@ class Execution:
     may_refuse: bool = False
     keeps: bool = False
     has_checker: bool = False
+    cases: tuple[Case, ...] = field(default=(), repr=False)
 
 
 def read_verdict(line: bytes, execution: Execution, stdout: bytes, stderr: bytes) -> Verdict | None:
     """The verdict in a judge's line; None if it is not one of this execution, with one entry for each of its checks."""
     fields = line.decode("ascii", "replace").split(" ")
-    if len(fields) not in (10, 11) or not secrets.compare_digest(fields[0].encode(), execution.key.encode()):
+    if len(fields) != _FIELDS or not secrets.compare_digest(fields[0].encode(), execution.key.encode()):
         return None
-    _, status, letters, wall, cpu, starved, stdout_bytes, stderr_bytes, detail, details = fields[:10]
+    _, status, letters, wall, cpu, starved, stdout_bytes, stderr_bytes, detail, details, compiled, excerpts = fields
     checks = _read_checks(letters, details)
     if checks is None or len(checks) != execution.checks:
         return None
+    checks = _with_excerpts(checks, excerpts, execution.cases)
     return Verdict(
         status=_guest_status(status, execution),
         trust=execution.trust,
@@ -60,7 +67,7 @@ def read_verdict(line: bytes, execution: Execution, stdout: bytes, stderr: bytes
         wall_seconds=float(wall),
         cpu_seconds=float(cpu),
         starved_seconds=float(starved),
-        compile_seconds=float(fields[10]) if len(fields) > 10 else 0.0,
+        compile_seconds=float(compiled),
         stdout=stdout.decode("utf-8", "replace"),
         stderr=stderr.decode("utf-8", "replace"),
         stdout_bytes=int(stdout_bytes),
@@ -98,6 +105,32 @@ def _read_checks(letters: str, details: str) -> tuple[CheckVerdict, ...] | None:
         detail = _from_hex(text)[:_CHECK_DETAIL_CHARACTERS]
         checks[int(number)] = replace(checks[int(number)], detail=detail, score=float(score) if score else None)
     return tuple(checks)
+
+
+def _with_excerpts(
+    checks: tuple[CheckVerdict, ...], excerpts: str, cases: tuple[Case, ...]
+) -> tuple[CheckVerdict, ...]:
+    """The checks with what those that failed got and expected, as the guest says.
+
+    Raises:
+        ValueError: If the guest says it otherwise than it does.
+    """
+    found = list(checks)
+    for entry in excerpts.split(",") if excerpts != "-" else ():
+        number, got, expected, line, *begin = entry.split(":")
+        position, (lines, characters) = int(number), map(int, begin)
+        if not 0 <= position < len(found) or found[position].status is CheckStatus.PASSED:
+            raise ValueError("excerpts of a check that has none")
+        wanted = _side(expected)
+        if cases:
+            # The guest's process that says this must not know what is expected.
+            wanted = excerpt_at(cases[position].stdout, lines, characters)
+        found[position] = replace(found[position], got=_side(got), expected=wanted, line=int(line) or None)
+    return tuple(found)
+
+
+def _side(word: str) -> str | None:
+    return _from_hex(word[1:])[:LONGEST_EXCERPT_CHARACTERS] if word.startswith("=") else None
 
 
 def _from_hex(text: str) -> str:

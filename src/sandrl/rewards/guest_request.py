@@ -10,6 +10,7 @@ from typing import Any
 
 from sandrl.problems import Comparison, Problem
 from sandrl.problems.calls import function_of
+from sandrl.rewards.assertions import marked_tests
 from sandrl.rewards.expected import Returned, call_seconds, call_tolerances
 from sandrl.rewards.limits import Limits, check_time_limit, checker_time_limits
 from sandrl.rewards.program import (
@@ -30,7 +31,7 @@ from sandrl.rewards.usage import class_names, comparable_names
 
 MODES = {"tests": TESTS, "cases": CASES, "calls": ISOLATED_TESTS, "exit_status": EXIT_STATUS}
 _PROGRAM_MODES = {"tests": PROGRAM_TESTS, "cases": PROGRAM_CASES, "exit_status": PROGRAM_EXIT_STATUS}
-_COMPARED = frozenset({CASES, PROGRAM_CASES})
+COMPARED = frozenset({CASES, PROGRAM_CASES})
 CHECKED = (CHECKED_CASES, CHECKED_PROGRAM_CASES)
 ALL_MODES = (*MODES.values(), *_PROGRAM_MODES.values(), *CHECKED)
 
@@ -57,7 +58,7 @@ def setup_of_completion(problem: Problem) -> str:
 def open_part(problem: Problem, mode: Mode) -> dict[str, Any]:
     """What of the checks the completion's process gets to hold."""
     files: dict[str, Any] = {"files": problem.files} if problem.files else {}
-    if mode in _COMPARED or mode in CHECKED:
+    if mode in COMPARED or mode in CHECKED:
         if problem.files or problem.input_file or problem.output_file:
             # Each case has a directory of its own then.
             files = {"files": problem.files, "input_file": problem.input_file, "output_file": problem.output_file}
@@ -67,14 +68,14 @@ def open_part(problem: Problem, mode: Mode) -> dict[str, Any]:
         # One program each, whose exit status decides.
         unit = "check" if len(problem.tests) > 1 else ""
         return {"inputs": [b""] * problem.check_count, "unit": unit, **files}
-    return {"tests": list(problem.tests), **files} if mode is TESTS else files
+    return {"tests": marked_tests(problem.tests), **files} if mode is TESTS else files
 
 
 def hidden_part(
     problem: Problem, mode: Mode, limits: Limits, returned: Returned | None, *, keeps: bool
 ) -> dict[str, Any]:
     """What the completion's process must never hold."""
-    if mode in _COMPARED:
+    if mode in COMPARED:
         return {"expected": [case.stdout for case in problem.cases], "tolerance": _tolerance_of(problem)}
     if mode in CHECKED and problem.checker is not None:
         seconds, all_seconds = checker_time_limits(problem)
@@ -91,7 +92,7 @@ def hidden_part(
         reference = reference_of(problem)
         return {
             # As many as there are calls: those that are not reached have a verdict, too.
-            "tests": list(problem.tests) or [""] * len(problem.calls),
+            "tests": marked_tests(problem.tests) or [""] * len(problem.calls),
             "setup": problem.setup,
             "under_test": sorted(names_under_test(problem)),
             "classes": sorted(class_names(problem)),

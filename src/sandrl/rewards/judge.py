@@ -18,13 +18,22 @@ from typing import Any, Protocol, Self
 
 from sandrl.errors import InfrastructureError
 from sandrl.events.results import CheckStatus, Status, Trust
-from sandrl.problems import Problem
+from sandrl.problems import Case, Problem
 from sandrl.problems.languages import Form
 from sandrl.rewards.builds import Build, builds_of, example_of
 from sandrl.rewards.expected import Returned
 from sandrl.rewards.guest.clock import LONGEST
 from sandrl.rewards.guest_report import Execution, read_reference_values, read_verdict
-from sandrl.rewards.guest_request import ALL_MODES, CHECKED, MODES, hidden_part, mode_of, open_part, setup_of_completion
+from sandrl.rewards.guest_request import (
+    ALL_MODES,
+    CHECKED,
+    COMPARED,
+    MODES,
+    hidden_part,
+    mode_of,
+    open_part,
+    setup_of_completion,
+)
 from sandrl.rewards.headers import Headers, headers_of
 from sandrl.rewards.knowledge import MOST_BYTES, Knowledge
 from sandrl.rewards.limits import (
@@ -258,6 +267,7 @@ class InProcessJudge:
             checks=problem.check_count,
             seconds=longest_execution_seconds(problem, limits),
             keeps=keeps,
+            cases=problem.cases if mode in COMPARED else (),
         )
 
     def packed(
@@ -269,6 +279,7 @@ class InProcessJudge:
         checks: int,
         seconds: float,
         keeps: bool = False,
+        cases: tuple[Case, ...] = (),
     ) -> Execution:
         """A request to the guest, ready to be run.
 
@@ -279,6 +290,7 @@ class InProcessJudge:
             checks: How many checks the guest reports on.
             seconds: How long it may take by the clock, its judge included.
             keeps: Whether it runs a reference, of which is kept what that returns.
+            cases: The cases whose output is compared.
         """
         key = secrets.token_hex(_KEY_BYTES // 2)
         body = marshal.dumps(request, 2)
@@ -305,6 +317,7 @@ class InProcessJudge:
             may_refuse=mode is ISOLATED_TESTS,
             keeps=keeps,
             has_checker=mode in CHECKED,
+            cases=cases,
         )
 
     def plan_of(self, build: Build) -> dict[str, Any]:

@@ -69,15 +69,19 @@ class Mode:
     judge_files: tuple[str, ...] = ()
 
 
-TESTS = Mode(Trust.IN_PROCESS, (*_FRAME, "in_process", "report"), "judge_tests")
-EXIT_STATUS = Mode(Trust.EXIT_STATUS, (*_FRAME, "script", "report"), "judge_script")
-CASES = Mode(Trust.ISOLATED, (*_FRAME, "script", "tolerance", "comparison", "cases", "report"), "judge_cases")
+TESTS = Mode(Trust.IN_PROCESS, (*_FRAME, "excerpts", "sides", "in_process", "report"), "judge_tests")
+EXIT_STATUS = Mode(Trust.EXIT_STATUS, (*_FRAME, "script", "excerpts", "report"), "judge_script")
+CASES = Mode(
+    Trust.ISOLATED, (*_FRAME, "script", "tolerance", "excerpts", "comparison", "cases", "report"), "judge_cases"
+)
 # In another language than Python: the program is compiled, and its output, or its exit status, decides.
 PROGRAM_CASES = Mode(Trust.ISOLATED, (*CASES.files[:-1], "programs", "report"), "judge_programs")
 PROGRAM_TESTS = replace(PROGRAM_CASES, trust=Trust.IN_PROCESS)
 PROGRAM_EXIT_STATUS = replace(PROGRAM_CASES, trust=Trust.EXIT_STATUS)
 # By the checker of the problem.
-CHECKED_CASES = Mode(Trust.ISOLATED, (*_FRAME, "script", "comparison", "cases", "checker", "report"), "judge_checked")
+CHECKED_CASES = Mode(
+    Trust.ISOLATED, (*_FRAME, "script", "excerpts", "comparison", "cases", "checker", "report"), "judge_checked"
+)
 CHECKED_PROGRAM_CASES = Mode(Trust.ISOLATED, (*PROGRAM_CASES.files[:-1], "checker", "report"), "judge_checked_programs")
 # Nothing is judged: the program runs, and what it did is told.
 EXECUTED = replace(PROGRAM_EXIT_STATUS, files=(*PROGRAM_CASES.files[:-1], "execute", "report"), judge="execute")
@@ -94,10 +98,11 @@ ISOLATED_TESTS = Mode(
         "objects",
         "server",
         "isolated",
+        "excerpts",
         "report",
     ),
     "judge_isolated",
-    ("origins", "guarded", "client", "oracles", "calls", "checks", "apart"),
+    ("origins", "guarded", "client", "oracles", "calls", "sides", "checks", "apart"),
 )
 
 

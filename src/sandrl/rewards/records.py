@@ -67,7 +67,7 @@ def result_of(row: TrajectoryRow) -> ScoredCompletion:
         stderr=row.stderr,
         truncated=row.truncated,
         checks=tuple(
-            CheckVerdict(CheckStatus(check.status), check.detail, check.name, check.score) for check in row.checks
+            CheckVerdict(**{**check.model_dump(), "status": CheckStatus(check.status)}) for check in row.checks
         ),
         second_opinion=None
         if opinion is None

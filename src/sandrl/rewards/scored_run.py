@@ -41,6 +41,7 @@ from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.document import result_document, to_line
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.problem_records import KeptProblems
 from sandrl.rewards.records import Place, opinion_row, trajectory_row
 from sandrl.rewards.request import RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score
@@ -84,6 +85,7 @@ def score_run(
     facts: Mapping[str, JsonValue] | None = None,
     versions: Mapping[str, str] | None = None,
     least_concurrency: int = 1,
+    show_tests: int | None = None,
     numbers: Mapping[str, int] | None = None,
     resumed: Resumed | None = None,
     emit: Emit = ignore,
@@ -103,6 +105,7 @@ def score_run(
         facts: What is kept with the run besides the request.
         versions: Versions of what it works with, besides the usual.
         least_concurrency: How many sandboxes at once at least, where the user says nothing.
+        show_tests: How many checks the prompts show that the model was asked with; None if the run asks none.
         numbers: The place of each completion among all, by its id; that in which they come unless given.
         resumed: The run to go on with; its options stay as they are.
         emit: Told what happens.
@@ -168,6 +171,7 @@ def score_run(
                 keeps_output=False,
             )
         results = [] if resumed is None else list(resumed.results)
+        kept = KeptProblems(writer, show_tests)
         told: set[str] = set()
         no_code = no_code_warning(request.extract)
         for batch in batches(writer):
@@ -176,7 +180,8 @@ def score_run(
             def keep(result: ScoredCompletion, place: _Place = place, batch: Sequence[Completion] = batch) -> None:
                 numbered = place.of(result)
                 where = Place(job_id, attempt=session.attempt)
-                writer.write_trajectory(trajectory_row(numbered, batch[result.index], where))
+                problem = kept.digest_of(problems[result.task_id])
+                writer.write_trajectory(trajectory_row(numbered, batch[result.index], where, problem=problem))
                 if out is not None:
                     out.append(to_line(result_document(numbered)))
 

@@ -44,7 +44,9 @@ def result_of(episode: Episode) -> ScoredCompletion:
     )
 
 
-def episode_row(episode: Episode, result: ScoredCompletion, place: Place, *, seconds: float) -> TrajectoryRow:
+def episode_row(
+    episode: Episode, result: ScoredCompletion, place: Place, *, seconds: float, problem: str | None = None
+) -> TrajectoryRow:
     """The row of an episode.
 
     Args:
@@ -52,11 +54,13 @@ def episode_row(episode: Episode, result: ScoredCompletion, place: Place, *, sec
         result: What became of it.
         place: Where it belongs.
         seconds: How long it took in all.
+        problem: The digest of its problem.
     """
     return trajectory_row(
         result,
         episode.solution or Completion(episode.id, episode.problem.task_id),
         place,
+        problem=problem,
         dropped=result.status is Status.INFRASTRUCTURE,
         messages=tuple(message.to_row() for message in episode.messages),
         tokens={"prompt": episode.prompt_tokens, "completion": episode.completion_tokens},

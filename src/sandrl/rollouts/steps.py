@@ -19,6 +19,7 @@ from sandrl.problems import Problem
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.problem_records import KeptProblems
 from sandrl.rewards.records import Place, opinion_row
 from sandrl.rewards.summary import raise_for_rewards
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, Model, new_episode
@@ -137,6 +138,7 @@ class StepPlayer:
         self._stop = stop
         self._judge = IsolatedJudge.on(job.connection, require_isolated=options.require_isolated)
         self._cache = VerdictCache(options.cache)
+        self._kept = KeptProblems(writer, options.episode.show_tests)
 
     def play(
         self, step: int, problems: Sequence[Problem], model: Model, *, on_end: Callable[[Episode], None] | None = None
@@ -162,7 +164,8 @@ class StepPlayer:
         def keep(episode: Episode, seconds: float) -> None:
             ended.append(episode)
             result = result_of(episode)
-            self._writer.write_trajectory(episode_row(episode, result, place, seconds=seconds))
+            problem = self._kept.digest_of(episode.problem)
+            self._writer.write_trajectory(episode_row(episode, result, place, seconds=seconds, problem=problem))
             self._emit(CompletionFinished(result, finished=len(ended), of=len(episodes)))
             if on_end is not None:
                 on_end(episode)

@@ -23,12 +23,13 @@ from sandrl.runs.rows import (
     LogRow,
     MetricsRow,
     OpinionRow,
+    ProblemRow,
     SandboxRow,
     StepRow,
     Stored,
     TrajectoryRow,
 )
-from sandrl.runs.writer import ANSWERS, EVALUATIONS, LOG, METRICS, OPINIONS, SANDBOXES, TRAJECTORIES
+from sandrl.runs.writer import ANSWERS, EVALUATIONS, LOG, METRICS, OPINIONS, PROBLEMS, SANDBOXES, TRAJECTORIES
 
 RowT = TypeVar("RowT", bound=Stored)
 StepRowT = TypeVar("StepRowT", bound=StepRow)
@@ -130,6 +131,10 @@ class RunReader:
         """Reads what a model answered; of completions it was asked for more than once, the latest."""
         read = self._read(ANSWERS, AnswerRow)
         return Rows(tuple({row.index: row for row in read.rows}.values()), read.is_truncated, read.damaged)
+
+    def problems(self) -> dict[str, ProblemRow]:
+        """Reads the problems that completions of the run answer, by digest; what cannot be read is left out."""
+        return {row.digest: row for row in self._each(PROBLEMS, ProblemRow, Damage())}
 
     def sandboxes(self) -> Rows[SandboxRow]:
         """Reads the ledger."""

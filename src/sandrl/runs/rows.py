@@ -159,7 +159,7 @@ class MessageRow(BaseModel):
 
 
 class CheckRow(BaseModel):
-    """What happened in one check of a completion: a `sandrl.rewards.CheckVerdict`."""
+    """What happened in one check of a completion: a `sandrl.events.results.CheckVerdict`, with its fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True)
 
@@ -167,6 +167,58 @@ class CheckRow(BaseModel):
     detail: Text = ""
     name: Text = ""
     score: float | None = None
+    got: Text | None = None
+    expected: Text | None = None
+    line: int | None = None
+
+
+class ProblemCheck(BaseModel):
+    """One check of a problem, as much of it as a run keeps.
+
+    Attributes:
+        name: The name of the test function or of the call, where it has one.
+        source: The test's source, or the call as Python; empty for a case and for `exit_status`.
+        stdin: What the program of a case reads; None for other checks.
+        expected: What a case must print or a call must return; None where the check's source says so, or a checker or
+            a reference decides.
+        is_hidden: Whether the problem's prompt does not show the check.
+        truncated: Whether some of it is left out, because it is long.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", from_attributes=True)
+
+    name: Text = ""
+    source: Text = ""
+    stdin: Text | None = None
+    expected: Text | None = None
+    is_hidden: bool = True
+    truncated: bool = False
+
+
+class ProblemRow(JobRow):
+    """One problem that completions of the run answer, written once, when the first of them is.
+
+    Attributes:
+        digest: Names the problem by its content; the `problem` of its completions' rows.
+        task_id: Its own id.
+        prompt: The task, as the model is shown it where the run asks one; else as the problem's file has it.
+        language: The language of completions.
+        kind: What its checks are: `tests`, `cases`, `calls` or `exit_status`.
+        setup: Code that the tests need.
+        checks: Its checks, in their order; the later ones of very many are left out.
+        check_count: How many checks it has.
+        truncated: Whether some of the prompt or the setup is left out, because it is long.
+    """
+
+    digest: str
+    task_id: Text
+    prompt: Text = ""
+    language: Text = "python"
+    kind: Text = "tests"
+    setup: Text = ""
+    checks: tuple[ProblemCheck, ...] = ()
+    check_count: int = 0
+    truncated: bool = False
 
 
 class OpinionPart(BaseModel):
@@ -215,6 +267,7 @@ class TrajectoryRow(StepRow):
         messages: What was said in the episode, prompt and tool results included; empty where there was no dialogue.
         tokens: How many tokens by part, such as `prompt` and `completion`.
         completion: The model's text; None where code was given.
+        problem: The digest of the problem that it answers, which `problems.jsonl` has; None where that is not kept.
         second_opinion: What a failed completion does in one process; readers take it from `opinions.jsonl`.
     """
 
@@ -252,6 +305,7 @@ class TrajectoryRow(StepRow):
     stderr: Text = ""
     truncated: bool = False
     checks: tuple[CheckRow, ...] = ()
+    problem: str | None = None
     second_opinion: OpinionPart | None = None
 
     @property

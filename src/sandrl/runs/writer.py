@@ -32,6 +32,7 @@ from sandrl.runs.rows import (
     MetricsRow,
     OpinionRow,
     OwnerRow,
+    ProblemRow,
     SandboxEvent,
     SandboxRow,
     Stored,
@@ -40,7 +41,7 @@ from sandrl.runs.rows import (
 )
 
 METRICS, TRAJECTORIES, OPINIONS, SANDBOXES, LOG = "metrics", "trajectories", "opinions", "sandboxes", "log"
-ANSWERS, EVALUATIONS = "answers", "evaluations"
+ANSWERS, EVALUATIONS, PROBLEMS = "answers", "evaluations", "problems"
 
 Sink: TypeAlias = Callable[[int, Mapping[str, float | None]], None]
 """Told the metrics of a step, after they were written; must not raise."""
@@ -180,6 +181,14 @@ class RunWriter(Closing):
             ServiceError: If the row could not be written.
         """
         self._append(EVALUATIONS, row)
+
+    def write_problem(self, row: ProblemRow) -> None:
+        """Appends a problem that completions of the run answer.
+
+        Raises:
+            ServiceError: If the row could not be written.
+        """
+        self._append(PROBLEMS, row)
 
     def write_opinion(self, row: OpinionRow) -> None:
         """Appends a second opinion.

@@ -65,7 +65,10 @@ class Reply:
         """Adds a result."""
         self.results.append(result)
         self.bytes += _BYTES_OF_RESULT + len(result.detail)
-        self.bytes += sum(_BYTES_OF_CHECK + len(check.detail) for check in result.checks)
+        self.bytes += sum(
+            _BYTES_OF_CHECK + len(check.detail) + len(check.got or "") + len(check.expected or "")
+            for check in result.checks
+        )
         self._note_end()
         self._changed.set()
 

@@ -17,6 +17,7 @@ from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion
 from sandrl.rewards import RewardFunction, VerdictCache
 from sandrl.rewards.function import FunctionOptions
+from sandrl.rewards.problem_records import KeptProblems
 from sandrl.rewards.records import Place, opinion_row, trajectory_row
 from sandrl.rewards.trainer_batch import Text
 from sandrl.runs.session import RunSession
@@ -51,6 +52,8 @@ class TrainingReward:
             on_result=self._keep,
         )
         self._writer = session.writer
+        self._problems = context.sets.all
+        self._kept = KeptProblems(session.writer, context.config.show_tests)
         self._place = Place(session.writer.job_id, session.writer.rank, attempt=session.attempt)
         self._emit = context.emit
         self._calls = 0
@@ -89,7 +92,8 @@ class TrainingReward:
 
     def _keep(self, result: ScoredCompletion, completion: Completion) -> None:
         """Writes a completion down as soon as it has its result."""
-        row = trajectory_row(result, completion, self._place, **self._facts[result.index])
+        problem = self._kept.digest_of(self._problems[result.task_id])
+        row = trajectory_row(result, completion, self._place, problem=problem, **self._facts[result.index])
         self._writer.write_trajectory(row)
 
 

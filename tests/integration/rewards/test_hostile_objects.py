@@ -73,7 +73,7 @@ ATTACKS = {
         "    read = peer.ask('get', pathlib.PosixPath('/proc/self/fd/0'), ('read_text',))\n"
         "    key = peer.ask('call', read)\n"
         "    write = peer.ask('get', pathlib.PosixPath('/proc/self/fd/1'), ('write_text',))\n"
-        "    peer.ask('call', write, ('\\n' + key + ' passed p 0.1 0.1 0.0 0 0 - -\\n',))\n"
+        "    peer.ask('call', write, ('\\n' + key + ' passed p 0.1 0.1 0.0 0 0 - - 0.0 -\\n',))\n"
         "    return 42\n",
     ),
     "replaces the modules of the judge": Attack(

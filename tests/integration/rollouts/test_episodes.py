@@ -214,6 +214,16 @@ def test_hidden_tests_are_judged_and_never_named(played: Play) -> None:
     assert (episode.result.reward, episode.result.sandboxes, episode.result.reruns) == (1.0, 2, 1)
 
 
+def test_what_a_hidden_check_got_and_expected_is_in_the_verdict_and_in_no_message(played: Play) -> None:
+    secret = Problem("p", "Write f(x).", tests=("assert f(1) == 1", "assert f(31337) == 62674"))
+    wrong = [answer(f"def f(x): return x  # {number}") for number in range(3)]
+    episode = played(wrong, ATTEMPTS, secret)
+    assert episode.result is not None
+    assert [(check.got, check.expected) for check in episode.result.checks] == [(None, None), ("31337", "62674")]
+    said = "".join(message.content for message in episode.messages)
+    assert [word for word in ("31337", "62674") if word in said] == []
+
+
 def test_an_attempt_that_takes_too_long_has_a_message_of_its_own(played: Play) -> None:
     episode = played([answer("while True: pass"), answer(RIGHT)], ATTEMPTS)
     assert "took too long" in episode.messages[3].content

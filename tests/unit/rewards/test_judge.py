@@ -280,9 +280,14 @@ def prepared() -> Execution:
 
 
 def line(
-    execution: Execution, status: str = "passed", checks: str = "pp", details: str = "-", key: str | None = None
+    execution: Execution,
+    status: str = "passed",
+    checks: str = "pp",
+    details: str = "-",
+    key: str | None = None,
+    excerpts: str = "-",
 ) -> bytes:
-    words = [key or execution.key, status, checks, 0.1, 0.1, 0.0, 0, 0, "-", details]
+    words = [key or execution.key, status, checks, 0.1, 0.1, 0.0, 0, 0, "-", details, 0.0, excerpts]
     return b"\n" + " ".join(map(str, words)).encode() + b"\n"
 
 
@@ -298,6 +303,23 @@ def test_a_pass_needs_exit_status_0_and_exit_status_0_needs_a_pass() -> None:
     for outcome in (CommandOutcome("sb", 1, line(execution)), CommandOutcome("sb", 0, line(execution, "failed", "pf"))):
         with pytest.raises(InfrastructureError):
             JUDGE.interpret(execution, outcome)
+
+
+@pytest.mark.parametrize(
+    "excerpts", ["0:=61:=62:1:0:0", "1:=6:=62:1:0:0", "1:=61:=62:x:0:0", "9:=61:=62:1:0:0", "-1:=61:=62:1:0:0", "1:"]
+)
+def test_excerpts_that_no_guest_writes_make_the_line_no_verdict(excerpts: str) -> None:
+    execution = prepared()
+    outcome = CommandOutcome("sb", 1, line(execution, "failed", "pf", excerpts=excerpts))
+    with pytest.raises(InfrastructureError):
+        JUDGE.interpret(execution, outcome)
+
+
+def test_excerpts_of_a_failed_check_are_read() -> None:
+    execution = prepared()
+    outcome = CommandOutcome("sb", 1, line(execution, "failed", "pf", excerpts="1:=61:=62:7:0:0"))
+    check = JUDGE.interpret(execution, outcome).checks[1]
+    assert (check.got, check.expected, check.line) == ("a", "b", 7)
 
 
 @pytest.mark.parametrize("status", ["infrastructure", "not_isolated", "no_code", "nonsense"])

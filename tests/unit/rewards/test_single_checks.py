@@ -80,7 +80,7 @@ def test_each_check_has_a_verdict(
 def test_the_first_failure_is_told_of_the_check_it_was(judge: InProcessJudge) -> None:
     verdict = judged(TESTS, "def f(x):\n    return x + (x != 2)", judge)
     assert verdict.detail == "check 3 of 4: AssertionError"
-    assert verdict.checks[2] == CheckVerdict(CheckStatus.FAILED, "AssertionError")
+    assert verdict.checks[2] == CheckVerdict(CheckStatus.FAILED, "AssertionError", got="2", expected="3", line=1)
 
 
 @pytest.mark.parametrize("judge", JUDGES)
@@ -236,7 +236,7 @@ def line(checks: str, details: str = "-", status: str = "failed") -> Verdict:
     """What the host makes of a judge's line about `TESTS`."""
     judge = InProcessJudge()
     execution = judge.prepare(TESTS, "", Limits())
-    said = f"\n{execution.key} {status} {checks} 0.1 0.1 0.0 0 0 - {details}\n".encode()
+    said = f"\n{execution.key} {status} {checks} 0.1 0.1 0.0 0 0 - {details} 0.0 -\n".encode()
     return judge.interpret(execution, CommandOutcome("sb", 0 if status == "passed" else 1, said))
 
 

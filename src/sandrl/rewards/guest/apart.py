@@ -91,4 +91,6 @@ def judge_apart(child: "Child", channel: "Channel", request: "Request", hidden: 
         reached = uncounted(reached) + [(letter_of(status), detail)] * checks.is_in_check
     returned = checks.calls.returned() if checks.calls is not None else None
     outcome = filled(reached, len(checks.tests), checks.rest)
-    return Judged(status, detail, outcome, ended.times, ended.stdout, ended.stderr, returned)
+    judged = Judged(status, detail, outcome, ended.times, ended.stdout, ended.stderr, returned)
+    judged.excerpts = {number: (*sides, (0, 0)) for number, sides in checks.sides.items()}
+    return judged

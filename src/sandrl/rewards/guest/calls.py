@@ -55,6 +55,8 @@ class Calls:
         self.kept: "list[tuple[bytes, float, bool]]" = []
         self.kept_bytes = 0
         self.values: "list[bytes] | None" = None
+        # What the latest call that was wrong returned, and what it should have; the second None where it is no value.
+        self.wrong: "tuple[Any, Any] | None" = None
         if given["returned"] is not None:
             self.values = unpacked(*given["returned"])
 
@@ -89,6 +91,7 @@ class Calls:
             expected = decoded(self.values[number])
         result = function(*arguments)
         if not self.is_right(number, result, expected, given):
+            self.wrong = result, expected
             raise AssertionError("it returned something else than expected")
 
     def is_right(self, number: int, result: "Any", expected: "Any", given: "Any") -> bool:

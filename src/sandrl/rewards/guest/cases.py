@@ -206,4 +206,6 @@ def judge_cases(
     checks = filled(uncounted(checks) if is_over else checks, total, rest)
     assert shown is not None, "a problem has cases"
     scores = {} if is_over or comparison is None else comparison.scores
-    return Judged(verdict[0], verdict[1], checks, times, shown.stdout, shown.stderr, scores=scores)
+    judged = Judged(verdict[0], verdict[1], checks, times, shown.stdout, shown.stderr, scores=scores)
+    judged.excerpts.update(comparison.excerpts if comparison is not None else {})
+    return judged

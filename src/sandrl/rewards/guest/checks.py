@@ -10,15 +10,17 @@ if MYPY:
     from typing import Any
 
     from sandrl.rewards.guest.child import Request
+    from sandrl.rewards.guest.sides import Sides
     from sandrl.rewards.guest.supervisor import Checked
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.calls import CALL, Calls
+    from sandrl.rewards.guest.calls import CALL, NOT_NONE, Calls
     from sandrl.rewards.guest.child import describe
     from sandrl.rewards.guest.client import CompletionGone, CompletionProcess, Unsplittable, catches_failures
     from sandrl.rewards.guest.clock import Clock, is_running, too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached
-    from sandrl.rewards.guest.mirrors import Mirror, is_mirror, number_behind
+    from sandrl.rewards.guest.mirrors import Mirror, is_mirror, number_behind, plain_form, solid_of
+    from sandrl.rewards.guest.sides import MARKED, forget_sides, shown, sides_of
     from sandrl.rewards.guest.supervisor import FAILED, NOT_REACHED, NOT_RUN, PASSED, TIMED_OUT
     from sandrl.rewards.guest.values import REBUILT
 
@@ -34,7 +36,7 @@ STANDARD_CLASSES = {name: module for module, name in REBUILT if module != "built
 
 def binds(text: str, name: str) -> bool:
     """Whether a text binds a name."""
-    compared = text.replace("<<=", "=").replace(">>=", "=")
+    compared = text.replace(MARKED, " ").replace("<<=", "=").replace(">>=", "=")
     for operator in ("==", "!=", "<=", ">="):
         compared = compared.replace(operator, " ")
     if "=" not in compared and BINDING.isdisjoint(text.translate(NOT_IDENTIFIERS).split()):
@@ -50,6 +52,19 @@ def binds(text: str, name: str) -> bool:
         if bound == name:
             return True
     return False
+
+
+def plain_value(value: "Any") -> "tuple[object, str] | None":
+    """What a mirror holds here, or how it is shown: nothing is asked of the completion. None if it is no mirror."""
+    if not is_mirror(value):
+        return None
+    if issubclass(type(value), Mirror):
+        return None, f"<class {type.__getattribute__(value, '__name__')}>"
+    kind = type(value)
+    solid = solid_of(kind)
+    if solid is not None:
+        return plain_form(value, solid), ""
+    return None, f"<{type.__getattribute__(kind, '__name__')} object>"
 
 
 class Checks:
@@ -70,6 +85,7 @@ class Checks:
         reached: How the checks went that came to an end.
         is_in_check: Whether a check is running, or was when all of this ended.
         rest: The letter of checks that did not begin.
+        sides: What checks that failed got and expected, by their numbers from 0.
     """
 
     def __init__(self, completion: CompletionProcess, problem: "Request", clock: Clock, request: "Request") -> None:
@@ -81,6 +97,7 @@ class Checks:
         self.tests = problem["tests"]
         self.calls = Calls(problem["calls"]) if "calls" in problem else None
         self.reached: "list[Checked]" = []
+        self.sides: "dict[int, Sides]" = {}
         self.is_in_check = False
         self.under_test = frozenset(problem["under_test"])
         self.classes = frozenset(problem["classes"])
@@ -254,6 +271,7 @@ class Checks:
             DeadlineReached: If all of its time is over.
         """
         ended = PASSED, "passed", ""
+        failure: "BaseException | None" = None
         try:
             self.clock.start(self.seconds)
             try:
@@ -265,15 +283,29 @@ class Checks:
                 status = "resource_limit" if isinstance(error, MemoryError) else blamed[1]
                 # On the clock: an object of the completion's in the message is asked for its text.
                 ended = FAILED, status, blamed[2] or describe(error)
+                failure = error
             # A check that catches everything catches the end of the completion or of its time, too.
             if self.completion.gone:
                 raise CompletionGone
             if not is_running():
                 raise DeadlineReached
             self.clock.stop()
+            if failure is not None:
+                self.sides[len(self.reached)] = self.sides_of(failure)
         except DeadlineReached:
             self.clock.stop()
             if self.seconds is None or self.clock.left <= 0:
                 raise
             ended = TIMED_OUT, "timeout", too_long(self.seconds)
+        forget_sides(check, self.namespace)
         return ended
+
+    def sides_of(self, failure: BaseException) -> "Sides":
+        """What a check got and expected that ended with an exception; asks nothing of the completion."""
+        if self.calls is None:
+            return sides_of(failure, self.namespace, plain_value)
+        wrong, self.calls.wrong = self.calls.wrong, None
+        if wrong is None:
+            return None, None, 0
+        is_value = self.calls.comparison != NOT_NONE
+        return shown(wrong[0], plain_value), shown(wrong[1]) if is_value else None, 0

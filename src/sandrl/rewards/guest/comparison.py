@@ -22,10 +22,13 @@ if MYPY:
 
     # Status, detail and perhaps a score of a case, from what it printed, its number from 0 and the hidden part.
     Outcome = tuple[str, str, "float | None"]
+    # What was printed where it first differs, the line, and where this begins (`excerpts.py`).
+    Printed = tuple[str, None, int, tuple[int, int]]
     Compare = Callable[[bytes, int, Request], Outcome]
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.descriptors import head, read_exactly, write_all
+    from sandrl.rewards.guest.excerpts import begin_of, excerpt_at, first_difference
     from sandrl.rewards.guest.supervisor import read_hidden
     from sandrl.rewards.guest.tolerance import same_lines, same_numbers
 
@@ -42,6 +45,7 @@ class Comparison:
     Attributes:
         pid: The process that compares.
         scores: What cases that have not passed are worth, by their numbers from 0; only those that are worth something.
+        excerpts: What cases that failed have printed, by their numbers from 0: nothing of what is expected.
 
     Raises:
         EOFError: If it ended before it had read what is expected; no code of the completion has run yet.
@@ -49,6 +53,7 @@ class Comparison:
 
     def __init__(self, request: "Request", compare: "Compare | None" = None) -> None:
         self.scores: dict[int, float] = {}
+        self.excerpts: dict[int, Printed] = {}
         self.most_bytes = request["max_file_bytes"]
         self.from_it, its_write = posix.pipe()
         its_read, self.to_it = posix.pipe()
@@ -72,10 +77,15 @@ class Comparison:
         printed, _ = head(ended.stdout, self.most_bytes)
         try:
             write_all(self.to_it, b"%16d%16d" % (position, len(printed)) + printed)
-            answer: Outcome = marshal.loads(read_exactly(int(read_exactly(16, self.from_it)), self.from_it))
+            answer: tuple[Outcome, int, int] = marshal.loads(
+                read_exactly(int(read_exactly(16, self.from_it)), self.from_it)
+            )
         except (OSError, EOFError):
             return "crashed", "it killed its judge"
-        status, detail, score = answer
+        (status, detail, score), line, column = answer
+        if status == "failed":
+            begin = begin_of(line, column)
+            self.excerpts[position] = excerpt_at(printed.decode("utf-8", "replace"), *begin), None, line, begin
         if score is not None:
             self.scores[position] = score
         return status, detail
@@ -89,7 +99,11 @@ def compare_all(request: "Request", questions: int, answers: int, compare: "Comp
         write_all(answers, READY)
         while True:
             position, size = int(read_exactly(16, questions)), int(read_exactly(16, questions))
-            answer = marshal.dumps(compare(read_exactly(size, questions), position, hidden), 2)
+            printed = read_exactly(size, questions)
+            outcome, place = compare(printed, position, hidden), (0, 0)
+            if outcome[0] == "failed" and "tolerance" in hidden:
+                place = first_difference(printed.decode("utf-8", "replace"), hidden["expected"][position])
+            answer = marshal.dumps((outcome, *place), 2)
             write_all(answers, b"%16d" % len(answer) + answer)
     except SystemExit:
         raise  # of a process that was forked here: its interpreter ends as any does

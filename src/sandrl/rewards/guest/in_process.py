@@ -15,7 +15,7 @@ if MYPY:
 
     from sandrl.rewards.guest.child import Request, Say
     from sandrl.rewards.guest.descriptors import Libc
-    from sandrl.rewards.guest.supervisor import Checked, Ended
+    from sandrl.rewards.guest.supervisor import Checked, Ended, Excerpt
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import (
@@ -31,6 +31,7 @@ if "request_size" not in globals():
     )
     from sandrl.rewards.guest.clock import Clock, is_running, listen, too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached
+    from sandrl.rewards.guest.sides import forget_sides, sides_of
     from sandrl.rewards.guest.supervisor import (
         Judged,
         filled,
@@ -88,11 +89,14 @@ def run_tests(request: "Request", say: "Say", execute: "Callable[..., None]" = e
                 # The outermost frame is the check; what is left are the completion's own.
                 inside = completion_lines(error)[1:]
                 ended, why = blame(error), describe(error, inside[-1] if inside else None)
-                say(b"f %s\n" % to_hex(room.take(why)).encode())
+                got, expected, line = sides_of(error, namespace)
+                sides = ["-" if side is None else "=" + to_hex(side) for side in (got, expected)]
+                say(" ".join(["f", to_hex(room.take(why)), *sides, f"{line}\n"]).encode())
             if status == "passed":
                 status, detail = ended, f"check {number} of {len(checks)}: {why}"
         else:
             say(b"p\n")
+        forget_sides(check, namespace)
     finish(say, status, detail)
 
 
@@ -129,7 +133,9 @@ def judge_tests(request: "Request", call: "Libc | None") -> Judged:
         checks, status, detail = [], "crashed", "its report does not add up"
     if ended.wait_status is None or ended.excess:
         checks = uncounted(checks)  # what took all of its time, or too much memory, has passed nothing
-    return Judged(status, detail, filled(checks, total), ended.times, ended.stdout, ended.stderr)
+    judged = Judged(status, detail, filled(checks, total), ended.times, ended.stdout, ended.stderr)
+    judged.excerpts = excerpts_said(ended)
+    return judged
 
 
 def checks_said(ended: "Ended", total: int, at_its_end: "Checked") -> "list[Checked]":
@@ -146,10 +152,24 @@ def checks_said(ended: "Ended", total: int, at_its_end: "Checked") -> "list[Chec
     if len(ended.words) > total + 3:
         raise ValueError
     words = [word.split(b" ") for word in ended.words]
-    checks = [(word[0].decode(), from_hex(b"".join(word[1:]))) for word in words if word[0] in (b"p", b"f", b"t")]
+    checks = [(word[0].decode(), from_hex(b"".join(word[1:2]))) for word in words if word[0] in (b"p", b"f", b"t")]
     if len(checks) > total:
         raise ValueError
     said = [word[0] for word in words]
     if b"c" in said and b"end" not in said and len(checks) < total:
         checks.append(at_its_end)
     return checks
+
+
+def excerpts_said(ended: "Ended") -> "dict[int, Excerpt]":
+    """What failed checks got and expected, as the child says: whatever that is, it decides nothing."""
+    found: dict[int, Excerpt] = {}
+    words = [word.split(b" ") for word in ended.words]
+    for number, word in enumerate([word for word in words if word[0] in (b"p", b"f", b"t")]):
+        if len(word) == 5 and word[4].isdigit() and len(word[4]) < 7:
+            try:
+                got, expected = [from_hex(side[1:]) if side[:1] == b"=" else None for side in word[2:4]]
+            except ValueError:
+                continue
+            found[number] = got, expected, int(word[4]), (0, 0)
+    return found

@@ -60,6 +60,8 @@ UNSTARTED = 126
 LINE_CHARACTERS = 200
 # Signals that Python ignores, and what it starts would then.
 SIGPIPE, SIGXFSZ = 13, 25
+# The signal of a process that aborts itself.
+SIGABRT = 6
 # What compilers say that were not given what they need.
 OUT_OF_ROOM = tuple(
     b"Killed signal terminated,out of memory,Cannot allocate memory,OutOfMemoryError,signal: killed,memory exhausted,"
@@ -420,7 +422,11 @@ class Judgement:
             if program.compiler is None:
                 raise
             return nothing_ran(), "resource_limit", f"it left no room to run in ({error})"
-        return (ended, *judge_program(ended, limit, judge_exit))
+        status, detail = judge_program(ended, limit, judge_exit)
+        if status == "crashed" and (ended.wait_status or 0) & 0x7F == SIGABRT and (said := telling_lines(ended, 1)):
+            # Where an `assert` of C fails, it prints itself, and aborts.
+            detail = f"{detail}: {said}"
+        return ended, status, detail
 
 
 def judge_programs(

@@ -20,6 +20,7 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.child import PR_SET_DUMPABLE, Room, to_hex
     from sandrl.rewards.guest.clock import listen
     from sandrl.rewards.guest.descriptors import head, load_libc, read_exactly, write_all
+    from sandrl.rewards.guest.excerpts import ExcerptRoom
     from sandrl.rewards.guest.supervisor import PASSED
 
 KEY_BYTES = 32
@@ -41,8 +42,7 @@ def report(request: "Request", judged: Judged) -> int:
     fields: list[object] = [key, status, "".join([letter for letter, _ in judged.checks]) or "-"]
     fields += [f"{seconds:.6f}" for seconds in (times.wall, times.cpu, times.starved)]
     fields += [stdout_size, stderr_size, to_hex(detail) or "-", details_of(judged) or "-"]
-    if judged.compile_seconds:
-        fields.append(f"{judged.compile_seconds:.6f}")
+    fields += [f"{judged.compile_seconds:.6f}", excerpts_of(judged) or "-"]
     verdict = " ".join(map(str, fields)) + "\n"
     if judged.returned is not None:
         verdict = f"{key} returned {judged.returned}\n{verdict}"
@@ -57,6 +57,17 @@ def details_of(judged: "Judged") -> str:
     told = [(number, room.take(detail)) for number, (_, detail) in enumerate(judged.checks) if detail]
     scores = {number: f":{score!r}" for number, score in judged.scores.items()}
     return ",".join([f"{number}:{to_hex(detail)}{scores.get(number, '')}" for number, detail in told if detail])
+
+
+def excerpts_of(judged: "Judged") -> str:
+    """What failed checks got and expected, by their numbers from 0, as far as there is room."""
+    room = ExcerptRoom()
+    told = []
+    for number, (got, expected, line, begin) in judged.excerpts.items():
+        if number < len(judged.checks) and judged.checks[number][0] != PASSED:
+            sides = ["" if side is None else "=" + to_hex(side) for side in (room.take(got), room.take(expected))]
+            told.append(f"{number}:{sides[0]}:{sides[1]}:{line}:{begin[0]}:{begin[1]}")
+    return ",".join(told)
 
 
 def main(request_size: int, judge: "Callable[[Request, Libc | None], Judged]") -> "NoReturn":

@@ -16,6 +16,9 @@ if MYPY:
 
     # How one check went, as a letter, and why.
     Checked = tuple[str, str]
+    # What a failed check got and expected, None where that is not known, the line that failed (0: not known), and where
+    # an excerpt of a case's output begins, as numbers of lines and characters.
+    Excerpt = tuple["str | None", "str | None", int, tuple[int, int]]
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import SPEECHLESS, become_child
@@ -71,6 +74,7 @@ class Judged:
 
     Attributes:
         compile_seconds: How long its compilation took, which is not part of its times.
+        excerpts: What failed checks got and expected, by their numbers from 0, as far as that is known.
     """
 
     def __init__(
@@ -93,6 +97,7 @@ class Judged:
         self.returned = returned
         self.scores = scores or {}
         self.compile_seconds = 0.0
+        self.excerpts: "dict[int, Excerpt]" = {}
 
 
 def kill_quietly(target: int, number: int = _signal.SIGKILL) -> None:
