@@ -47,7 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
     directory = Path(tempfile.mkdtemp(prefix="sandrl-tests-"))
     config.stash[_directory] = directory
     (directory / "turns").mkdir()
-    for name in ("state", "cache", "runs"):
+    for name in ("state", "cache", "runs", "config"):
         path = directory / name
         path.mkdir(mode=0o700)
         os.environ[f"SANDRL_{name.upper()}_DIR"] = str(path)

@@ -167,7 +167,8 @@ def picture_metrics(run: Path, picture: Path) -> None:
     patterns = [name for name in KEY_METRICS if _is_measured(name, {name for row in rows for name in row.metrics})]
     with Path("/dev/null").open("w") as nowhere:
         console = Console(record=True, width=COLUMNS, force_terminal=True, file=nowhere, highlight=False)
-        console.print(view(reader, rows, patterns, COLUMNS))
+        for line in view(reader, rows, patterns, COLUMNS):
+            console.print(line)
         console.save_svg(str(picture), title="sandrl metrics")
 
 

@@ -14,6 +14,7 @@ keeps (`sandrl.runs.session`) and to the message and the exit code of the comman
     │   └── RequestRefusedError        2   an endpoint of models refuses the request itself
     ├── TrainingError                  1   training failed: a loss that is no number, no gradient step
     ├── GateError                      1   a gate the user set failed (fail_under, validate, redteam)
+    ├── BudgetError                    1   the budget of sandbox time or money is used up; what was done is kept
     ├── ServiceError                   3   something outside sandrl does not answer or refuses
     │   ├── RuntimeUnavailableError    3   the local runtime cannot start or isolate on this machine
     │   ├── AuthenticationError        3   credentials are missing, wrong or refused
@@ -176,6 +177,10 @@ class GateError(SandrlError):
     """A gate the user set was not reached."""
 
 
+class BudgetError(SandrlError):
+    """The budget of sandbox time or money is used up; what was done until then is kept."""
+
+
 class ServiceError(SandrlError):
     """Something outside sandrl did not answer, or refused."""
 
@@ -269,23 +274,37 @@ class InterruptedRunError(SandrlError):
 
 
 def raise_for_end(
-    message: str, *, signal_number: int, cleanup_error: CleanupError | None, hint: str | None = None
+    message: str,
+    *,
+    signal_number: int,
+    cleanup_error: CleanupError | None,
+    hint: str | None = None,
+    exhausted: str = "",
+    budget_hint: str = "a larger `budget`",
 ) -> None:
     """Raises what a piece of work ends with before its own outcome counts; nothing if it ended by itself and cleanly.
 
     Args:
-        message: What was saved, and where, if it was interrupted.
+        message: `interrupted`, then what was saved, and where.
         signal_number: The signal that asked to stop; 0 if none did.
         cleanup_error: Set if sandboxes were left behind.
         hint: What to do next after an interrupt, where there is nothing to clean up.
+        exhausted: Says that a budget is used up; empty if it is not.
+        budget_hint: What to do next then.
 
     Raises:
         InterruptedRunError: If the user asked to stop; it also says how to clean up, if that is needed.
+        BudgetError: If a budget is used up.
         CleanupError: If sandboxes were left behind.
     """
     if signal_number:
         next_step = hint if cleanup_error is None else cleanup_error.hint
         raise InterruptedRunError(message, signal_number=signal_number, hint=next_step)
+    if exhausted:
+        next_step = budget_hint if cleanup_error is None else cleanup_error.hint
+        raise BudgetError(
+            f"{exhausted}{message.removeprefix('interrupted')}", hint=next_step, fields=("budget", "cache")
+        )
     if cleanup_error is not None:
         raise cleanup_error
 
@@ -319,7 +338,8 @@ def ending_of(error: BaseException) -> Ending:
     """What an exception makes of the work that it ends."""
     match error:
         case SandrlError():
-            outcome = RunOutcome.INTERRUPTED if isinstance(error, InterruptedRunError) else RunOutcome.FAILED
+            is_stopped = isinstance(error, InterruptedRunError | BudgetError)
+            outcome = RunOutcome.INTERRUPTED if is_stopped else RunOutcome.FAILED
             return Ending(outcome, error.exit_code, error.message, error.hint)
         case KeyboardInterrupt():
             return Ending(RunOutcome.INTERRUPTED, 128 + signal.SIGINT, "interrupted")

@@ -94,6 +94,7 @@ class Settings:
         state_dir: The user's own directory for the local runtime and the index of runs.
         cache_dir: For what can be made again.
         runs_dir: Where new run directories are made; relative to the current directory by default.
+        config_dir: What the user has set for all commands, such as prices; by default there is nothing.
         api_key: The key of the sandbox service.
         api_key_source: The variable it came from.
         base_url: Address of the sandbox service, where it is not the usual one.
@@ -118,6 +119,7 @@ class Settings:
     state_dir: Path
     cache_dir: Path
     runs_dir: Path = Path("runs")
+    config_dir: Path = Path(os.devnull)
     api_key: str | None = field(default=None, repr=False)
     api_key_source: str | None = None
     base_url: str | None = None
@@ -149,6 +151,7 @@ class Settings:
             state_dir=_directory(values, "SANDRL_STATE_DIR", "XDG_STATE_HOME", ".local/state"),
             cache_dir=_directory(values, "SANDRL_CACHE_DIR", "XDG_CACHE_HOME", ".cache"),
             runs_dir=Path(values.get("SANDRL_RUNS_DIR", "runs")),
+            config_dir=_directory(values, "SANDRL_CONFIG_DIR", "XDG_CONFIG_HOME", ".config"),
             api_key=values[api_key_source] if api_key_source else None,
             api_key_source=api_key_source,
             base_url=values[base_url_source] if base_url_source else None,
@@ -216,13 +219,17 @@ def load_settings() -> Settings:
     return Settings.from_environment(os.environ)
 
 
-def private_directory(path: Path) -> Path:
+def private_directory(path: Path, *, variable: str = "SANDRL_STATE_DIR") -> Path:
     """Makes a directory that nobody else can enter, or checks one that is there.
+
+    Args:
+        path: The directory.
+        variable: The variable that names another one.
 
     Raises:
         SandrlError: If it cannot be made, is a link, belongs to someone else, or others may write to it.
     """
-    hint = "set SANDRL_STATE_DIR to a directory of your own"
+    hint = f"set {variable} to a directory of your own"
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.lstat()

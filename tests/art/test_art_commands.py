@@ -107,7 +107,9 @@ def test_a_dry_run_says_what_it_would_use_and_uses_nothing(
         assert not teacher.questions
         wrong, _, refused = ended(command(*words, "--model", "other", OPENAI_API_KEY="sk-teacher"))
         denied, _, locked = ended(command(*words, OPENAI_API_KEY="sk-wrong"))
-    assert "It would use: 100 rollouts, 200 sandboxes, roughly" in stdout
+    assert "It would use: 100 rollouts\n" in stdout
+    assert "Sandboxes: " in stdout
+    assert "Cost: no price set: sandrl prices set local PRICE" in stdout
     assert f"scored under {tiny_server.model}" in stdout
     assert (wrong, denied) == (2, 3)
     assert "has no model 'other'" in refused

@@ -212,8 +212,15 @@ def test_runs_jobs_sandboxes_and_tags_come_from_their_files(state: Path, monkeyp
     assert [name for name, _ in values.run_names()] == ["first-run"]
     assert values.sandbox_ids() == [("local-1", "job-1ive"), ("remote-1", "job-0ld")]
     assert [name for name, _ in values.tags()] == [
-        *("job-1ive", "problem-a", "job-fee1dead", "slurm", "job-0ld", "model-a"),
+        *("job-1ive", "problem-a", "job-0ld", "model-a", "job-fee1dead", "slurm"),
     ]
+    assert [name for name, help_ in values.tags() if help_ == "alive"] == [
+        "job-1ive",
+        "problem-a",
+        "job-0ld",
+        "model-a",
+    ]
+    assert [name for name, _ in values.job_ids()] == ["job-1ive", "job-0ld", "job-fee1dead"]
 
 
 @pytest.mark.parametrize("broken", ["", "{", "[]", '{"sandboxes": [[1], 2, {"a": 3}]}', "\x00\x1b[2J"])
@@ -226,7 +233,7 @@ def test_missing_and_broken_files_are_nothing_to_offer(
         path.write_text(broken)
     assert (values.sandbox_ids(), values.tags()) == ([], [])
     monkeypatch.setenv("SANDRL_STATE_DIR", str(state / "missing"))
-    assert [source() for name, source in values.SOURCES.items() if name != "problem_ids"] == [[], [], []]
+    assert [source() for name, source in values.SOURCES.items() if name != "problem_ids"] == [[], [], [], []]
 
 
 def test_the_roster_of_a_daemon_that_is_gone_is_not_offered(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:

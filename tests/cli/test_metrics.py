@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from sandrl.runs import MetricsRow, RunOutcome, RunWriter
+from sandrl.runs.metrics import Group
 from tests.cli.conftest import SANDRL, Run
+from tests.support.programs import require_program
 from tests.support.sample_runs import failed, trajectory, write_run
 from tests.support.terminal import run_on_terminal
 
@@ -58,8 +60,39 @@ def test_names_are_whole_on_eighty_columns_beside_intervals_and_a_long_course(sa
     }
     write_run(tmp_path / "runs", rows, command="grpo", extra=extra)
     shown = sandrl("metrics", "-m", "held_out/*", COLUMNS="80").stdout.splitlines()
-    assert [line.split()[0] for line in shown[1:]] == ["metric", "held_out/pass@1", "held_out/greedy_problems"]
+    assert [line.split()[0] for line in shown[1:]] == [
+        "metric", "reward", "held_out/pass@1", "held_out/greedy_problems",
+    ]  # fmt: skip
     assert max(map(len, shown)) <= 80
+
+
+def test_metrics_stand_in_groups_the_reward_first_and_what_never_changes_is_a_word(sandrl: Run, run: Path) -> None:
+    lines = sandrl("metrics").stdout.splitlines()
+    titles = [line for line in lines if line in set(Group)]
+    assert titles == ["reward and passing", "training", "timing", "sandboxes", "completions"]
+    assert lines[2:4] == ["reward and passing", next(line for line in lines if line.startswith("reward/mean"))]
+    [constant] = [line for line in lines if line.startswith("unscorable_share")]
+    assert constant.split() == ["unscorable_share", "0.0%", "constant"]
+
+
+def test_a_long_list_is_paged_and_the_reward_is_on_the_first_page(run: Path, tmp_path: Path) -> None:
+    require_program("less")
+    words = [*SANDRL, "metrics", str(run)]
+    environment = {"PAGER": "less", "LESS": "FRX"}
+    shown = run_on_terminal(words, rows=12, environment=environment, typed=[(lambda text: "reward/mean" in text, b"q")])
+    assert (shown.exit_code, "reward/mean" in shown.plain) == (0, True)
+    assert "canaries" not in shown.plain
+    whole = run_on_terminal(words, rows=12, environment={"PAGER": "cat"})
+    assert "canaries" in whole.plain
+
+
+def test_a_comparison_fits_a_narrow_terminal_and_keeps_both_ids_whole(run: Path, tmp_path: Path) -> None:
+    names = ["grpo-20261124-180000-ab12", "grpo-20261124-190000-cd34"]
+    for name in names:
+        write_run(tmp_path / "runs", [trajectory(0), failed(1)], name=name)
+    shown = run_on_terminal([*SANDRL, "metrics", "--compare", *names], columns=60).plain.splitlines()
+    assert shown[:2] == [f"run 1: {names[0]}", f"run 2: {names[1]}"]
+    assert max(map(len, shown)) <= 60
 
 
 def test_json_has_every_value_and_its_unit(sandrl: Run, run: Path) -> None:

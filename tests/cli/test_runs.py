@@ -245,3 +245,22 @@ def test_a_narrow_terminal_still_shows_the_list(run: Path) -> None:
     shown = run_on_terminal([*SANDRL, "runs", "ls"], columns=40)
     assert "sample" in shown.plain
     assert all(len(line) <= 40 for line in shown.plain.splitlines())
+
+
+def test_a_run_is_found_by_the_beginning_of_its_name_or_of_a_job(sandrl: Run, run: Path, tmp_path: Path) -> None:
+    for name in ("grpo-1", "grpo-2"):
+        write_run(tmp_path / "runs", [trajectory()], name=name)
+    assert json.loads(sandrl("runs", "show", "sam", "--json").stdout)["run_id"] == "sample"
+    several = sandrl("runs", "show", "grpo")
+    assert (several.returncode, "grpo-1" in several.stderr and "grpo-2" in several.stderr) == (2, True)
+    unknown = sandrl("metrics", "zzz")
+    assert (unknown.returncode, "sandrl runs ls" in unknown.stderr) == (2, True)
+
+
+def test_a_completion_is_found_by_the_beginning_of_its_id(sandrl: Run, tmp_path: Path) -> None:
+    write_run(tmp_path / "runs", [trajectory(0, id="alpha-1"), trajectory(1, id="beta-2"), trajectory(2, id="beta-3")])
+    shown = json.loads(sandrl("runs", "show", "--id", "alp", "--json").stdout)
+    assert [row["id"] for row in shown["trajectories"]] == ["alpha-1"]
+    several, unknown = (sandrl("runs", "show", "--id", each) for each in ("beta", "gamma"))
+    assert (several.returncode, "beta-2, beta-3" in several.stderr) == (2, True)
+    assert (unknown.returncode, "sandrl runs show" in unknown.stderr) == (2, True)

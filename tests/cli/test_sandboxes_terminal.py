@@ -74,12 +74,23 @@ def test_escape_sequences_in_tags_reach_no_terminal(sandrl: Run, state: dict[str
         shown = run_on_terminal(words, columns=250, environment=state)
         assert shown.exit_code == 0
         assert "x\\x1b[2J\\x1b]0;owned\\x07\\u202ey" in shown.text, words
-        assert "\x1b" not in shown.text
+        # The header is bold, and nothing else acts on the terminal.
+        assert "\x1b" not in shown.text.replace("\x1b[1m", "").replace("\x1b[0m", "")
     for piped in (("ls",), ("ls", "--json"), ("show", ids(sandrl, state)[0])):
         done = sandrl("sandboxes", *piped, **state)
         assert done.returncode == 0, done.stderr
         assert "\x1b" not in done.stdout
         assert "‮" not in done.stdout
+
+
+def test_the_beginning_of_an_id_means_the_sandbox_or_the_job(sandrl: Run, state: dict[str, str]) -> None:
+    whole = ids(sandrl, state)[0]
+    shown = sandrl("sandboxes", "show", whole[:12], **state)
+    assert (shown.returncode, whole in shown.stdout) == (0, True), shown.stderr
+    of_the_job = sandrl("sandboxes", "ls", "--job", "ab", **state)
+    assert (of_the_job.returncode, whole in of_the_job.stdout) == (0, True), of_the_job.stderr
+    unknown = sandrl("sandboxes", "ls", "--job", "zzz", **state)
+    assert (unknown.returncode, "hint: " in unknown.stderr) == (2, True)
 
 
 def test_a_pipe_gets_every_column_whole_however_narrow(sandrl: Run, state: dict[str, str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -12,8 +13,19 @@ from typing import Any
 
 import pytest
 
+import sandrl.runs.report
 from sandrl.errors import ServiceError
-from sandrl.runs import CheckRow, MessageRow, OpinionPart, OpinionRow, RunReader, RunWriter, ToolCallRow
+from sandrl.runs import (
+    CheckRow,
+    MessageRow,
+    OpinionPart,
+    OpinionRow,
+    ProblemCheck,
+    ProblemRow,
+    RunReader,
+    RunWriter,
+    ToolCallRow,
+)
 from sandrl.runs.report import report_document, report_page, report_trajectories, write_report
 from tests.support.browser import Page, launched, opened
 from tests.support.sample_runs import JOB, failed, trajectory, write_run
@@ -75,8 +87,18 @@ def page(browser: Any, training: Path) -> Iterator[Page]:
         assert seen.complaints == []
 
 
-def listed(page: Any) -> int:
-    return int(page.locator("#count").inner_text().split(" of ")[0].replace(",", ""))
+def show(page: Any, part: str = "", *, run: str = "sample") -> None:
+    """Goes to a part of the run, as a link does."""
+    page.evaluate("hash => { location.hash = hash; }", f"#/run/{run}/{part}")
+
+
+def expect_listed(page: Any, count: int) -> None:
+    """Waits until the list has so many trajectories."""
+    expect(page.locator("#count")).to_have_text(re.compile(rf"^{count:,} trajector(y|ies)$"))
+
+
+def chosen_check(page: Any, part: str) -> Any:
+    return page.locator(f"#detail .checks {part}")
 
 
 def drawn_colours(page: Any, chart: str) -> int:
@@ -93,68 +115,145 @@ def test_the_charts_are_drawn_from_the_run_and_nothing_is_fetched(page: Page) ->
         assert drawn_colours(shown, chart) > 10, chart
     assert [url for url in page.requests if not url.startswith("file:")] == []
     assert len(page.requests) == 1
+    shown.click("figure:has(#chart-reward) summary")
     table = shown.locator("figure:has(#chart-reward) table")
     assert table.locator("tbody tr").count() == 4
-    assert table.locator("tbody tr").last.locator("td").all_text_contents() == ["3", "0.875", "87.5%"]
+    assert table.locator("tbody tr").last.locator("td").all_text_contents() == ["4", "0.875", "87.5%"]
     names, values = (shown.locator(f".card {part}").all_text_contents() for part in ("span", "b"))
     cards = dict(zip(names, values, strict=True))
     assert (cards["completions"], cards["steps"], cards["unscorable"]) == ("32", "4", "1")
     assert "do not agree" not in shown.locator("#notes").inner_text()
+    for part, title in (("groups", "step 1"), ("rows", "hard")):
+        show(shown, part)
+        expect(shown.locator("main")).to_contain_text(title)
+    assert len(page.requests) == 1
 
 
 def test_a_flag_stands_above_all_with_its_metric_its_threshold_and_what_to_try(page: Page) -> None:
     assert page.page.locator("#notes").inner_text().splitlines() == [
         "truncated_completions: 50% of the completions are cut off at the most tokens they may have",
-        "completions/clipped_ratio: 50.0%, threshold 20.0%, steps 0 to 3",
+        "completions/clipped_ratio: 50.0%, threshold 20.0%, steps 1 to 4",
         "try: a larger max_tokens, or a prompt that asks for short answers: what is cut off rarely passes",
     ]
 
 
-def test_filters_and_search_choose_trajectories(page: Page) -> None:
+def test_filters_and_search_choose_trajectories_and_stand_in_the_address(page: Page) -> None:
     shown = page.page
-    assert listed(shown) == 32
-    shown.select_option("#status", "timeout")
-    assert listed(shown) == 3
-    shown.select_option("#status", "!passed")
-    assert listed(shown) == 10
+    show(shown, "rows")
+    expect_listed(shown, 32)
+    shown.click("button.chip:has-text('timeout')")
+    expect_listed(shown, 3)
+    shown.click("button.chip:has-text('failed')")
+    expect_listed(shown, 9)
     shown.select_option("#step", "0")
-    assert listed(shown) == 4
-    shown.select_option("#status", "")
-    shown.select_option("#step", "")
-    shown.fill("#search", "PRINTED step 2")
-    expect(shown.locator("#count")).to_have_text(re.compile("^2 of"))
-    assert "printed in step 2" in shown.locator("#detail").inner_text()
-    shown.fill("#search", "nothing has this")
-    expect(shown.locator("#count")).to_have_text(re.compile("^0 of"))
-    assert "Nothing is like that" in shown.locator("#detail").inner_text()
+    expect_listed(shown, 3)
+    assert shown.evaluate("location.hash") == "#/run/sample/rows?status=timeout%2Cfailed&step=0"
+    shown.go_back()
+    expect_listed(shown, 9)
+    show(shown, "rows")
+    expect_listed(shown, 32)
+    shown.fill(".search", "PRINTED step 2")
+    expect_listed(shown, 2)
+    shown.reload()
+    expect_listed(shown, 2)
+    assert shown.locator(".search").input_value() == "PRINTED step 2"
+    shown.click(".row-link >> nth=0")
+    expect(shown.locator("#detail")).to_contain_text("printed in step 2")
+    show(shown, "rows?search=nothing+has+this")
+    expect_listed(shown, 0)
+    expect(shown.locator("#list")).to_contain_text("Nothing is like that")
 
 
-def test_the_grid_marks_groups_without_variance_and_its_cells_open_trajectories(page: Page) -> None:
+def test_trajectories_are_ordered_by_a_column(page: Page) -> None:
     shown = page.page
-    shown.select_option("#grid-step", "0")
-    assert shown.locator(".group .name").all_text_contents() == ["always", "hard"]
-    assert shown.locator(".group.flat .name").all_text_contents() == ["always", "hard"]
-    shown.select_option("#grid-step", "1")
-    assert shown.locator(".group.flat .name").all_text_contents() == ["always"]
-    cells = shown.locator(".group:not(.flat) .cell")
-    assert cells.all_text_contents() == ["P", "F", "T", "F"]
-    shown.select_option("#status", "passed")
-    cells.nth(2).click()
-    assert shown.locator("#detail .badge").inner_text() == "timeout"
-    assert shown.locator("#status").input_value() == ""
+    show(shown, "rows?search=hard&status=passed,failed,timeout")
+    expect_listed(shown, 15)
+    shown.click(".list-head a.reward")
+    rewards = shown.locator(".row-link .reward")
+    expect(rewards.first).to_have_text("0")
+    shown.click(".list-head a.reward")
+    expect(rewards.first).to_have_text("1")
+    assert shown.evaluate("location.hash").endswith("order=reward&desc=1")
+
+
+def test_groups_show_a_problem_over_the_steps_and_which_samples_flipped(page: Page) -> None:
+    shown = page.page
+    show(shown, "groups")
+    expect(shown.locator(".group .name")).to_have_text(["always", "hard"])
+    cells = shown.locator(".group:has-text('hard') td .cells")
+    assert [cell.locator("a").all_text_contents() for cell in cells.all()] == [
+        ["F", "F", "T", "?"], ["P", "F", "T", "F"], ["P", "P", "T", "F"], ["P", "P", "P", "F"],
+    ]  # fmt: skip
+    assert cells.nth(0).locator(".flat-mark").count() == 1
+    assert [cell.locator(".flipped").count() for cell in cells.all()] == [0, 1, 1, 1]
+    shown.click("button:has-text('flipped only')")
+    expect(shown.locator(".group .name")).to_have_text(["hard"])
+    shown.click(".group .cell.flipped >> nth=-1")
+    expect(shown.locator("#detail .badge")).to_have_text("passed")
+    expect(shown.locator("#detail h1")).to_have_text("hard")
+    shown.keyboard.press("Escape")
+    expect(shown.locator(".group .name")).to_have_text(["hard"])
 
 
 def test_each_check_has_its_verdict_and_its_words_are_found(browser: Any, tmp_path: Path) -> None:
     statuses = ["passed", "passed", "failed", "timeout", *["not_reached"] * 996]
     checks = tuple(CheckRow(status=status, detail="7 is not 8" if status == "failed" else "") for status in statuses)
     rows = [failed(0, passed=2, total=1000, checks=checks), trajectory(1)]
-    with opened(browser, report_of(write_run(tmp_path / "runs", rows))) as seen:
-        items = seen.page.locator("#detail .checks li")
-        assert items.all_inner_texts() == [
+    with opened(browser, report_of(write_run(tmp_path / "runs", rows)), at="#/run/sample/rows?search=7+is+not") as seen:
+        expect_listed(seen.page, 1)
+        seen.page.keyboard.press("Enter")
+        expect(chosen_check(seen.page, "li")).to_have_text([
             "P1–2 passed", "F3 failed: 7 is not 8", "T4 timed out", "–5–1000 not reached",
-        ]  # fmt: skip
-        seen.page.fill("#search", "7 is not")
-        expect(seen.page.locator("#count")).to_have_text("1 of 2")
+        ])  # fmt: skip
+        assert seen.complaints == []
+
+
+@pytest.fixture
+def explained(tmp_path: Path) -> Path:
+    """A run whose completions fail a test, a case and a call, with what each got."""
+    problems = {
+        "tests": ProblemCheck(name="test_two", source="x = two()\nassert x > 0\nassert x == 2", is_hidden=True),
+        "cases": ProblemCheck(stdin="3 4\n", expected="seven\neight\n", is_hidden=False),
+        "calls": ProblemCheck(source="sort([3, 1])", expected="[1, 3]"),
+    }
+    verdicts = {
+        "tests": CheckRow(status="failed", detail="AssertionError", got="1", expected="2", line=3),
+        "cases": CheckRow(status="failed", got="seven\nnine\n"),
+        "calls": CheckRow(status="failed", got="[3, 1]"),
+    }
+    rows = [
+        failed(index, task_id=kind, problem=kind * 6, checks=(verdict,))
+        for index, (kind, verdict) in enumerate(verdicts.items())
+    ]
+    run = write_run(tmp_path / "runs", rows)
+    with RunWriter(run, job_id=JOB) as writer:
+        for kind, check in problems.items():
+            writer.write_problem(
+                ProblemRow(
+                    job_id=JOB, digest=kind * 6, task_id=kind, prompt=f"Solve {kind}.", kind=kind, checks=(check,),
+                    check_count=1,
+                )
+            )  # fmt: skip
+    return run
+
+
+def test_a_failed_check_shows_its_source_its_failed_line_and_what_it_got(browser: Any, explained: Path) -> None:
+    with opened(browser, report_of(explained), at="#/run/sample/t/-.0") as seen:
+        shown = seen.page
+        expect(shown.locator("[aria-label=Prompt]")).to_have_text("Solve tests.")
+        expect(chosen_check(shown, ".tag")).to_have_text("not in the prompt")
+        expect(chosen_check(shown, ".marked .source")).to_have_text("assert x == 2\n")
+        expect(chosen_check(shown, ".diff tbody td")).to_have_text(["2", "1"])
+        shown.click("text=Next →")
+        expect(chosen_check(shown, "pre")).to_have_text("3 4\n")
+        expect(chosen_check(shown, ".diff tbody td")).to_have_text(["seven", "seven", "eight", "nine"])
+        expect(chosen_check(shown, ".diff .wrong")).to_have_text("nine")
+        expect(chosen_check(shown, ".tag")).to_have_count(0)
+        shown.keyboard.press("ArrowRight")
+        expect(chosen_check(shown, ".source")).to_have_text("sort([3, 1])\n")
+        expect(chosen_check(shown, ".diff mark").first).to_be_visible()
+        shown.reload()
+        expect(shown.locator("#detail h1")).to_have_text("calls")
         assert seen.complaints == []
 
 
@@ -164,33 +263,56 @@ def test_code_that_a_tool_was_called_with_is_shown_as_code(browser: Any, tmp_pat
         ToolCallRow(name="count", arguments='{"to": 3}'),
     )
     rows = [trajectory(messages=(MessageRow(role="assistant", tool_calls=calls),))]
-    with opened(browser, report_of(write_run(tmp_path / "runs", rows))) as seen:
-        shown = seen.page.locator("#detail pre").all_inner_texts()
-        assert shown[:2] == ["x = 1\nprint(x)", '{"to": 3}']
+    with opened(browser, report_of(write_run(tmp_path / "runs", rows)), at="#/run/sample/t/-.0") as seen:
+        expect(seen.page.locator("#detail .messages pre")).to_have_text(["x = 1\nprint(x)", '{"to": 3}'])
         assert seen.complaints == []
 
 
 def test_the_keyboard_alone_reads_every_trajectory(page: Page) -> None:
     shown = page.page
-    shown.focus("#list")
+    shown.keyboard.press("3")
+    expect_listed(shown, 32)
+    chosen = shown.locator(".row-link[aria-current]")
     for _ in range(3):
         shown.keyboard.press("ArrowDown")
-    assert shown.locator('[aria-selected="true"] .sub').inner_text().startswith("3 · ")
+    expect(chosen.locator(".index")).to_have_text("3")
     shown.keyboard.press("End")
-    assert shown.locator('[aria-selected="true"]').get_attribute("aria-posinset") == "32"
-    assert "31: c31" in shown.locator("#detail").inner_text()
-    active = shown.locator("#list").get_attribute("aria-activedescendant")
-    assert shown.locator(f"#{active}").get_attribute("aria-selected") == "true"
+    expect(chosen.locator("xpath=..")).to_have_attribute("aria-posinset", "32")
+    expect(chosen).to_be_focused()
+    shown.keyboard.press("Enter")
+    expect(shown.locator("#detail")).to_contain_text("31: c31")
+    shown.keyboard.press("ArrowLeft")
+    expect(shown.locator("#detail")).to_contain_text("30: c30")
+    shown.keyboard.press("Escape")
+    expect_listed(shown, 32)
+    shown.keyboard.press("Home")
+    expect(chosen.locator(".index")).to_have_text("0")
+    shown.keyboard.press("/")
+    expect(shown.locator(".search")).to_be_focused()
+    shown.keyboard.type("c31")
+    expect_listed(shown, 1)
+    shown.keyboard.press("Escape")
+    shown.keyboard.press("?")
+    expect(shown.locator("dialog")).to_contain_text("Page Down")
+    shown.keyboard.press("Escape")
+    expect(shown.locator("dialog")).to_have_count(0)
+    shown.keyboard.press("Enter")
+    expect(shown.locator("#detail")).to_contain_text("31: c31")
 
 
 def test_everything_a_screen_reader_needs_has_a_name(page: Page) -> None:
-    unnamed = page.page.evaluate(
-        """() => [...document.querySelectorAll('button, select, input, canvas, [role=listbox], section')]
-        .filter((each) => !(each.getAttribute('aria-label') || each.getAttribute('aria-labelledby')
-            || each.labels?.length || each.textContent.trim())).map((each) => each.outerHTML.slice(0, 80))"""
-    )
-    assert unnamed == []
-    assert page.page.locator("h1").count() == 1
+    for part in ("", "groups", "rows", "t/0.0"):
+        show(page.page, part)
+        page.page.wait_for_selector("h1")
+        expect(page.page.locator("main")).to_contain_text(re.compile("always|completions"))
+        unnamed = page.page.evaluate(UNNAMED)
+        assert unnamed == [], part
+        assert page.page.locator("h1").count() == 1
+
+
+UNNAMED = """() => [...document.querySelectorAll('a, button, select, input, canvas, [role=region], section')]
+    .filter((each) => !(each.getAttribute('aria-label') || each.getAttribute('aria-labelledby')
+        || each.labels?.length || each.textContent.trim())).map((each) => each.outerHTML.slice(0, 80))"""
 
 
 def test_dark_and_light_follow_the_user_and_the_button(browser: Any, training: Path) -> None:
@@ -202,13 +324,18 @@ def test_dark_and_light_follow_the_user_and_the_button(browser: Any, training: P
         assert sum(map(int, re.findall(r"\d+", dark)[:3])) < 150
         assert sum(map(int, re.findall(r"\d+", light)[:3])) > 600
         assert drawn_colours(seen.page, "chart-reward") > 10
+        seen.page.reload()
+        seen.page.wait_for_selector("html[data-ready]")
+        assert seen.page.evaluate(ground) == light
         assert seen.complaints == []
 
 
-def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Any, training: Path) -> None:
-    with opened(browser, report_of(training), width=360, height=740) as seen:
-        assert seen.page.evaluate("document.documentElement.scrollWidth") <= 360
-        assert seen.page.locator("#detail").bounding_box()["width"] > 250
+@pytest.mark.parametrize("width", [360, 900, 1440])
+@pytest.mark.parametrize("part", ["", "groups", "rows", "t/-.0"])
+def test_nothing_is_wider_than_the_screen(browser: Any, explained: Path, width: int, part: str) -> None:
+    with opened(browser, report_of(explained), width=width, height=740, at=f"#/run/sample/{part}") as seen:
+        expect(seen.page.locator("main")).to_contain_text(re.compile("tests|completions"))
+        assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
         assert seen.complaints == []
 
 
@@ -231,16 +358,20 @@ def hostile(tmp_path: Path) -> Path:
     return writer.path
 
 
-def test_text_of_a_model_stays_text(browser: Any, hostile: Path) -> None:
+@pytest.mark.parametrize("part", ["", "groups", "rows", "t/-.0"])
+def test_text_of_a_model_stays_text(browser: Any, hostile: Path, part: str) -> None:
     with opened(browser, report_of(hostile)) as seen:
+        run = seen.page.locator("h1").inner_text()
+        show(seen.page, part, run=run)
+        expect(seen.page.locator("main")).to_contain_text("</script><script>window.owned = 1</script>")
+        text = seen.page.locator("main").inner_text()
         assert seen.page.evaluate("window.owned") is None
         assert seen.page.locator("img").count() == 0
-        text = seen.page.locator("#detail").inner_text()
-        assert "</script><script>window.owned = 1</script>" in text
         assert "\\x1b]0;owned\\x07" in text
         assert "\\u202egnp.exe" in text
-        assert "2980000 more characters" in text
-        assert not set("\x1b\x07\u202e\u2028") & set(seen.page.locator("body").inner_text())
+        assert ("2980000 more characters" in text) == (part == "t/-.0")
+        attributes = "[...document.querySelectorAll('main *')].flatMap(e => [e.title, e.ariaLabel]).join('')"
+        assert not set("\x1b\x07\u202e\u2028") & set(text + seen.page.evaluate(attributes))
         assert seen.complaints == []
 
 
@@ -270,17 +401,19 @@ def test_ten_thousand_trajectories_stay_usable(browser: Any, tmp_path: Path) -> 
     ]
     file = report_of(write_run(tmp_path / "runs", rows, outcome=None))
     assert file.stat().st_size < 5_000_000
-    with opened(browser, file) as seen:
-        assert listed(seen.page) == 10_000
-        assert seen.page.locator(".item").count() < 60
-        seen.page.focus("#list")
+    with opened(browser, file, at="#/run/sample/rows") as seen:
+        expect_listed(seen.page, 10_000)
+        assert 0 < seen.page.locator(".item").count() < 60
         seen.page.keyboard.press("End")
-        assert "9999: c9999" in seen.page.locator("#detail").inner_text()
-        seen.page.fill("#search", "f9876")
-        expect(seen.page.locator("#count")).to_have_text(re.compile("^1 of"))
-        assert seen.page.locator(".group").count() == 40
-        seen.page.click("#grid-more")
-        assert seen.page.locator(".group").count() == 1250
+        expect(seen.page.locator(".row-link[aria-current] .index")).to_have_text("9999")
+        assert seen.page.locator(".item").count() < 60
+        seen.page.fill(".search", "f9876")
+        expect_listed(seen.page, 1)
+        show(seen.page, "groups")
+        expect(seen.page.locator("#count")).to_have_text("1,250 problems")
+        assert seen.page.locator(".group").count() == 50
+        seen.page.click("text=Next →")
+        expect(seen.page.locator(".group .name").first).to_have_text("t50")
         assert seen.complaints == []
 
 
@@ -290,9 +423,10 @@ def test_completions_that_evaluate_the_policy_are_listed_apart(browser: Any, tmp
         names, values = (seen.page.locator(f".card {part}").all_text_contents() for part in ("span", "b"))
         cards = dict(zip(names, values, strict=True))
         assert (cards["completions"], cards["held out"], cards["mean reward"]) == ("2", "1", "0.5")
-        seen.page.select_option("#status", "!held")
-        assert listed(seen.page) == 1
-        assert "held out" in seen.page.locator("#detail").inner_text()
+        show(seen.page, "rows")
+        seen.page.click("button.chip:has-text('held out')")
+        expect_listed(seen.page, 1)
+        expect(seen.page.locator(".row-link")).to_contain_text("held out")
         assert seen.complaints == []
 
 
@@ -300,8 +434,10 @@ def test_a_run_of_which_nothing_was_written_yet_has_a_report(browser: Any, tmp_p
     with RunWriter.create(tmp_path / "runs", command="reward", job_id=JOB) as writer:
         file = report_of(writer.path)
     with opened(browser, file) as seen:
-        assert "reward · running" in seen.page.locator("#subtitle").inner_text()
-        assert "There are no trajectories yet." in seen.page.locator("#detail").inner_text()
+        assert seen.page.locator(".state").inner_text() == "running"
+        for part in ("rows", "groups"):
+            show(seen.page, part, run=writer.path.name)
+            expect(seen.page.locator("main")).to_contain_text("There are no trajectories yet.")
         assert seen.complaints == []
 
 
@@ -336,12 +472,24 @@ def test_a_completion_that_passes_in_one_process_says_so_and_is_found(tmp_path: 
         detail = seen.page.locator("#detail")
         words = ("in one process, too", "not available: the sandbox was lost")
         for index, expected in zip((2, 3), words, strict=True):
-            seen.page.click(f"#item-{index}")
+            show(seen.page, f"t/-.{index}")
             expect(detail).to_contain_text(expected)
-        seen.page.click("#item-4")
+        show(seen.page, "t/-.4")
+        expect(detail).to_contain_text("4: c4")
         expect(detail).not_to_contain_text("Second opinion")
-        seen.page.select_option("#status", "!opinion")
-        expect(seen.page.locator("#count")).to_have_text("1 of 5")
+        show(seen.page, "rows")
+        seen.page.click("button.chip:has-text('passes in one process')")
+        expect_listed(seen.page, 1)
+        seen.page.click(".row-link")
         expect(detail).to_contain_text("passes in one process")
         assert seen.page.evaluate("window.owned") is None
         assert seen.complaints == []
+
+
+def test_the_libraries_of_the_page_are_those_whose_checksums_are_written_down() -> None:
+    vendor = Path(sandrl.runs.report.__file__).parent / "assets" / "vendor"
+    written = (vendor / "README.md").read_text(encoding="utf-8")
+    libraries = sorted(vendor.glob("*.js"))
+    assert len(libraries) == 5
+    for library in libraries:
+        assert hashlib.sha256(library.read_bytes()).hexdigest() in written, library.name

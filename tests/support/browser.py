@@ -43,12 +43,15 @@ def launched() -> Iterator[Any]:
 
 
 @contextmanager
-def opened(browser: Any, file: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> Iterator[Page]:
-    """Opens a report, and waits until it is drawn.
+def opened(
+    browser: Any, file: Path | str, *, at: str = "", width: int = 1280, height: int = 900, dark: bool = False
+) -> Iterator[Page]:
+    """Opens a page of runs, and waits until it is drawn.
 
     Args:
         browser: What `launched` gives.
-        file: The page.
+        file: The page, or its address.
+        at: What of it to show: its fragment.
         width: Of the window.
         height: Of the window.
         dark: Whether the user prefers dark pages.
@@ -61,7 +64,7 @@ def opened(browser: Any, file: Path, *, width: int = 1280, height: int = 900, da
     page.on("pageerror", lambda error: seen.complaints.append(str(error)))
     page.on("request", lambda request: seen.requests.append(request.url))
     try:
-        page.goto(file.as_uri())
+        page.goto((file.as_uri() if isinstance(file, Path) else file) + at)
         page.wait_for_selector("html[data-ready]", timeout=60_000)
         yield seen
     finally:

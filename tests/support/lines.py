@@ -14,7 +14,7 @@ class Lines(NoLedger):
         self.events: dict[str, list[str]] = {}
         self.tags: dict[str, list[tuple[str, ...]]] = {}
 
-    def intend(self, key: str, tags: Sequence[str], owner: object = None) -> None:
+    def intend(self, key: str, tags: Sequence[str], owner: object = None, at: object = None) -> None:
         self.events[key] = ["intent"]
         self.tags[key] = [tuple(tags)]
 
@@ -25,5 +25,5 @@ class Lines(NoLedger):
     def created(self, key: str, sandbox_id: str) -> None:
         self.events[key].append("created")
 
-    def stopped(self, key: str, sandbox_id: str) -> None:
+    def stopped(self, key: str, sandbox_id: str | None, at: object = None, since: object = None) -> None:
         self.events[key].append("stopped")

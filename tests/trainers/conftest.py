@@ -54,8 +54,9 @@ class Trained:
     run: Path
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The rows of metrics as they were written."""
-        return [json.loads(line) for line in (self.run / "metrics.jsonl").read_text().splitlines()]
+        """The rows of metrics as they were written; of a row that was completed at the end, what it came to."""
+        rows = [json.loads(line) for line in (self.run / "metrics.jsonl").read_text().splitlines()]
+        return list({(row["attempt"], row["step"]): row for row in rows}.values())
 
 
 Train = Callable[..., Trained]

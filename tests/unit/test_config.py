@@ -45,6 +45,7 @@ REQUIRED: dict[type[Config], dict[str, str]] = {GrpoConfig: {"model": "m", "prob
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters=",\0", exclude_categories=["Cs"]), min_size=1).filter(
     lambda text: text == text.strip() and bool(text)
 )
+BUDGETS = st.sampled_from(["2h", "90m", "1.5s", "1h 30m", "$5", "0.25 EUR"])
 RUNTIMES = st.sampled_from(["auto", "local", "ray", "ray:host:6379", "ray:ray://host:10001"])
 
 
@@ -74,8 +75,9 @@ def values(name: str, field: FieldInfo) -> st.SearchStrategy[Any]:
     high: Any = next((rule.le for rule in attached if isinstance(rule, Le)), None)
     below: Any = next((rule.lt for rule in attached if isinstance(rule, Lt)), None)
     above: Any = next((rule.gt for rule in attached if isinstance(rule, Gt)), None)
-    if name == "runtime":
-        found: st.SearchStrategy[Any] = RUNTIMES
+    found: st.SearchStrategy[Any]
+    if name in ("runtime", "budget"):
+        found = RUNTIMES if name == "runtime" else BUDGETS
     elif get_origin(kind) is Literal:
         found = st.sampled_from(get_args(kind))
     elif get_origin(kind) is tuple:

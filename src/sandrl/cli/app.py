@@ -23,6 +23,7 @@ from sandrl.cli import (
     grpo,
     metrics,
     policy,
+    prices,
     problems,
     redteam,
     regrade,
@@ -31,7 +32,9 @@ from sandrl.cli import (
     runtime,
     sandboxes,
     serve,
+    tail,
     tinker,
+    view,
 )
 from sandrl.cli import eval as evaluation
 from sandrl.cli.checks import check_all
@@ -79,12 +82,15 @@ app.command("grpo")(grpo.grpo)
 app.command("unsloth", help=grpo.UNSLOTH_HELP)(grpo.grpo)
 app.command("eval")(evaluation.evaluate)
 app.command("serve")(serve.serve)
+app.command("view")(view.view)
 app.command("doctor")(doctor.doctor)
 app.add_typer(problems.app)
 app.add_typer(policy.app)
+app.add_typer(prices.app)
 app.add_typer(art.app)
 app.add_typer(tinker.app)
 runs.app.command("regrade")(regrade.regrade)
+runs.app.command("tail")(tail.tail)
 app.add_typer(runs.app)
 app.add_typer(runtime.app)
 app.add_typer(sandboxes.app)

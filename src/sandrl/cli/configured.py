@@ -19,12 +19,14 @@ import typer
 from annotated_types import Ge, Le
 from pydantic.fields import FieldInfo
 
+from sandrl.cli import notify
 from sandrl.cli.completion import values
 from sandrl.cli.flags import spell
 from sandrl.cli.text import visible
 from sandrl.config.fields import KEY_VALUE, Option, flags, options
 from sandrl.config.layers import parse_assignments, resolve
 from sandrl.config.model import Config
+from sandrl.config.parts import RunPart
 from sandrl.config.toml import read_toml, to_toml
 from sandrl.errors import SandrlError
 
@@ -69,7 +71,8 @@ class Given(Generic[ConfigT]):
         return resolve(self.model, *below, self.file, self.command_line)
 
     def prints(self, config: Config) -> bool:
-        """Prints a configuration as a file that `--config` reads, if that is wanted; returns whether it was."""
+        """Takes the resolved configuration; if that is wanted, prints it as a file and returns True."""
+        notify.ask_for(config.notify if isinstance(config, RunPart) else None)
         if self.wants_text:
             typer.echo(to_toml(config), nl=False)
         return self.wants_text
@@ -113,7 +116,7 @@ def _command(model: type[Config], body: Body, called: Body) -> Body:
     def command(**words: Any) -> None:
         context: typer.Context = words["context"]
         file, wants_text = words["config_file"], words["print_config"]
-        with Flags(model):
+        with notify.notifying(), Flags(model):
             given = Given(
                 model,
                 {name: _read(name, option, words[name]) for name, option in options(model) if _is_given(context, name)},

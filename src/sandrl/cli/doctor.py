@@ -8,6 +8,7 @@ import typer
 
 from sandrl.cli.completion import values
 from sandrl.cli.flags import spelled
+from sandrl.cli.tables import print_wrapped, terminal_width
 from sandrl.settings import RUNTIME_WORDS, RuntimeKind
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 _INLINE = ("versions",)
 _NAME_CHARACTERS = 24
-_NARROWEST = 30
+_INDENT = " " * 9
 _WIDE = 80
 
 
@@ -81,7 +82,7 @@ def _document(report: Report) -> dict[str, Any]:
 def _print_report(report: Report) -> None:
     for title, checks in report.sections.items():
         if title in _INLINE and all(check.state == "ok" for check in checks):
-            _print_wrapped(f"{title}: " + ", ".join(f"{check.name} {check.detail}" for check in checks))
+            print_wrapped(f"{title}: " + ", ".join(f"{check.name} {check.detail}" for check in checks), indent=_INDENT)
             continue
         typer.echo(f"{title}:")
         for check in checks:
@@ -92,28 +93,6 @@ def _print_check(check: Check) -> None:
     mark = {"ok": "ok", "failed": "FAILED", "absent": "none", "skipped": "-"}[check.state]
     hint = f" → {check.hint}" if check.hint else ""
     # Columns where there is room for two; otherwise running text.
-    is_wide = (_width() or _WIDE) >= _WIDE
+    is_wide = (terminal_width() or _WIDE) >= _WIDE
     name = f"{check.name:<{_NAME_CHARACTERS}}" if is_wide else f"{check.name}:"
-    _print_wrapped(f"  {mark:<6} {name} {check.detail}{hint}")
-
-
-def _width() -> int | None:
-    """Columns of the terminal; None where there is no terminal."""
-    import shutil
-    import sys
-
-    return max(shutil.get_terminal_size().columns, _NARROWEST) if sys.stdout.isatty() else None
-
-
-def _print_wrapped(line: str) -> None:
-    """Prints a line; on a terminal broken where it is wide enough, into a pipe whole, for `grep`."""
-    import textwrap
-
-    from sandrl.cli.text import visible
-
-    margin = line[: len(line) - len(line.lstrip())]
-    text = margin + " ".join(visible(word) if word else "" for word in line[len(margin) :].split(" "))
-    width = _width()
-    if width is not None:
-        text = textwrap.fill(text, width, subsequent_indent=" " * 9, break_on_hyphens=False)
-    typer.echo(text)
+    print_wrapped(f"  {mark:<6} {name} {check.detail}{hint}", indent=_INDENT)

@@ -8,6 +8,7 @@ import typer
 
 from sandrl.cli.completion import values
 from sandrl.cli.configured import Given, given_to
+from sandrl.cli.outlook import DryRun, print_outlook
 from sandrl.cli.output import Json
 from sandrl.config.eval import EvalConfig
 
@@ -28,6 +29,7 @@ def evaluate(
             autocompletion=values.run_names,
         ),
     ] = None,
+    dry_run: DryRun = False,
     json_: Json = False,
 ) -> None:
     """Ask a model for solutions, score them in sandboxes, and print pass@k."""
@@ -43,6 +45,11 @@ def evaluate(
     asked = {**given.command_line, **({"temperature": 0.0} if greedy else {})}
     request = make_request(asked, load_settings(), file=given.file, resume=resume)
     if given.prints(request.config):
+        return
+    if dry_run:
+        from sandrl.evaluation.run import outlook_of_eval
+
+        print_outlook(outlook_of_eval(request, load_settings()), json_output=json_)
         return
     finished = carry_out(run_eval, request, results.choose(json_output=True))
     if json_:
@@ -68,17 +75,20 @@ def _document(finished: EvalRun) -> dict[str, Any]:
 
 
 def _print_summary(finished: EvalRun) -> None:
-    from sandrl.cli.scores import disagreement_lines, pass_at_text, total_lines
+    from sandrl.cli.scores import disagreement_lines, held_line, pass_at_text, total_lines
+    from sandrl.cli.tables import print_wrapped
     from sandrl.cli.text import visible
 
     config = finished.config
     how = "greedy" if config.is_greedy else f"sampled at temperature {config.temperature:g}"
-    typer.echo(f"Model: {visible(finished.model)}, {how}")
-    typer.echo(f"Problems: {finished.problems} of {visible(config.problems)}, {config.answers} answers to each")
+    print_wrapped(f"Model: {visible(finished.model)}, {how}")
+    print_wrapped(f"Problems: {finished.problems} of {visible(config.problems)}, {config.answers} answers to each")
     summary = finished.run.report.summary
     for line in total_lines(summary):
-        typer.echo(line)
+        print_wrapped(line)
     for line in disagreement_lines(finished.run.report.results, hint="sandrl runs show --disagreements"):
-        typer.echo(line)
+        print_wrapped(line)
     if list(summary.pass_at_k) == [1]:
-        typer.echo(pass_at_text(1, summary.pass_at[1]))
+        print_wrapped(pass_at_text(1, summary.pass_at[1]))
+    if finished.run.report.held is not None:
+        typer.echo(held_line(finished.run.report.held), err=True)

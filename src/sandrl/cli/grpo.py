@@ -29,9 +29,11 @@ def grpo(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything that can be checked, show the plan, and exit.")
     ] = False,
+    json_: Annotated[bool, typer.Option("--json", help="With --dry-run: the plan as one JSON document.")] = False,
 ) -> None:
     """Train a policy with TRL's GRPO on rewards from sandboxes; with no options, a tiny one, on any machine."""
-    from sandrl.cli import signals, training
+    from sandrl.cli import notify, signals, training
+    from sandrl.errors import UsageError
     from sandrl.settings import load_settings
     from sandrl.trainers.engines import TRL
     from sandrl.trainers.interrupts import TrainingInterrupt
@@ -49,12 +51,14 @@ def grpo(
         if dry_run:
             from sandrl.trainers.plan import check_plan
 
-            training.print_plan(check_plan(request, settings))
+            training.print_plan(check_plan(request, settings), json_output=json_)
             return
+        if json_:
+            raise UsageError("--json is the form of --dry-run; sandrl metrics --json has what a training measured")
         from sandrl.trainers.grpo import run_grpo
 
         with training.choose(is_first=settings.rank == 0) as show:
-            run = run_grpo(request, settings, emit=show, interrupt=interrupt)
+            run = run_grpo(request, settings, emit=notify.watched(show), interrupt=interrupt)
     if run.is_first:
         training.print_summary(run)
     run.raise_for_outcome()

@@ -7,6 +7,7 @@ import math
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,17 +17,19 @@ from sandrl.cli.output import Json
 from sandrl.cli.runs import LATEST, RunArgument, RunsDirOption, open_run, tell_damage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from rich.console import RenderableType
+    from rich.console import Console
+    from rich.text import Text
 
+    from sandrl.config.budget import Money
     from sandrl.runs import MetricsRow, RunReader
     from sandrl.runs.series import Series
 
 _SPARKLINE_WIDTH = 24
 _NARROW_SPARKLINE = 10
 _GAP = 2
-_NARROW = 70
+_CONSTANT = "constant"
 _WATCH_SECONDS = 1.0
 # A run so large that reading it takes long must not keep a core busy.
 _WATCH_SHARE = 0.2
@@ -74,7 +77,7 @@ def metrics(
         from rich.console import Console
 
         console = Console(highlight=False)
-        console.print(view(reader, rows, patterns, console.width))
+        _print_view(view(reader, rows, patterns, console.width), console)
 
 
 def _rows(reader: RunReader) -> tuple[MetricsRow, ...]:
@@ -91,8 +94,8 @@ def _chosen(rows: tuple[MetricsRow, ...], patterns: list[str]) -> dict[str, Seri
     return choose_series(found, patterns) if found else {}
 
 
-def view(reader: RunReader, rows: tuple[MetricsRow, ...], patterns: list[str], width: int) -> RenderableType:
-    """What the command shows of a run.
+def view(reader: RunReader, rows: tuple[MetricsRow, ...], patterns: list[str], width: int) -> list[Text]:
+    """What the command shows of a run: its flags, then its metrics by group, the reward first.
 
     Args:
         reader: The run.
@@ -100,44 +103,85 @@ def view(reader: RunReader, rows: tuple[MetricsRow, ...], patterns: list[str], w
         patterns: Which of them; all without patterns.
         width: Of the terminal, in characters.
     """
-    from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
     from sandrl.cli.health import flag_lines
-    from sandrl.cli.sparkline import sparkline
+    from sandrl.cli.tables import wrapped
     from sandrl.cli.text import visible
     from sandrl.runs import count_steps, state_of
     from sandrl.runs.flags import flags_of
-    from sandrl.runs.series import is_bound, series_of
+    from sandrl.runs.held import price_in
+    from sandrl.runs.series import series_of
 
     state = state_of(reader.config, is_running=reader.is_running)
     count = count_steps(rows)
     steps = f"{count} step{'s' * (count != 1)}"
-    heading = Text(f"Run {visible(reader.config.run_id)}: {visible(reader.config.command)}, {state}, {steps}")
+    heading = f"Run {visible(reader.config.run_id)}: {visible(reader.config.command)}, {state}, {steps}"
+    lines = [Text(line) for line in wrapped(heading, width, indent="  ").split("\n")]
     if not rows:
-        return Group(heading, Text("Nothing was measured yet."))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("metric", overflow="fold")
-    table.add_column("now", justify="right", no_wrap=True)
-    has_course = len(rows) > 1 and width >= _NARROW
-    if has_course:
-        table.add_column("over steps", no_wrap=True)
-        table.add_column("from – to", no_wrap=True, style="dim")
-    chosen = _chosen(rows, patterns)
-    shown = {name: series for name, series in chosen.items() if not is_bound(name, chosen)}
-    now = {name: shown_value(series) + _shown_interval(series, chosen) for name, series in shown.items()}
-    spans = {name: _span(series) for name, series in shown.items()}
-    # The course takes the room that names and numbers leave: a folded name is harder to read than a coarse course.
-    taken = sum(max(map(len, texts), default=0) for texts in (shown, now.values(), spans.values()))
+        return [*lines, Text("Nothing was measured yet.")]
+    for flag in flag_lines(flags_of(series_of(rows))):
+        lines += [Text(line, style="yellow") for line in wrapped(flag, width, indent="  ").split("\n")]
+    chosen, price = _chosen(rows, patterns), price_in(reader.config.options)
+    return [*lines, *_table_lines(chosen, price, has_course=len(rows) > 1, width=width)]
+
+
+def _table_lines(chosen: Mapping[str, Series], price: Money | None, *, has_course: bool, width: int) -> list[Text]:
+    """A table of metrics, with a title before each group; groups share their columns."""
+    from itertools import groupby
+
+    from rich.text import Text
+
+    from sandrl.cli.sparkline import sparkline
+    from sandrl.cli.tables import Cell, Column, Table
+    from sandrl.cli.text import visible
+    from sandrl.runs.metrics import Group, group_of
+    from sandrl.runs.series import is_bound
+
+    places = {group: place for place, group in enumerate(Group)}
+    groups = {name: group_of(name) for name in chosen if not is_bound(name, chosen)}
+    # The sort is stable: within a group, the order of the registry stays.
+    names = sorted(groups, key=lambda name: places[groups[name]])
+    now = {name: shown_value(chosen[name], price) + _shown_interval(chosen[name], chosen) for name in names}
+    spans = {name: "" if chosen[name].is_constant else _span(chosen[name]) for name in names}
+    # The course takes the room that names and numbers leave: a coarse one beside all of them is better than none.
+    taken = sum(max(map(len, texts), default=0) for texts in (names, now.values(), spans.values()))
     room = min(max(width - taken - 3 * _GAP, _NARROW_SPARKLINE), _SPARKLINE_WIDTH)
-    for name, series in shown.items():
-        cells = [Text(visible(name)), Text(now[name])]
-        if has_course:
-            cells += [Text(sparkline(series.values, room), style="cyan"), Text(spans[name])]
-        table.add_row(*cells)
-    flags = [Text(line, style="yellow") for line in flag_lines(flags_of(series_of(rows)))]
-    return Group(heading, table, *flags)
+    table = Table(
+        [
+            Column("metric"),
+            Column("now", is_number=True),
+            *([Column("over steps", rank=1), Column("from – to", rank=2)] if has_course else []),
+        ]
+    )
+    for name in names:
+        series = chosen[name]
+        if not has_course:
+            course = []
+        elif series.is_constant:
+            course = [Cell(_CONSTANT if len(series.values) > 1 else "", "dim"), Cell("")]
+        else:
+            course = [Cell(sparkline(series.values, room), "cyan"), Cell(spans[name], "dim")]
+        table.add(visible(name), now[name], *course)
+    laid_out = table.lay_out(width)
+    lines = [laid_out.header.styled("bold")]
+    rows = dict(zip(names, laid_out.rows, strict=True))
+    for group, members in groupby(names, key=groups.__getitem__):
+        lines.append(Text(group.value, style="bold cyan"))
+        lines += [rows[name].styled() for name in members]
+    return lines
+
+
+def _print_view(lines: Sequence[Text], console: Console) -> None:
+    from sandrl.cli.pager import print_paged
+
+    def pieces() -> Iterator[str]:
+        for line in lines:
+            with console.capture() as capture:
+                console.print(line, soft_wrap=True)
+            yield capture.get()
+
+    print_paged(pieces())
 
 
 def _span(series: Series) -> str:
@@ -155,20 +199,27 @@ def _shown_interval(series: Series, found: Mapping[str, Series]) -> str:
     return f" [{shown_value(low)}, {shown_value(high)}]"
 
 
-def shown_value(series: Series) -> str:
-    """The latest value, as its unit is read."""
+def shown_value(series: Series, price: Money | None = None) -> str:
+    """The latest value, as its unit is read.
+
+    Args:
+        series: The metric.
+        price: The price of a sandbox-hour, whose currency costs have.
+    """
     value, unit = series.last, "" if series.metric is None else series.metric.unit.value
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "∞"
     if unit == "share":
         return f"{value:.1%}"
+    if unit == "money" and price is not None:
+        return replace(price, amount=value).shown
     if unit == "seconds":
         return f"{value:.3f} s"
     return f"{value:.0f}" if unit == "count" else f"{value:.4g}"
 
 
 def _watch(reader: RunReader, patterns: list[str]) -> None:
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.live import Live
 
     from sandrl.runs import RunReader, step_rows
@@ -181,7 +232,7 @@ def _watch(reader: RunReader, patterns: list[str]) -> None:
             # Before the rows are read: what a job writes last is read once more after it has ended.
             is_running = reader.is_running
             reader = RunReader(reader.path)
-            live.update(view(reader, step_rows(reader), patterns, console.width), refresh=True)
+            live.update(Group(*view(reader, step_rows(reader), patterns, console.width)), refresh=True)
             if not is_running:
                 return
             time.sleep(max(_WATCH_SECONDS, (time.monotonic() - began) / _WATCH_SHARE))
@@ -242,7 +293,7 @@ def _print_plots(rows: tuple[MetricsRow, ...], patterns: list[str]) -> None:
 
 
 def _print_comparison(names: tuple[str, str], patterns: list[str], runs_dir: str | None) -> None:
-    from sandrl.cli.output import print_rows
+    from sandrl.cli.tables import Column, Table, terminal_width
     from sandrl.cli.text import visible
     from sandrl.runs.series import choose_series, series_of
 
@@ -250,12 +301,20 @@ def _print_comparison(names: tuple[str, str], patterns: list[str], runs_dir: str
     found = [series_of(_rows(reader)) for reader in readers]
     both: Mapping[str, Series] = {**found[1], **found[0]}
     titles = [visible(reader.config.run_id) for reader in readers]
-    rows: list[tuple[str, ...]] = [("metric", *titles, "difference")]
+    rows: list[tuple[str, ...]] = []
     for name in choose_series(both, patterns):
         first, second = found[0].get(name), found[1].get(name)
         cells = ["-" if series is None else shown_value(series) for series in (first, second)]
         rows.append((visible(name), *cells, _difference(first, second)))
-    print_rows(rows)
+    width = terminal_width()
+    longest = max((len(row[0]) for row in rows), default=0)
+    if width is not None and longest + sum(map(len, titles)) + len("difference") + 3 * _GAP > width:
+        # Numbers that stand side by side are worth more than ids above them.
+        for number, title in enumerate(titles, 1):
+            typer.echo(f"run {number}: {title}")
+        titles = ["run 1", "run 2"]
+    columns = [Column("metric"), *(Column(title) for title in titles), Column("difference", rank=1)]
+    Table(columns, list(rows)).print()
 
 
 def _difference(first: Series | None, second: Series | None) -> str:

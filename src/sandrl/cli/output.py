@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -23,10 +22,3 @@ def print_json(document: Any) -> None:
         # Nothing that JSON cannot hold should come this far; if it does, the rest of the document is not lost.
         text = json.dumps(finite(document), ensure_ascii=True, indent=2, default=str)
     sys.stdout.write(text + "\n")
-
-
-def print_rows(rows: Sequence[Sequence[str]]) -> None:
-    """Prints rows of plain text in columns, the first row being their titles."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -9,6 +9,7 @@ import typer
 
 from sandrl.cli.completion import values
 from sandrl.cli.configured import configured
+from sandrl.cli.outlook import DryRun, print_outlook
 from sandrl.cli.output import Json
 from sandrl.config.parts import LANGUAGE_HELP, MAP_HELP, PROBLEMS_HELP
 from sandrl.config.scoring import ValidateConfig
@@ -40,19 +41,20 @@ def list_problems(
     json_: Json = False,
 ) -> None:
     """List problems: id, kind of checks, how many, entry point."""
-    from sandrl.cli.output import print_json, print_rows
+    from sandrl.cli.output import print_json
+    from sandrl.cli.tables import Column, Table
     from sandrl.cli.text import visible
     from sandrl.problems import load_problems
 
     documents: list[dict[str, Any]] = []
-    rows = [("id", "checks", "number", "entry point")]
+    table = Table([Column("id"), Column("checks"), Column("number"), Column("entry point", rank=1, least=12)])
 
     def add(found: Problem) -> None:
         if json_:
             documents.append(_document(found))
         else:
             asked = visible(found.entry_point or "-")
-            rows.append((visible(found.task_id), found.kind, str(found.check_count), asked))
+            table.add(visible(found.task_id), found.kind, str(found.check_count), asked)
 
     loaded = load_problems(problems, fields=_pairs(fields), language=language, only=(), on_problem=add)
     if json_:
@@ -67,7 +69,7 @@ def list_problems(
         typer.echo(
             f"Format: {each.name}, by {by}: {count} {'row' if count == 1 else 'rows'} with {each.kind}", err=True
         )
-    print_rows(rows)
+    table.print()
 
 
 @app.command("show")
@@ -137,13 +139,19 @@ def convert(
 
 @app.command("validate")
 @configured(ValidateConfig)
-def validate(config: ValidateConfig, *, json_: Json = False) -> None:
+def validate(config: ValidateConfig, *, dry_run: DryRun = False, json_: Json = False) -> None:
     """Run every reference solution through the judge and print those that fail; exit 1 if any does."""
     from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
     from sandrl.rewards import validate as judge_references
 
+    if dry_run:
+        from sandrl.rewards.validation import outlook_of_validation
+        from sandrl.settings import load_settings
+
+        print_outlook(outlook_of_validation(config, load_settings()), json_output=json_)
+        return
     finished = carry_out(judge_references, config, results.choose(json_output=True))
     if json_:
         print_json(_validation_document(finished))
@@ -228,7 +236,7 @@ def _validation_document(finished: Validation) -> dict[str, Any]:
 
 
 def _print_validation(finished: Validation) -> None:
-    from sandrl.cli.scores import disagreement_lines, names_line, opinions_line, reason_lines, result_line
+    from sandrl.cli.scores import disagreement_lines, held_line, names_line, opinions_line, reason_lines, result_line
     from sandrl.cli.text import visible
     from sandrl.rewards.weak_checks import stub_words
 
@@ -237,6 +245,8 @@ def _print_validation(finished: Validation) -> None:
     summary = finished.report.summary
     rate = "" if summary.pass_rate is None else f" ({summary.pass_rate:.1%})"
     typer.echo(f"References that pass: {summary.passed}/{summary.scored}{rate}, in {finished.seconds:.1f} s")
+    if finished.report.held is not None:
+        typer.echo(held_line(finished.report.held), err=True)
     for name, counts in finished.counts().items():
         typer.echo(f"{name.capitalize()}: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
     if finished.in_process:

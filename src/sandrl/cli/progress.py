@@ -16,6 +16,7 @@ import typer
 from sandrl import events
 from sandrl.cli.flags import spelled
 from sandrl.cli.text import visible
+from sandrl.config.budget import duration_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -77,6 +78,11 @@ def remark(event: events.Event) -> str | None:
             return f"slowing down: no room for more sandboxes, next try in {delay:.1f} s ({reason})"
         case events.ReportingStarted(run_id, place, is_online):
             return f"W&B: run {run_id}, {'online' if is_online else 'offline'}, {place}"
+        case events.BudgetReached(budget, seconds, cancel=False):
+            return f"budget: {budget} is used up ({duration_text(seconds)} of sandbox time); nothing more is begun"
+        case events.BudgetReached(budget, seconds, cancel=True):
+            time = duration_text(seconds)
+            return f"budget: {budget} is exceeded by one completion ({time} of sandbox time); cancelling the rest"
         case events.StopRequested(cancel=False, in_flight=count):
             return f"stopping: finishing {count} in flight, starting no more; Ctrl-C again cancels them"
         case events.StopRequested(cancel=True, in_flight=count):

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sandrl.cli.configured import configured
+from sandrl.cli.outlook import DryRun, print_outlook
 from sandrl.cli.output import Json
 from sandrl.config.scoring import RedteamConfig
 
 if TYPE_CHECKING:
     from sandrl.rewards.redteam import RedteamReport
+    from sandrl.runs.held import Held
 
 
 @configured(RedteamConfig)
@@ -21,23 +23,32 @@ def redteam(
     *,
     list_: Annotated[bool, typer.Option("--list", help="List the exploits instead.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line per exploit, not per group.")] = False,
+    dry_run: DryRun = False,
     json_: Json = False,
 ) -> None:
     """Try to be rewarded without solving anything; exit 1 if an exploit is, or an honest neighbour suffers."""
     from sandrl.cli import results
-    from sandrl.cli.output import print_json, print_rows
+    from sandrl.cli.output import print_json
+    from sandrl.cli.tables import Column, Table
     from sandrl.cli.work import carry_out
     from sandrl.rewards.redteam import EXPLOITS, EXPLOITS_IN_CPP, run_redteam
 
     if list_:
         every = (*EXPLOITS, *EXPLOITS_IN_CPP)
-        print_rows([("exploit", "group", "aim"), *((each.name, each.group, each.aim) for each in every)])
+        columns = [Column("exploit"), Column("group", rank=1), Column("aim", least=24, wraps=True)]
+        Table(columns, [(each.name, each.group, each.aim) for each in every]).print()
+        return
+    if dry_run:
+        from sandrl.rewards.redteam.run import outlook_of_redteam
+        from sandrl.settings import load_settings
+
+        print_outlook(outlook_of_redteam(config, load_settings()), json_output=json_)
         return
     finished = carry_out(run_redteam, config, results.choose(json_output=True))
     if json_:
         print_json(_document(finished.report, config.problems))
     else:
-        _print_report(finished.report, by_exploit=verbose)
+        _print_report(finished.report, finished.held, by_exploit=verbose)
     finished.raise_for_outcome()
 
 
@@ -78,11 +89,13 @@ def _document(report: RedteamReport, source: str) -> dict[str, Any]:
     }
 
 
-def _print_report(report: RedteamReport, *, by_exploit: bool) -> None:
-    from sandrl.cli.output import print_rows
+def _print_report(report: RedteamReport, held: Held, *, by_exploit: bool) -> None:
+    from sandrl.cli.scores import held_line
+    from sandrl.cli.tables import Column, Table
     from sandrl.cli.text import visible
 
-    print_rows(_exploit_rows(report) if by_exploit else _group_rows(report))
+    titles, *rows = _exploit_rows(report) if by_exploit else _group_rows(report)
+    Table([Column(title, least=16 if title == "statuses" else None, wraps=True) for title in titles], [*rows]).print()
     for attempt in report.rewarded:
         result = attempt.result
         typer.echo(f"Rewarded: {attempt.exploit.name} on {visible(result.task_id)} (trust: {result.trust})")
@@ -99,6 +112,7 @@ def _print_report(report: RedteamReport, *, by_exploit: bool) -> None:
         typer.echo(f"Unscorable: {len(report.unscorable)} (their sandboxes failed)")
     if report.unfit:
         typer.echo("References that fail by themselves: " + ", ".join(visible(each.task_id) for each in report.unfit))
+    typer.echo(held_line(held), err=True)
     typer.echo(f"Verdict: {_verdict(report)}")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sandrl.cli.configured import Given, configured
+from sandrl.cli.outlook import DryRun, print_outlook
 from sandrl.cli.output import Json
 from sandrl.cli.runs import open_run
 from sandrl.config.scoring import RegradeConfig
@@ -26,13 +27,18 @@ def _with_those_of_the_run(given: Given[RegradeConfig]) -> RegradeConfig:
 
 
 @configured(RegradeConfig, resolved=_with_those_of_the_run)
-def regrade(config: RegradeConfig, *, json_: Json = False) -> None:
+def regrade(config: RegradeConfig, *, dry_run: DryRun = False, json_: Json = False) -> None:
     """Judge a run's saved completions again with the present judge; list only verdicts that flipped."""
     from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
-    from sandrl.rewards.regrade import regrade
+    from sandrl.rewards.regrade import outlook_of_regrading, regrade
 
+    if dry_run:
+        from sandrl.settings import load_settings
+
+        print_outlook(outlook_of_regrading(config, load_settings()), json_output=json_)
+        return
     finished = carry_out(regrade, config, results.choose(json_output=True))
     if json_:
         print_json({"run_id": finished.run_id, **_document(finished)})
@@ -56,6 +62,7 @@ def _document(finished: Regrading) -> dict[str, Any]:
         "compared": finished.compared,
         "left_out": finished.left_out,
         "unscorable": finished.unscorable,
+        **finished.held.document(),
         "flips": [
             {
                 "index": flip.before.index,
@@ -76,11 +83,12 @@ def _document(finished: Regrading) -> dict[str, Any]:
 
 
 def _print(finished: Regrading) -> None:
-    from sandrl.cli.scores import disagreement_lines, opinions_line
+    from sandrl.cli.scores import disagreement_lines, held_line, opinions_line
 
     for flip in finished.flips:
         typer.echo(_line(flip))
     typer.echo(f"Flipped: {len(finished.flips)} of {finished.compared} verdicts")
+    typer.echo(held_line(finished.held), err=True)
     if finished.second_opinion is not None:
         typer.echo(opinions_line(finished.second_opinion))
         for line in disagreement_lines(finished.disagreements, hint="--json"):

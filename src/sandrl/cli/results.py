@@ -20,7 +20,8 @@ from sandrl.cli.text import visible
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
-    from rich.table import Table
+
+    from sandrl.cli.tables import Table
 
 _LONGEST_ID = 40
 _COLOURS = {"passed": "green", "running": "cyan", "queued": "dim", "no_code": "yellow", "infrastructure": "magenta"}
@@ -106,29 +107,31 @@ class LiveTable(LiveView):
             done = len(self._finished)
         rate = f", pass rate {self._passed / self._scored:.0%}" if self._scored else ""
         table = results_table(sorted([*newest, *running], key=lambda row: row.index))
-        return Group(table, Text(f"{done}/{self._of} done{rate}"))
+        return Group(*table.lines(width=self.console.width), Text(f"{done}/{self._of} done{rate}"))
 
 
 def results_table(rows: list[ResultRow]) -> Table:
-    """The table of results, as wide as its content and never wider than the terminal."""
-    from rich.table import Table
-    from rich.text import Text
+    """The table of results; ids of completions are the user's, of any length, and are cut where there is no room."""
+    from sandrl.cli.tables import Cell, Column, Table
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("row", justify="right", no_wrap=True)
-    # On a narrow terminal the columns that may wrap give way first, and their cells are cut instead of wrapped.
-    table.add_column("id", overflow="ellipsis", min_width=4, max_width=_LONGEST_ID)
-    table.add_column("status", overflow="ellipsis", min_width=6)
-    table.add_column("reward", justify="right", no_wrap=True)
-    table.add_column("time", justify="right", no_wrap=True)
+    table = Table(
+        [
+            Column("row", is_number=True),
+            Column("id", least=4),
+            Column("status", least=6),
+            Column("reward", is_number=True),
+            Column("time", rank=1, is_number=True),
+        ]
+    )
     for row in rows:
         finished = row.status not in ("queued", "running") and not row.status.startswith("try ")
-        reward = reward_text(row.reward) if finished else ""
-        seconds = "" if row.seconds is None else f"{row.seconds:.1f} s"
-        colour = _COLOURS.get(row.status, "red" if finished else "cyan")
-        identifier = Text(visible(row.id), no_wrap=True, overflow="ellipsis")
-        status = Text(row.status, style=colour, no_wrap=True, overflow="ellipsis")
-        table.add_row(str(row.index), identifier, status, reward, seconds)
+        table.add(
+            str(row.index),
+            visible(row.id, _LONGEST_ID),
+            Cell(row.status, _COLOURS.get(row.status, "red" if finished else "cyan")),
+            reward_text(row.reward) if finished else "",
+            "" if row.seconds is None else f"{row.seconds:.1f} s",
+        )
     return table
 
 

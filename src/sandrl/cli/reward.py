@@ -5,12 +5,13 @@ from __future__ import annotations
 import typer
 
 from sandrl.cli.configured import configured
+from sandrl.cli.outlook import DryRun, print_outlook
 from sandrl.cli.output import Json
 from sandrl.config.scoring import RewardConfig
 
 
 @configured(RewardConfig)
-def reward(config: RewardConfig, *, json_: Json = False) -> None:
+def reward(config: RewardConfig, *, dry_run: DryRun = False, json_: Json = False) -> None:
     """Execute completions, each isolated from all others, and print their rewards."""
     from sandrl.cli import results
     from sandrl.cli.output import print_json
@@ -18,6 +19,12 @@ def reward(config: RewardConfig, *, json_: Json = False) -> None:
     from sandrl.cli.work import carry_out
     from sandrl.rewards import report_document, run_reward
 
+    if dry_run:
+        from sandrl.rewards.run import outlook_of_reward
+        from sandrl.settings import load_settings
+
+        print_outlook(outlook_of_reward(config, load_settings()), json_output=json_)
+        return
     finished = carry_out(run_reward, config, results.choose(json_output=json_))
     if json_:
         print_json(report_document(finished.report))

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from sandrl.runs import Damage, Rows, RunEntry, RunOverview, RunReader
 
-app = typer.Typer(name="runs", help="Runs on disk: ls, show, report, regrade, rm.", no_args_is_help=True)
+app = typer.Typer(name="runs", help="Runs on disk: ls, show, tail, report, regrade, rm.", no_args_is_help=True)
 
-_RUN = "Name, path or job id of the run."
+_RUN = "Name, path or job id of the run; the beginning of a name or id is enough."
 RunArgument = Annotated[
     str, typer.Argument(metavar="[RUN]", help=f"{_RUN} The latest unless given.", autocompletion=values.run_names)
 ]
@@ -65,6 +65,9 @@ def show(
     failed: Annotated[bool, typer.Option("--failed", help="Only what did not pass.")] = False,
     status: Annotated[list[Status] | None, typer.Option("--status", "-s", help="Only this status; repeatable.")] = None,
     task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this problem.")] = None,
+    id_: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="Only the completion of this id, or beginning of one.")
+    ] = None,
     step: Annotated[int | None, typer.Option("--step", metavar="N", min=0, help="Only this step.")] = None,
     disagreements: Annotated[
         bool, typer.Option("--disagreements", help="Only what failed and passes in one process (--second-opinion).")
@@ -85,14 +88,22 @@ def show(
 
     from sandrl.cli import pager, trajectories
     from sandrl.cli.output import print_json
+    from sandrl.errors import InputError
+    from sandrl.prefixes import find_id
     from sandrl.runs import Damage, RowSelection, overview, step_rows
     from sandrl.runs.explanations import failed_checks
     from sandrl.runs.flags import flags_of
+    from sandrl.runs.held import held_by
     from sandrl.runs.series import series_of
 
     reader, entry = open_run(run, runs_dir)
     damage = Damage()
-    selection = RowSelection(failed, tuple(status or ()), task, step, held_out, grep, limit, disagreements)
+    wanted = None
+    if id_ is not None:
+        wanted = find_id(id_, (row.id for row in reader.each_trajectory()), noun="completion")
+        if wanted is None:
+            raise InputError(f"the run has no completion {id_!r}", hint=f"sandrl runs show {run} shows all of them")
+    selection = RowSelection(failed, tuple(status or ()), task, step, held_out, grep, limit, disagreements, wanted)
     chosen = selection.choose(reader.each_trajectory(damage))
     flags = flags_of(series_of(step_rows(reader)))
     problems = reader.problems()
@@ -108,13 +119,14 @@ def show(
         asked = {str(row["problem"]) for row in rows}
         answered = {key: each.model_dump(mode="json", by_alias=True) for key, each in problems.items() if key in asked}
         document = {"run_id": reader.config.run_id, "path": str(reader.path), "n": len(rows), "trajectories": rows}
-        print_json({**document, "problems": answered, "flags": [asdict(flag) for flag in flags]})
+        document |= {"problems": answered, "held": held_by(reader).document()}
+        print_json({**document, "flags": [asdict(flag) for flag in flags]})
         return
     opinions = [row.opinion for row in reader.opinions().rows]
     # What keeps the run from being read is said before anything is shown.
     first = list(islice(chosen, 1))
-    everything = chain(first, chosen)
-    pager.print_paged(trajectories.pieces(overview(entry), opinions, everything, problems, flags=flags, full=full))
+    everything, shown = chain(first, chosen), overview(entry, has_held=True)
+    pager.print_paged(trajectories.pieces(shown, opinions, everything, problems, flags=flags, full=full))
     tell_damage(damage)
     if not first:
         total = sum(1 for _ in reader.each_trajectory())
@@ -231,50 +243,34 @@ def _document(run: RunOverview) -> dict[str, Any]:
     }
 
 
-def _cells(run: RunOverview) -> tuple[str, ...]:
+def _print_runs(runs: list[RunOverview]) -> None:
+    from sandrl.cli.tables import Cell, Column, Table
     from sandrl.cli.text import visible
 
-    reward = "-" if run.reward_mean is None else f"{run.reward_mean:.3f}"
-    rate = "-" if run.pass_rate is None else f"{run.pass_rate:.0%}"
-    when = age(run.started_at)
-    size = human_size(run.size_bytes)
-    return visible(run.run_id), visible(run.command), when, run.state.value, str(run.completions), reward, rate, size
-
-
-def _print_runs(runs: list[RunOverview]) -> None:
-    titles = ("run", "command", "age", "state", "n", "reward", "passed", "size")
-    rows = [_cells(run) for run in runs]
-    if not sys.stdout.isatty():
-        from sandrl.cli.output import print_rows
-
-        print_rows([titles, *rows])
-        return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    shown = _fitting(titles, rows, console.width)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in shown:
-        is_text = title in ("run", "command", "state")
-        table.add_column(title, justify="left" if is_text else "right", no_wrap=title != "run", overflow="fold")
-    for row in rows:
-        cells = {title: Text(cell) for title, cell in zip(titles, row, strict=True)}
-        cells["state"].stylize(_STATE_STYLES.get(str(cells["state"]), "red"))
-        table.add_row(*(cells[title] for title in shown))
-    console.print(table)
-
-
-def _fitting(titles: tuple[str, ...], rows: list[tuple[str, ...]], width: int) -> list[str]:
-    """The columns for which there is room; what is wanted least often gives way first."""
-    widths = {title: max(len(title), *(len(row[at]) for row in rows)) for at, title in enumerate(titles)}
-    shown = list(titles)
-    for title in ("size", "command", "age", "n", "reward"):
-        if sum(widths[each] + 1 for each in shown) <= width:
-            break
-        shown.remove(title)
-    return shown
+    table = Table(
+        [
+            Column("run"),
+            Column("command", rank=4),
+            Column("age", rank=3, is_number=True),
+            Column("state"),
+            Column("n", rank=2, is_number=True),
+            Column("reward", rank=1, is_number=True),
+            Column("passed", is_number=True),
+            Column("size", rank=5, is_number=True),
+        ]
+    )
+    for run in runs:
+        table.add(
+            visible(run.run_id),
+            visible(run.command),
+            age(run.started_at),
+            Cell(run.state.value, _STATE_STYLES.get(run.state.value, "red")),
+            str(run.completions),
+            "-" if run.reward_mean is None else f"{run.reward_mean:.3f}",
+            "-" if run.pass_rate is None else f"{run.pass_rate:.0%}",
+            human_size(run.size_bytes),
+        )
+    table.print()
 
 
 def age(moment: datetime) -> str:

@@ -15,6 +15,7 @@ def status(json_: Annotated[bool, typer.Option("--json", help="Print one JSON do
     from dataclasses import asdict
 
     from sandrl.cli.output import print_json
+    from sandrl.cli.tables import print_fields
     from sandrl.runtime import daemon
     from sandrl.settings import load_settings
 
@@ -36,8 +37,7 @@ def status(json_: Annotated[bool, typer.Option("--json", help="Print one JSON do
         "images": ", ".join(found.images),
         "default": found.default_image,
     }
-    for name, value in lines.items():
-        typer.echo(f"{name:<10} {value}")
+    print_fields([*lines.items()])
 
 
 @app.command("serve")

@@ -10,11 +10,13 @@ import typer
 
 from sandrl.cli.progress import reward_text, word_for
 from sandrl.cli.results import ResultRow, results_table
+from sandrl.cli.tables import print_wrapped
 from sandrl.cli.text import visible
 
 if TYPE_CHECKING:
     from sandrl.events.results import ScoredCompletion
     from sandrl.rewards import ScoreReport
+    from sandrl.runs.held import Held
     from sandrl.runs.statistics import Estimate
     from sandrl.runs.summary import OpinionTotals, Summary
 
@@ -78,6 +80,11 @@ def total_lines(summary: Summary) -> list[str]:
     return lines
 
 
+def held_line(held: Held) -> str:
+    """The sandbox time of some work, and its cost where a price is known."""
+    return f"Sandbox time: {held.text}"
+
+
 def pass_at_text(k: int, found: Estimate) -> str:
     """An estimate of pass@k with its 95% interval."""
     return f"pass@{k}: {found.value:.1%} [{found.low:.1%}, {found.high:.1%}]"
@@ -133,23 +140,24 @@ def print_report(report: ScoreReport) -> None:
         for result in report.results:
             typer.echo(result_line(result))
     for line in total_lines(report.summary):
-        typer.echo(line)
+        print_wrapped(line)
     for line in disagreement_lines(report.results, hint="sandrl runs show --disagreements"):
-        typer.echo(line)
+        print_wrapped(line)
+    if report.held is not None:
+        typer.echo(held_line(report.held), err=True)
     not_isolated = [result.task_id for result in report.results if result.status == "not_isolated"]
     if not_isolated:
-        typer.echo(names_line("Not isolated", list(dict.fromkeys(not_isolated))))
+        print_wrapped(names_line("Not isolated", list(dict.fromkeys(not_isolated))))
 
 
 def _print_table(report: ScoreReport) -> None:
-    from rich.console import Console
+    from sandrl.cli.tables import terminal_width
 
     shown = report.results[:_MOST_ROWS]
     rows = [ResultRow(r.index, r.id, r.status, r.reward, r.duration_seconds) for r in shown]
-    console = Console(highlight=False)
-    console.print(results_table(rows))
+    results_table(rows).print()
     if len(report.results) > len(shown):
         typer.echo(f"… and {len(report.results) - len(shown)} more")
     for result in shown:
         if result.status != "passed":
-            typer.echo("  " + visible(result_line(result), max(console.size.width - 2, 20)))
+            typer.echo("  " + visible(result_line(result), max((terminal_width() or 80) - 2, 20)))

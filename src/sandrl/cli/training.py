@@ -14,13 +14,16 @@ from abc import ABC
 from collections import deque
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sandrl import events
 from sandrl.cli.health import flag_lines, raised_line
+from sandrl.cli.outlook import outlook_lines
+from sandrl.cli.output import print_json
 from sandrl.cli.progress import LiveView, Progress, Remarks, remark
+from sandrl.cli.scores import held_line
 from sandrl.cli.sparkline import sparkline
 from sandrl.cli.text import visible
 from sandrl.runs.evaluations import HELD_OUT
@@ -39,7 +42,6 @@ _MOST_ROWS = 200
 _HEADERS = ("step", "reward", "passed", "unscorable", "flat groups", "sandboxes", "loss", "time")
 # What a narrow terminal has room for.
 _ESSENTIAL = ("step", "reward", "passed", "loss")
-_WIDTH_OF_ALL = 78
 _FEWEST_IN_CURVE = 3
 _WIDTH_OF_CURVE = 60
 _NONE = "–"
@@ -223,8 +225,9 @@ class StepTable(LiveView, ABC):
     def render(self) -> RenderableType:
         """The table as it is at this moment."""
         from rich.console import Group
-        from rich.table import Table
         from rich.text import Text
+
+        from sandrl.cli.tables import Column, Table
 
         room = max(self.console.size.height - 6, 3)
         with self.lock:
@@ -234,16 +237,13 @@ class StepTable(LiveView, ABC):
             status = ": ".join(part for part in (self.place, self.doing) if part)
             elapsed = f"{self._clock() - self._began:.0f} s in all"
             below = [self.last, f"{status}, {elapsed}" if status else ""]
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        shown = self._headers if self.console.width >= _WIDTH_OF_ALL else self._essential
-        for header in shown:
-            table.add_column(header, justify="right", no_wrap=True, overflow="ellipsis")
-        for row in rows:
-            table.add_row(*(Text(row[self._headers.index(header)]) for header in shown))
+        # What is not essential gives way from the right; the cells of the whole row stay beside each other.
+        ranks = {name: place for place, name in enumerate(self._headers, 1) if name not in self._essential}
+        table = Table([Column(name, rank=ranks.get(name, 0), is_number=True) for name in self._headers], [*rows])
         lines = [Text(visible(line), style="dim", no_wrap=True, overflow="ellipsis") for line in below if line]
         if len(known) >= _FEWEST_IN_CURVE:
             lines.insert(0, self._curve(rewards, known[0], known[-1]))
-        return Group(*([table] if rows else []), *lines)
+        return Group(*(table.lines(width=self.console.width) if rows else []), *lines)
 
     def _curve(self, rewards: list[float], first: float, last: float) -> Text:
         """The course of the reward over all steps, those included for which there is no room in the table."""
@@ -324,9 +324,17 @@ def choose(*, is_first: bool) -> Progress:
     return TrainingLines()
 
 
-def print_plan(plan: CheckedPlan) -> None:
-    """Prints what a run would do."""
+def print_plan(plan: CheckedPlan, *, json_output: bool = False) -> None:
+    """Prints what a run would do.
+
+    Args:
+        plan: The plan.
+        json_output: As one JSON document.
+    """
     config = plan.config
+    if json_output:
+        print_json(_plan_document(plan))
+        return
     lines = [
         f"Model: {config.model}" + (f", LoRA of rank {config.lora_rank}" if config.lora else ""),
         *([] if plan.origin is None else [f"Begins with the weights of {plan.origin}"]),
@@ -338,7 +346,24 @@ def print_plan(plan: CheckedPlan) -> None:
         f"Processes: {plan.processes}, {plan.completions_per_pass} completions in a pass of each,"
         f" on the {'GPU' if plan.on_gpu else 'CPU'}",
     ]
-    typer.echo("\n".join(visible(line) for line in lines))
+    typer.echo("\n".join([*(visible(line) for line in lines), *outlook_lines(plan.outlook)]))
+
+
+def _plan_document(plan: CheckedPlan) -> dict[str, Any]:
+    return {
+        "config": plan.config.document(),
+        "train_problems": plan.train_problems,
+        "eval_problems": plan.eval_problems,
+        "is_held_out": plan.is_held_out,
+        "remark": plan.remark,
+        "processes": plan.processes,
+        "completions_per_pass": plan.completions_per_pass,
+        "on_gpu": plan.on_gpu,
+        "first_step": plan.first_step,
+        "steps": plan.config.steps,
+        "origin": None if plan.origin is None else plan.origin.model_dump(mode="json"),
+        "outlook": plan.outlook.document(),
+    }
 
 
 def _evaluation_plan(plan: CheckedPlan) -> str:
@@ -375,6 +400,7 @@ def print_summary(run: GrpoRun) -> None:
         typer.echo(visible(f"Checkpoint: {run.checkpoint.path}"))
     if run.best is not None and run.best.of > 1:
         typer.echo(best_text(run.best))
+    typer.echo(held_line(run.held), err=True)
     for line in flag_lines(run.flags):
         typer.echo(line)
     typer.echo(f"Run: {run.run_dir}", err=True)

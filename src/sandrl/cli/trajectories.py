@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from sandrl.cli.health import flag_lines
 from sandrl.cli.progress import word_for
+from sandrl.cli.scores import held_line
 from sandrl.cli.text import visible, visible_block
 from sandrl.cli.training import best_text
 from sandrl.cli.why import print_failed_checks, print_prompt
@@ -88,6 +89,8 @@ def _heading(run: RunOverview) -> str:
         lines.append(f"Began with the weights of {visible(str(run.origin))}")
     if run.best is not None:
         lines.append(best_text(run.best))
+    if run.held is not None and run.held.seconds:
+        lines.append(held_line(run.held))
     if run.error is not None:
         lines.append(f"{run.state}: {visible(run.error)}")
     return "\n".join(lines) + "\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 
-from sandrl.cli import signals
+from sandrl.cli import notify, signals
 from sandrl.cli.progress import Progress
 from sandrl.events import Emit
 from sandrl.sandboxes import Interrupt
@@ -31,4 +31,4 @@ def carry_out(work: Work[_Request, _Finished], request: _Request, show: Progress
     """
     interrupt = Interrupt()
     with show, signals.passed_to(interrupt):
-        return work(request, load_settings(), emit=show, interrupt=interrupt)
+        return work(request, load_settings(), emit=notify.watched(show), interrupt=interrupt)

@@ -24,7 +24,7 @@ RUN_NAME = "train-001"
 TEACHER_MODEL = "gpt-5.1-codex-mini"
 BASE_MODEL = "Qwen/Qwen3-8B"
 
-MAY_CHANGE = frozenset({"steps", "concurrency", "max_sandboxes", "log_level", "report_to"})
+MAY_CHANGE = frozenset({"steps", "concurrency", "max_sandboxes", "budget", "log_level", "report_to", "notify"})
 """What may be another when a run goes on."""
 
 _OF_TEACHERS = ("model", "base_url")

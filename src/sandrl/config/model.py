@@ -7,6 +7,7 @@ from typing import Annotated, Self, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from sandrl.bounds import LARGEST_WEIGHT, seconds_problem
+from sandrl.config.budget import budget_problem
 from sandrl.config.fields import options
 from sandrl.settings import runtime_problem
 
@@ -48,6 +49,17 @@ def _known_runtime(named: str) -> str:
 
 RuntimeName: TypeAlias = Annotated[str, AfterValidator(_known_runtime)]
 """The name of a runtime, or `ray:ADDRESS`."""
+
+
+def _known_budget(text: str) -> str:
+    problem = budget_problem(text)
+    if problem:
+        raise ValueError(problem)
+    return text.strip()
+
+
+BudgetText: TypeAlias = Annotated[str, AfterValidator(_known_budget)]
+"""Sandbox time or money, such as `2h` or `$5` (`sandrl.config.budget.Budget`)."""
 
 Seconds: TypeAlias = Annotated[float, AfterValidator(_possible)]
 """A time limit: long enough for something to run, short enough for a clock."""

@@ -23,7 +23,7 @@ from sandrl.config.fields import (
     SCORING,
     Option,
 )
-from sandrl.config.model import Config, Count, RuntimeName, Seconds, Share, Tries, Weight
+from sandrl.config.model import BudgetText, Config, Count, RuntimeName, Seconds, Share, Tries, Weight
 from sandrl.config.words import EpisodeKind, Extraction, ToolSet
 from sandrl.events import LogLevel
 from sandrl.settings import RUNTIME_WORDS, ReportTo, RuntimeKind
@@ -272,6 +272,15 @@ class SandboxesPart(Config):
     tags: Annotated[
         tuple[str, ...], Option("Tag of every sandbox; repeatable.", SANDBOXES, flag="--tag", short="-t")
     ] = ()  # fmt: skip
+    budget: Annotated[
+        BudgetText | None,
+        Option(
+            "Stop before sandboxes exceed this time, summed over them, or this cost: 2h, 90m, $5. What was done is"
+            " kept.",
+            SANDBOXES,
+            metavar="TIME|MONEY",
+        ),
+    ] = None
 
 
 class RunPart(Config):
@@ -283,6 +292,15 @@ class RunPart(Config):
     report_to: Annotated[
         ReportTo, Option("Metrics to W&B, too; `auto`: to an active W&B run.", OUTPUT)
     ] = ReportTo.AUTO  # fmt: skip
+    notify: Annotated[
+        str | None,
+        Option(
+            "Run this in a shell when the run ends, however it ends; SANDRL_OUTCOME and others in its environment say"
+            " how. Keep secrets out of it: it is kept with the run.",
+            OUTPUT,
+            metavar="COMMAND",
+        ),
+    ] = None
 
 
 class OutputPart(RunPart):

@@ -7,7 +7,8 @@ those of training, and a run of answers is scored by what scores a file of them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import islice
 
@@ -22,13 +23,16 @@ from sandrl.events import Emit, ModelSettingsFound, PolicyAsked, ignore
 from sandrl.models import EndpointModel, Model, ModelEndpoint, Sampling, libraries
 from sandrl.models.generation import sampling_facts
 from sandrl.models.in_process import InProcessModel
-from sandrl.problems import Completion, load_problems
+from sandrl.problems import Completion, Problem, load_problems
 from sandrl.problems.reading import reading_of
 from sandrl.problems.store import select
 from sandrl.rewards import score_run
+from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.outlook import Outlook, outlook_of
+from sandrl.rewards.outlook import Wanted as Executed
 from sandrl.runs import RunWriter
 from sandrl.runs.resumption import PROBLEMS_DIGEST, digest_of_all
-from sandrl.sandboxes import Interrupt
+from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import Settings
 from sandrl.tiny import tiny_policy
 
@@ -62,8 +66,9 @@ def run_eval(
     """
     interrupt = interrupt or Interrupt()
     config = request.config
-    loaded = load_problems(config.problems, **reading_of(config))
-    problems = select(loaded.problems, islice(loaded.problems, config.num_problems))
+    if config.service is None:
+        SandboxRequest.of(config).allowance(settings, run=request.resume)
+    problems = _problems(config)
     digest = digest_of_all(map(asdict, problems.values()))
     wanted = all_wanted(problems, config.answers)
     earlier = None if request.resume is None else find_earlier(request.resume, config.problems, wanted, digest)
@@ -111,6 +116,39 @@ def run_eval(
         closed.set()
         model.close()
     return EvalRun(model.name, len(problems), config, run)
+
+
+def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
+    """What evaluating a model would take in sandboxes; the model is neither loaded nor asked.
+
+    Raises:
+        UsageError: If an option or the input cannot be used.
+    """
+    config = request.config
+    problems = _problems(config)
+    wanted = all_wanted(problems, config.answers)
+    if request.resume is not None:
+        digest = digest_of_all(map(asdict, problems.values()))
+        earlier = find_earlier(request.resume, config.problems, wanted, digest)
+        scored = {result.index for result in earlier.resumed.results}
+        wanted = [each for each in wanted if each.index not in scored]
+    counts = Counter(each.task_id for each in wanted)
+    return outlook_of(
+        config,
+        ScoreOptions.of(config).limits,
+        settings,
+        command=COMMAND,
+        wanted=(Executed(problems[task_id], count) for task_id, count in counts.items()),
+        run=request.resume,
+        # Workers exist while the model answers.
+        is_open_ended=not config.fresh_sandboxes,
+        service=config.service,
+    )
+
+
+def _problems(config: EvalConfig) -> Mapping[str, Problem]:
+    loaded = load_problems(config.problems, **reading_of(config))
+    return select(loaded.problems, islice(loaded.problems, config.num_problems))
 
 
 def _model(config: EvalConfig, settings: Settings, closed: threading.Event, emit: Emit) -> Model:

@@ -21,14 +21,16 @@ from sandrl.events.event import Emit, Event, LogLevel, all_of, ignore
 from sandrl.events.policies import ModelSettingsFound, PolicyAsked, PolicyBuilding, PolicyReady
 from sandrl.events.results import CheckStatus, CheckVerdict, Opinion, ScoredCompletion, Status, Trust
 from sandrl.events.rollouts import RolloutStarted, RolloutStepFinished
-from sandrl.events.runs import ReportingStarted, StopRequested, Warned
+from sandrl.events.runs import ReportingStarted, RunOpened, StopRequested, Warned
 from sandrl.events.sandboxes import (
+    BudgetReached,
     CleaningUp,
     CreationSlowed,
     JobStarted,
     RuntimeChosen,
     RuntimeStarting,
     SandboxCreated,
+    SandboxesHeld,
     SandboxStopped,
     StopFinished,
 )
@@ -59,6 +61,7 @@ __all__ = [
     "ArtStepTrained",
     "ArtTrainingStarted",
     "BackendChosen",
+    "BudgetReached",
     "CanaryFinished",
     "CheckStatus",
     "CheckVerdict",
@@ -89,10 +92,12 @@ __all__ = [
     "RewardCallFinished",
     "RolloutStarted",
     "RolloutStepFinished",
+    "RunOpened",
     "RuntimeChosen",
     "RuntimeStarting",
     "SandboxCreated",
     "SandboxStopped",
+    "SandboxesHeld",
     "ScoredCompletion",
     "ServiceAsked",
     "ServiceLogged",

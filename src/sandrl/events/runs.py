@@ -23,6 +23,19 @@ class Warned(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class RunOpened(Event):
+    """A run directory was made, or is gone on with; told by the first process of a job.
+
+    Attributes:
+        run_id: Its name.
+        path: The directory.
+    """
+
+    run_id: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequested(Event):
     """The user asked to stop.
 

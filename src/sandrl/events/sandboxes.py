@@ -63,6 +63,31 @@ class SandboxStopped(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SandboxesHeld(Event):
+    """Sandboxes of the job existed for so long, summed over them, since this was told last.
+
+    Below 0 where sandboxes of other machines have ended earlier than was known then.
+    """
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetReached(Event):
+    """The budget is used up, or the next completion would exceed it: nothing more is begun.
+
+    Attributes:
+        budget: The budget as the user has written it.
+        seconds: The sandbox time that the run has used.
+        cancel: Whether what is under way is cancelled, too, because the budget is exceeded by one completion.
+    """
+
+    budget: str
+    seconds: float
+    cancel: bool
+
+
+@dataclass(frozen=True, slots=True)
 class StopFinished(Event):
     """One of many sandboxes that are being cleaned up was dealt with.
 

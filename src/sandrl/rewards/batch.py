@@ -186,9 +186,11 @@ class Batch:
             feed: Adds more while the batch is being scored.
         """
         level = Level.NONE
+        spending = self._job.spending
         while self._has_work or (feed and feed.is_open):
             if feed is not None:
                 feed.take_turn()
+            spending.look()
             if self._interrupt.level > level:
                 level = self._interrupt.level
                 self._emit(StopRequested(level is Level.CANCEL, self._in_flight))
@@ -197,7 +199,7 @@ class Batch:
             if level is Level.CANCEL:
                 break
             if level is Level.NONE:
-                self._launch_more()
+                self._launch_more(is_limited=feed is None)
                 if feed is not None and feed.has_more and self.room:
                     # What waits for another one's verdict, or has it already, takes no place.
                     continue
@@ -220,6 +222,9 @@ class Batch:
                     with suppress(InfrastructureError, Withdrawn):
                         self._job.collect(launch)
         self._judging.end()
+        if spending.level is Level.CANCEL:
+            self._job.give_up_early()
+        self._job.tell_held()
         results = tuple(self._opinions.added_to(self._results[index]) for index in sorted(self._results))
         if self._has_text and results and all(result.status is Status.NO_CODE for result in results):
             self._emit(no_code_warning(self._options.extraction))
@@ -235,9 +240,12 @@ class Batch:
     def _in_flight(self) -> int:
         return self._judging.in_flight + self._opinions.in_flight
 
-    def _launch_more(self) -> None:
+    def _launch_more(self, *, is_limited: bool) -> None:
         self._judging.go_on()
         window = self._judging.window
+        if is_limited:
+            # Who feeds a batch has begun what it asks for, and sees to the budget itself.
+            window = self._job.spending.limit(window)
         while self._waiting and self._in_flight < window:
             first = self._waiting.popleft()
             attempt = first if isinstance(first, Attempt) else first.attempt()
@@ -325,6 +333,8 @@ class Batch:
             why_in_process=attempt.why_in_process,
         )
         self._finished += 1
+        if attempt.executions:
+            self._job.spending.finish()
         kept = result if self._keeps_output else result.without_output()
         if self._keeps_results:
             self._results[attempt.index] = kept

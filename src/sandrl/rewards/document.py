@@ -104,7 +104,10 @@ def report_document(report: ScoreReport) -> dict[str, Any]:
     return {
         "job_id": report.job_id,
         "results": [result_document(result) for result in report.results],
-        "summary": summary_document(report.summary),
+        "summary": {
+            **summary_document(report.summary),
+            **({} if report.held is None else report.held.document()),
+        },
     }
 
 

@@ -318,7 +318,7 @@ class Fleet:
     def _take_over(self, link: Link, bundle: Bundle) -> None:
         """Writes down and tells what happened on a node besides verdicts."""
         for line in bundle.ledger:
-            self._job.note_elsewhere(line.event, line.key, line.about, link.owner)
+            self._job.note_elsewhere(line.event, line.key, line.about, link.owner, line.at, line.since)
         for event in bundle.events:
             index = getattr(event, "index", None)
             if isinstance(event, Warned):
@@ -389,6 +389,7 @@ class Fleet:
         """Gives what a node had to others."""
         del self._links[link.node.id]
         link.kill()
+        self._job.lose_elsewhere(f"{link.node.name}-")
         if not link.is_ready and not isinstance(error, NodeLostError):
             # It said why it cannot begin, and would say it again.
             self._unfit[link.node.id] = error.message.removeprefix("node ")

@@ -16,9 +16,10 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 
 from sandrl.errors import InfrastructureError
-from sandrl.events import CanaryFinished, CompletionStarted, Event, ExecutionFinished, RetryScheduled
+from sandrl.events import CanaryFinished, CompletionStarted, Event, ExecutionFinished, RetryScheduled, SandboxesHeld
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.attempts import Attempt
 from sandrl.rewards.judge import IsolatedJudge, Judge
@@ -28,7 +29,7 @@ from sandrl.rewards.parcels import Bundle, Judged, LedgerLine, NodeReport, NodeS
 from sandrl.rewards.running import ProgramJudge
 from sandrl.rewards.terms import Terms
 from sandrl.rewards.verdict import Verdict
-from sandrl.runs.rows import OwnerRow
+from sandrl.runs.rows import OwnerRow, now
 from sandrl.sandboxes import Interrupt, Job, Level, SandboxRequest, Withdrawn
 from sandrl.sandboxes.keeper import Keeper
 from sandrl.sandboxes.tags import job_tag, owner_tag
@@ -55,13 +56,20 @@ class _SentLedger:
         self._lines = lines
         self._lock = lock
 
-    def _add(self, event: str, key: str, about: tuple[str, ...] | str) -> None:
+    def _add(
+        self,
+        event: str,
+        key: str,
+        about: tuple[str, ...] | str | None,
+        at: datetime | None = None,
+        since: datetime | None = None,
+    ) -> None:
         with self._lock:
-            self._lines.append(LedgerLine(event, f"{self._node}-{key}", about))
+            self._lines.append(LedgerLine(event, f"{self._node}-{key}", about, at or now(), since))
 
-    def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None) -> None:
+    def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None, at: datetime | None = None) -> None:
         """See `Ledger`; the driver knows who owns what is here."""
-        self._add("intend", key, tuple(tags))
+        self._add("intend", key, tuple(tags), at)
 
     def taken(self, key: str, tags: Sequence[str]) -> None:
         """See `Ledger`."""
@@ -71,9 +79,11 @@ class _SentLedger:
         """See `Ledger`."""
         self._add("created", key, sandbox_id)
 
-    def stopped(self, key: str, sandbox_id: str) -> None:
+    def stopped(
+        self, key: str, sandbox_id: str | None, at: datetime | None = None, since: datetime | None = None
+    ) -> None:
         """See `Ledger`."""
-        self._add("stopped", key, sandbox_id)
+        self._add("stopped", key, sandbox_id, at, since)
 
 
 class NodePart:
@@ -212,6 +222,8 @@ class NodePart:
 
     def _turn(self) -> None:
         self._receive()
+        # The driver counts a sandbox until it knows that it is gone.
+        self._job.settle()
         self._judging.go_on()
         self._window = self._judging.window
         while self._waiting and self._judging.in_flight < self._window:
@@ -283,6 +295,8 @@ class NodePart:
         if isinstance(event, ExecutionFinished) and event.index is not None:
             self._events.setdefault(event.index, []).append(event)
             return
+        if isinstance(event, SandboxesHeld):
+            return  # the driver counts by the ledger
         with self._news:
             self._bundle.events.append(event)
 

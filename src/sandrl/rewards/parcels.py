@@ -8,6 +8,7 @@ results, policies and the cache, as if the completion had run there.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from sandrl.events import Event
 from sandrl.rewards.limits import Limits
@@ -176,12 +177,16 @@ class LedgerLine:
     Attributes:
         event: `intend`, `taken`, `created` or `stopped`, a method of `Ledger`.
         key: Names the launch among those of all nodes.
-        about: The tags, or the id of the sandbox.
+        about: The tags, or the id of the sandbox; None if it has none.
+        at: When it happened, by the clock of the node.
+        since: When the sandbox was asked for, if that was later than its `intend`.
     """
 
     event: str
     key: str
-    about: tuple[str, ...] | str
+    about: tuple[str, ...] | str | None
+    at: datetime
+    since: datetime | None = None
 
 
 @dataclass(slots=True)

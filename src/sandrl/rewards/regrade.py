@@ -8,7 +8,7 @@ or the outcome was chance, and the list says which completions to read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
@@ -29,8 +29,10 @@ from sandrl.problems import Completion, Problem, demo_problems, load_problems
 from sandrl.problems.reading import reading_of
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.runs import RunReader, TrajectoryRow
+from sandrl.runs.held import Held
 from sandrl.runs.summary import OpinionTotals
 from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import Settings
@@ -71,6 +73,8 @@ class Regrading:
         cleanup_error: Set if sandboxes were left behind.
         second_opinion: What the second opinions amount to; None if none were to be asked for.
         disagreements: The results of completions that fail now and pass in one process.
+        held: The sandbox time that was used, and its cost.
+        exhausted: Says that the budget is used up; empty if it is not.
     """
 
     run_id: str
@@ -84,18 +88,26 @@ class Regrading:
     cleanup_error: CleanupError | None = None
     second_opinion: OpinionTotals | None = None
     disagreements: tuple[ScoredCompletion, ...] = ()
+    held: Held = field(default_factory=Held)
+    exhausted: str = ""
 
     def raise_for_outcome(self) -> None:
         """Raises what the command should end with, the most urgent first.
 
         Raises:
             InterruptedRunError: If the user asked to stop.
+            BudgetError: If the budget is used up.
             CleanupError: If sandboxes were left behind.
             InfrastructureError: If completions could not be scored now.
             GateError: If verdicts flipped, and that was to be a failure.
         """
         message = f"interrupted: {self.compared} completions were judged again, {self.unfinished} were not"
-        raise_for_end(message, signal_number=self.signal_number, cleanup_error=self.cleanup_error)
+        raise_for_end(
+            message,
+            signal_number=self.signal_number,
+            cleanup_error=self.cleanup_error,
+            exhausted=self.exhausted if self.unfinished else "",
+        )
         if self.unscorable:
             message = f"{self.unscorable} completions could not be judged again: their sandboxes failed"
             raise InfrastructureError(message, hint="sandrl doctor")
@@ -129,11 +141,19 @@ def regrade(
         emit(Warned(f"{len(rows) - len(known)} completions are left out: their problem or their text is not there"))
     how = ScoreOptions.of(request)
     sandboxes = SandboxRequest.of(request, "runs-regrade")
+    allowance = sandboxes.allowance(settings)
     connection = sandboxes.connect(settings, emit=emit)
     how = replace(how, concurrency=connection.concurrency(request.concurrency))
     at_once = connection.at_once(how.concurrency)
     lifetime = lifetime_seconds(problems, how.limits)
-    job = sandboxes.job(connection, command="runs regrade", max_lifetime_seconds=lifetime, emit=emit)
+    job = sandboxes.job(
+        connection,
+        command="runs regrade",
+        max_lifetime_seconds=lifetime,
+        allowance=allowance,
+        interrupt=interrupt,
+        emit=emit,
+    )
     with interrupt.heard(), job:
         emit(JobStarted(job.id, len(known), min(at_once, len(known))))
         report = score(
@@ -158,6 +178,8 @@ def regrade(
         unfinished=report.unfinished,
         signal_number=report.signal_number,
         cleanup_error=job.cleanup_error(),
+        held=job.spending.held,
+        exhausted=job.exhausted,
         second_opinion=report.summary.second_opinion,
         disagreements=tuple(
             replace(result, index=known[result.index].index)
@@ -165,6 +187,19 @@ def regrade(
             if result.second_opinion is not None and result.second_opinion.is_disagreement
         ),
     )
+
+
+def outlook_of_regrading(request: RegradeConfig, settings: Settings) -> Outlook:
+    """What judging the completions of a run again would take; nothing is started.
+
+    Raises:
+        UsageError: If the run, or its problems, cannot be used.
+    """
+    reader = RunReader(Path(request.run))
+    problems = _problems(request, reader)
+    known = (row.task_id for row in reader.each_trajectory() if row.completion is not None or row.code is not None)
+    wanted = (Wanted(problems[task_id]) for task_id in known if task_id in problems)
+    return outlook_of(request, ScoreOptions.of(request).limits, settings, command="runs regrade", wanted=wanted)
 
 
 def _differs(flip: Flip) -> bool:

@@ -21,18 +21,23 @@ class RewardRun:
         report: What came of it.
         run_dir: Where it is written down.
         cleanup_error: Set if sandboxes were left behind.
+        exhausted: Says that the budget is used up; empty if it is not.
+        can_resume: Whether the command can go on with it.
     """
 
     request: ScoredRunConfig
     report: ScoreReport
     run_dir: Path
     cleanup_error: CleanupError | None = None
+    exhausted: str = ""
+    can_resume: bool = False
 
     def raise_for_outcome(self) -> None:
         """Raises what the command should end with, the most urgent first.
 
         Raises:
             InterruptedRunError: If the user asked to stop.
+            BudgetError: If the budget was used up before everything was scored.
             CleanupError: If sandboxes were left behind.
             InfrastructureError: If completions are unscorable because their sandboxes failed.
             InputError: If completions are unscorable because their problems are broken.
@@ -43,7 +48,13 @@ class RewardRun:
         total = len(results) + report.unfinished
         saved = f"{self.run_dir}" + (f" and {self.request.out}" if self.request.out else "")
         message = f"interrupted: {len(results)} of {total} completions are scored and saved in {saved}"
-        raise_for_end(message, signal_number=report.signal_number, cleanup_error=self.cleanup_error)
+        raise_for_end(
+            message,
+            signal_number=report.signal_number,
+            cleanup_error=self.cleanup_error,
+            exhausted=self.exhausted if report.unfinished else "",
+            budget_hint=self._budget_hint,
+        )
         failed = [result for result in results if result.status is Status.INFRASTRUCTURE]
         if failed:
             message = f"{len(failed)} of {len(results)} completions could not be scored: {failed[0].detail}"
@@ -54,6 +65,12 @@ class RewardRun:
             raise InputError(message, path=self.request.problems, field=invalid[0].task_id)
         raise_for_rewards(results)
         self._raise_for_gate(report.summary)
+
+    @property
+    def _budget_hint(self) -> str:
+        if self.can_resume:
+            return f"sandrl eval --resume {self.run_dir.name} --budget … goes on with a larger one"
+        return "score them again with a larger `budget`; `cache` DIR keeps verdicts from one run to the next"
 
     def _raise_for_gate(self, summary: Summary) -> None:
         gate = self.request.fail_under

@@ -14,6 +14,8 @@ from sandrl.jsonl import STANDARD_INPUT
 from sandrl.problems import Completion, Problem, demo_completions, demo_problems, load_completions, load_problems
 from sandrl.problems.completions import named_tasks
 from sandrl.problems.reading import reading_of
+from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
 from sandrl.rewards.request import RewardRun
 from sandrl.rewards.scored_run import score_run
 from sandrl.sandboxes import Interrupt
@@ -35,14 +37,7 @@ def run_reward(
         UsageError: If the input cannot be used.
         ServiceError: If the runtime, or the disk, does not do its part.
     """
-    if request.completions is None:
-        for field in ("problems", "fields", "language", "prelude"):
-            if getattr(request, field) != RewardConfig.model_fields[field].default:
-                hint = "sandrl reward COMPLETIONS.jsonl --problems …"
-                raise UsageError(f"{field} needs completions to score", hint=hint, fields=(field,))
-    if request.completions == request.problems == STANDARD_INPUT:
-        raise UsageError("completions and problems cannot both come from standard input")
-    completions, problems = _load(request, emit)
+    completions, problems = _load_checked(request, emit)
     return score_run(
         request,
         lambda _: [completions],
@@ -58,7 +53,31 @@ def run_reward(
     )
 
 
-def _load(request: RewardConfig, emit: Emit) -> tuple[tuple[Completion, ...], Mapping[str, Problem]]:
+def outlook_of_reward(request: RewardConfig, settings: Settings) -> Outlook:
+    """What scoring completions from a file would take; nothing is started.
+
+    Raises:
+        UsageError: If the input cannot be used.
+    """
+    completions, problems = _load_checked(request, ignore)
+    return outlook_of(
+        request,
+        ScoreOptions.of(request).limits,
+        settings,
+        command="reward",
+        wanted=(Wanted(problems[each.task_id]) for each in completions),
+        service=request.service,
+    )
+
+
+def _load_checked(request: RewardConfig, emit: Emit) -> tuple[tuple[Completion, ...], Mapping[str, Problem]]:
+    if request.completions is None:
+        for field in ("problems", "fields", "language", "prelude"):
+            if getattr(request, field) != RewardConfig.model_fields[field].default:
+                hint = "sandrl reward COMPLETIONS.jsonl --problems …"
+                raise UsageError(f"{field} needs completions to score", hint=hint, fields=(field,))
+    if request.completions == request.problems == STANDARD_INPUT:
+        raise UsageError("completions and problems cannot both come from standard input")
     if request.completions is None:
         return demo_completions(), demo_problems()
     problems = load_problems(

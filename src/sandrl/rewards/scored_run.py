@@ -55,6 +55,9 @@ from sandrl.runs.summary import summarise
 from sandrl.sandboxes import Interrupt, SandboxRequest, checked_job_id, new_job_id
 from sandrl.settings import Settings
 
+RESUMABLE = frozenset({"eval"})
+"""The commands whose runs of scored completions can be gone on with."""
+
 Batches: TypeAlias = Callable[[RunWriter], Iterable[Sequence[Completion]]]
 """What is to be scored, batch by batch, made once there is a run to keep it in."""
 
@@ -119,6 +122,7 @@ def score_run(
     job_id = checked_job_id(job_id) if job_id else new_job_id()
     sandboxes = SandboxRequest.of(request, *tags)
     wanted = ScoreOptions.of(request)
+    allowance = sandboxes.allowance(settings, run=None if resumed is None else resumed.path)
     with ExitStack() as stack:
         cache = VerdictCache(request.cache)
         out = None if request.out is None else stack.enter_context(_opened(request.out))
@@ -128,7 +132,8 @@ def score_run(
         plan = RunPlan(
             command=command,
             job_id=job_id,
-            options={**request.document(), **found, **(facts or {})},
+            options={**request.document(), **found, **allowance.facts, **(facts or {})},
+            changes={"budget": request.budget, **allowance.facts},
             versions=versions or {},
             runs_dir=request.runs_dir,
             name=request.run_name,
@@ -141,6 +146,7 @@ def score_run(
         tell = session.told(recorder, _opinions_kept(writer, session.attempt))
         warn_of_weak_checks(problems.values(), settings.state_dir, tell)
         scorer: _Scores
+        job = None
         if client is not None:
             tell(ServiceAsked(client.url, total))
             scorer = _with_service(client, request, wanted, problems, interrupt)
@@ -154,6 +160,8 @@ def score_run(
                     command=command,
                     max_lifetime_seconds=lifetime_seconds(problems, wanted.limits),
                     writer=writer,
+                    allowance=allowance,
+                    interrupt=interrupt,
                     emit=tell,
                 )
             )
@@ -191,12 +199,24 @@ def score_run(
                 break
         if no_code.message in told and all(result.status is Status.NO_CODE for result in results):
             tell(no_code)
+        if job is not None:
+            # The sandbox time of the run is known when all of its sandboxes are gone.
+            job.close()
+        session.is_complete = interrupt.is_exhausted and len(results) == total
         # What earlier jobs of the run did counts, too, and is known from the rows they left.
         recorder.log(0, counted_rows(RunReader(writer.path))[0].metrics if resumed and results else None)
     results.sort(key=lambda result: result.index)
     summary = summarise(results, opinion_rate=request.second_opinion)
-    report = ScoreReport(job_id, tuple(results), summary, total - len(results), interrupt.signal_number)
-    return RewardRun(request, report, writer.path, session.cleanup_error())
+    held = None if job is None else session.held()
+    report = ScoreReport(job_id, tuple(results), summary, total - len(results), interrupt.signal_number, held)
+    return RewardRun(
+        request,
+        report,
+        writer.path,
+        session.cleanup_error(),
+        exhausted=session.exhausted if interrupt.is_exhausted else "",
+        can_resume=command in RESUMABLE,
+    )
 
 
 class _Scores(Protocol):

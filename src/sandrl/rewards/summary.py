@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sandrl.errors import InfrastructureError, InputError, SandrlError, UsageError
 from sandrl.events.results import ScoredCompletion, Status
+from sandrl.runs.held import Held
 from sandrl.runs.summary import Summary
 
 
@@ -20,6 +21,7 @@ class ScoreReport:
         summary: Their totals.
         unfinished: How many completions have no result.
         signal_number: The signal that asked to stop; 0 if none did.
+        held: The sandbox time that the run has used, and its cost; None where that is not known.
     """
 
     job_id: str
@@ -27,6 +29,7 @@ class ScoreReport:
     summary: Summary
     unfinished: int = 0
     signal_number: int = 0
+    held: Held | None = None
 
 
 def raise_for_rewards(results: Sequence[ScoredCompletion]) -> None:

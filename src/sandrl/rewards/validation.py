@@ -10,7 +10,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 
 from sandrl.config.scoring import ValidateConfig
 from sandrl.errors import CleanupError, GateError, InfrastructureError, InputError, raise_for_end
@@ -24,6 +24,7 @@ from sandrl.problems.store import joined, select
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions, SecondOpinion
+from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.stubs import stubs_of
 from sandrl.rewards.summary import ScoreReport
@@ -43,6 +44,7 @@ class Validation:
         seconds: How long judging took, by the clock.
         accepted_stubs: The answers without any work that pass the checks, by `task_id`; nothing of other problems.
         cleanup_error: Set if sandboxes were left behind.
+        exhausted: Says that the budget is used up; empty if it is not.
     """
 
     request: ValidateConfig
@@ -51,6 +53,7 @@ class Validation:
     seconds: float
     accepted_stubs: dict[str, tuple[str, ...]]
     cleanup_error: CleanupError | None = None
+    exhausted: str = ""
 
     @property
     def failed(self) -> tuple[ScoredCompletion, ...]:
@@ -78,13 +81,20 @@ class Validation:
 
         Raises:
             InterruptedRunError: If the user asked to stop.
+            BudgetError: If the budget is used up.
             CleanupError: If sandboxes were left behind.
             InfrastructureError: If references are unscorable because their sandboxes failed.
             GateError: If a reference fails, or cannot be judged the way that was asked for.
         """
         results = self.report.results
         message = f"interrupted: {len(results)} of {len(results) + self.report.unfinished} references were judged"
-        raise_for_end(message, signal_number=self.report.signal_number, cleanup_error=self.cleanup_error)
+        raise_for_end(
+            message,
+            signal_number=self.report.signal_number,
+            cleanup_error=self.cleanup_error,
+            exhausted=self.exhausted,
+            budget_hint="a larger `budget`; `cache` DIR keeps verdicts from one call to the next",
+        )
         unjudged = [result for result in results if result.status is Status.INFRASTRUCTURE]
         if unjudged:
             message = f"{len(unjudged)} of {len(results)} references could not be judged: {unjudged[0].detail}"
@@ -117,8 +127,7 @@ def validate(
     interrupt = interrupt or Interrupt()
     options = ScoreOptions.of(request)
     cache = VerdictCache(request.cache)
-    loaded = load_problems(request.problems, **reading_of(request))
-    problems = select(loaded.problems, islice(loaded.problems, request.num_problems))
+    problems = _problems(request)
     references, judged = _references(problems)
     without_reference = len(problems) - len(references)
     if not references:
@@ -126,10 +135,18 @@ def validate(
     if without_reference:
         emit(Warned(f"{without_reference} problems have no reference solution and are left out"))
     sandboxes = SandboxRequest.of(request, "problems-validate")
+    allowance = sandboxes.allowance(settings)
     connection = sandboxes.connect(settings, emit=emit)
     concurrency = connection.concurrency(request.concurrency)
     lifetime = lifetime_seconds(problems, options.limits)
-    job = sandboxes.job(connection, command="problems validate", max_lifetime_seconds=lifetime, emit=emit)
+    job = sandboxes.job(
+        connection,
+        command="problems validate",
+        max_lifetime_seconds=lifetime,
+        allowance=allowance,
+        interrupt=interrupt,
+        emit=emit,
+    )
     with interrupt.heard(), job:
         suited = connection.at_once(concurrency)
         at_once = min(suited, len(references), sandboxes.max_sandboxes or suited)
@@ -144,7 +161,26 @@ def validate(
         seconds = time.monotonic() - began
     if not interrupt.level:
         WeakChecks(settings.state_dir).keep(stubs, problems.values())
-    return Validation(request, report, without_reference, seconds, stubs, job.cleanup_error())
+    report = replace(report, held=job.spending.held)
+    return Validation(request, report, without_reference, seconds, stubs, job.cleanup_error(), job.exhausted)
+
+
+def outlook_of_validation(request: ValidateConfig, settings: Settings) -> Outlook:
+    """What validating a set of problems would take; nothing is started.
+
+    Raises:
+        UsageError: If the input cannot be used.
+    """
+    problems = _problems(request)
+    references, judged = _references(problems)
+    stubs = (Wanted(problem, len(stubs_of(problem))) for problem in problems.values())
+    wanted = chain((Wanted(judged[each.task_id]) for each in references), stubs)
+    return outlook_of(request, ScoreOptions.of(request).limits, settings, command="problems validate", wanted=wanted)
+
+
+def _problems(request: ValidateConfig) -> Mapping[str, Problem]:
+    loaded = load_problems(request.problems, **reading_of(request))
+    return select(loaded.problems, islice(loaded.problems, request.num_problems))
 
 
 def _references(problems: Mapping[str, Problem]) -> tuple[tuple[Completion, ...], Mapping[str, Problem]]:

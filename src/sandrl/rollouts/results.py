@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandrl.errors import CleanupError, InfrastructureError, raise_for_end
+from sandrl.runs.held import Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class RolloutRun:
         unfinished: How many episodes were given up.
         signal_number: The signal that asked to stop; 0 if none did.
         cleanup_error: Set if sandboxes were left behind.
+        held: The sandbox time that was used, and its cost.
+        exhausted: Says that the budget is used up; empty if it is not.
     """
 
     job_id: str
@@ -58,6 +61,8 @@ class RolloutRun:
     unfinished: int = 0
     signal_number: int = 0
     cleanup_error: CleanupError | None = None
+    held: Held = field(default_factory=Held)
+    exhausted: str = ""
 
     @property
     def finished(self) -> int:
@@ -80,6 +85,7 @@ class RolloutRun:
 
         Raises:
             InterruptedRunError: If the user asked to stop.
+            BudgetError: If the budget is used up.
             CleanupError: If sandboxes were left behind.
             InfrastructureError: If episodes were lost.
         """
@@ -87,7 +93,12 @@ class RolloutRun:
         message = (
             f"interrupted after {self.finished} of {self.of} steps{given_up}; what is done is saved in {self.run_dir}"
         )
-        raise_for_end(message, signal_number=self.signal_number, cleanup_error=self.cleanup_error)
+        raise_for_end(
+            message,
+            signal_number=self.signal_number,
+            cleanup_error=self.cleanup_error,
+            exhausted=self.exhausted if self.unfinished or len(self.steps) < self.of else "",
+        )
         total = self.total
         if total.dropped:
             count = total.dropped + len(total.rewards)

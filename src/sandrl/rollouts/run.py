@@ -7,7 +7,7 @@ problems, the endpoint and its model, the runtime. A trajectory is in the run di
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Protocol, TypeAlias
 
@@ -17,13 +17,15 @@ from sandrl.config.words import EpisodeKind
 from sandrl.errors import AuthenticationError
 from sandrl.events import Emit, RolloutStarted, RolloutStepFinished, ignore
 from sandrl.models import OPENAI_BASE_URL, EndpointModel, ModelEndpoint, Sampling
-from sandrl.problems import load_problems
+from sandrl.problems import Problem, load_problems
 from sandrl.problems.reading import reading_of
 from sandrl.problems.splits import training_split
 from sandrl.problems.store import select
+from sandrl.rewards.outlook import Outlook
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rewards.weak_checks import warn_of_weak_checks
 from sandrl.rollouts.episodes import Model
+from sandrl.rollouts.outlook import outlook_of_episodes
 from sandrl.rollouts.results import RolloutRun
 from sandrl.rollouts.steps import PlayedStep, StepOptions, StepPlayer, problems_of
 from sandrl.rollouts.tools import TOOL_SCHEMAS, tool_schemas
@@ -80,11 +82,11 @@ def run_rollouts(
     interrupt = interrupt or Interrupt()
     options = StepOptions.of(request, samples=request.samples, problems=request.problems_per_step)
     source = training_split(request.problems)
-    loaded = load_problems(source, **reading_of(request)).problems
-    problems = select(loaded, islice(loaded, request.num_problems or None))
+    loaded, problems = _problems(request)
     stop = threading.Event()
-    model = (make or _at_endpoint)(request, settings, stop, emit)
     sandboxes = SandboxRequest.of(request)
+    allowance = sandboxes.allowance(settings)
+    model = (make or _at_endpoint)(request, settings, stop, emit)
     warn_of_weak_checks(loaded.values(), settings.state_dir, emit)
     connection = sandboxes.connect(settings, emit=emit)
     has_tools = request.rollout is EpisodeKind.TOOLS
@@ -96,6 +98,7 @@ def run_rollouts(
         options={
             **request.model_copy(update=found).document(),
             **connection.facts(),
+            **allowance.facts,
             TOOL_SCHEMAS: list(tool_schemas(request.tools)) if has_tools else [],
         },
         versions={},
@@ -114,6 +117,8 @@ def run_rollouts(
                 command=COMMAND,
                 max_lifetime_seconds=_EPISODE_SECONDS + lifetime_seconds(problems, options.scoring.limits),
                 writer=writer,
+                allowance=allowance,
+                interrupt=interrupt,
                 emit=tell,
             )
         )
@@ -149,7 +154,31 @@ def run_rollouts(
         unfinished=played[-1].unfinished,
         signal_number=interrupt.signal_number,
         cleanup_error=session.cleanup_error(),
+        held=session.held(),
+        exhausted=session.exhausted,
     )
+
+
+def outlook_of_rollouts(request: RolloutConfig, settings: Settings) -> Outlook:
+    """What playing the episodes would take in sandboxes; no model is asked, and nothing is started.
+
+    Raises:
+        UsageError: If an option or the input cannot be used.
+    """
+    _, problems = _problems(request)
+    return outlook_of_episodes(
+        request,
+        settings,
+        command=COMMAND,
+        problems=list(problems.values()),
+        episodes=request.steps * request.episodes,
+    )
+
+
+def _problems(request: RolloutConfig) -> tuple[Mapping[str, Problem], Mapping[str, Problem]]:
+    """All problems of the set, and those that are played."""
+    loaded = load_problems(training_split(request.problems), **reading_of(request)).problems
+    return loaded, select(loaded, islice(loaded, request.num_problems or None))
 
 
 def _at_endpoint(request: RolloutConfig, settings: Settings, stop: threading.Event, emit: Emit) -> Player:

@@ -163,6 +163,7 @@ class StepPlayer:
 
         def keep(episode: Episode, seconds: float) -> None:
             ended.append(episode)
+            self._job.spending.finish()
             result = result_of(episode)
             problem = self._kept.digest_of(episode.problem)
             self._writer.write_trajectory(episode_row(episode, result, place, seconds=seconds, problem=problem))
@@ -188,6 +189,7 @@ class StepPlayer:
                     concurrency=options.concurrency,
                     interrupt=self._interrupt,
                     on_end=keep,
+                    may_begin=lambda playing: self._job.spending.limit(options.concurrency) > playing,
                     on_request=lambda left: self._emit(StopRequested(self._interrupt.level is Level.CANCEL, left)),
                 )
             finally:

@@ -17,6 +17,9 @@ from sandrl.models.client import Stopped
 from sandrl.rollouts.episodes import Episode, EpisodeOptions, Model, Place, play
 from sandrl.sandboxes import Interrupt, Level
 
+# How long an episode waits that does not fit into a budget, if none ends meanwhile.
+_LOOK_SECONDS = 0.2
+
 OnEnd: TypeAlias = Callable[[Episode, float], None]
 """Told an episode that is over, and how many seconds it took."""
 
@@ -31,6 +34,7 @@ def play_all(
     interrupt: Interrupt,
     on_end: OnEnd,
     on_request: Callable[[int], None],
+    may_begin: Callable[[int], bool] = lambda _: True,
 ) -> int:
     """Plays episodes.
 
@@ -43,6 +47,7 @@ def play_all(
         interrupt: The user's wish to stop. The first changes nothing here: the batch is finished; the second ends it.
         on_end: Told each as it ends.
         on_request: Told of a wish to stop, and how many are in hand.
+        may_begin: Whether one more may begin beside so many, as a budget allows; asked again when one has ended.
 
     Returns:
         How many were given up.
@@ -54,14 +59,39 @@ def play_all(
     for episode in episodes:
         waiting.put(episode)
     ended: SimpleQueue[tuple[Episode, float] | Exception | None] = SimpleQueue()
+    turn = threading.Condition()
+    playing = 0
+
+    def begin() -> bool:
+        """Waits until one more may begin; returns whether it may."""
+        nonlocal playing
+        with turn:
+            while not interrupt.is_exhausted and not may_begin(playing):
+                turn.wait(_LOOK_SECONDS)
+            playing += not interrupt.is_exhausted
+            return not interrupt.is_exhausted
+
+    def leave() -> None:
+        nonlocal playing
+        with turn:
+            playing -= 1
+            turn.notify_all()
+        if interrupt.is_exhausted:
+            ended.put(None)
 
     def work() -> None:
         try:
             while True:
                 episode = waiting.get_nowait()
+                if not begin():
+                    waiting.put(episode)
+                    return
                 began = time.monotonic()
-                play(episode, model, place, options)
-                ended.put((episode, time.monotonic() - began))
+                try:
+                    play(episode, model, place, options)
+                    ended.put((episode, time.monotonic() - began))
+                finally:
+                    leave()
         except (Empty, Stopped):
             return
         except Exception as error:  # noqa: BLE001 - it is raised again, in the thread that waits for it
@@ -80,6 +110,9 @@ def play_all(
             on_request(left)
             if seen is Level.CANCEL:
                 return left
+        if interrupt.is_exhausted and not playing and ended.empty():
+            # The budget lets no more begin.
+            return left
         end = ended.get()
         if end is None:
             ring()

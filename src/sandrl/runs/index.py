@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sandrl.errors import InputError, SandrlError
+from sandrl.prefixes import find_id
 from sandrl.runs.config import CONFIG_FILE, read_config
 from sandrl.settings import private_directory
 
@@ -82,12 +83,14 @@ def find_run(name: str, state_dir: Path, runs_dir: Path | None = None) -> Path:
     """Finds a run's directory.
 
     Args:
-        name: The run's name, a path to its directory, the id of a job that worked on it, or `latest`.
+        name: The run's name, a path to its directory, the id of a job that worked on it, or `latest`; of a name or
+            an id the beginning is enough, if nothing else begins like that.
         state_dir: Holds the index.
         runs_dir: Looked through, too, and preferred when a name is taken twice.
 
     Raises:
-        InputError: If there is no such run, or several and none of them in `runs_dir`.
+        InputError: If there is no such run, several begin like that, or several have that name and none of them is in
+            `runs_dir`.
     """
     if os.sep in name or name in (".", ".."):
         path = Path(name)
@@ -101,7 +104,15 @@ def find_run(name: str, state_dir: Path, runs_dir: Path | None = None) -> Path:
         return runs[0].path
     named = [run for run in runs if run.run_id == name]
     if not named:
-        named = [run for run in runs if _has_job(run.path, name)]
+        jobs = {run.path: _jobs_of(run.path) for run in runs}
+        job = find_id(name, (job for each in jobs.values() for job in each), noun="job", optional="job-")
+        run_id = find_id(name, (run.run_id for run in runs), noun="run")
+        if job is not None and run_id is not None:
+            raise InputError(
+                f"{name!r} is the beginning of the run {run_id} and of the job {job}",
+                hint="give more of the one you mean",
+            )
+        named = [run for run in runs if run.run_id == run_id or job in jobs[run.path]]
     if not named:
         close = difflib.get_close_matches(name, [LATEST, *(run.run_id for run in runs)], n=1, cutoff=0.5)
         suggestion = f"; is it {close[0]!r}?" if close else ""
@@ -117,11 +128,11 @@ def _entry_name(directory: Path) -> str:
     return f"{directory.name}@{hashlib.sha256(os.fsencode(directory)).hexdigest()[:8]}"
 
 
-def _has_job(path: Path, job_id: str) -> bool:
+def _jobs_of(path: Path) -> tuple[str, ...]:
     try:
-        return any(job.job_id == job_id for job in read_config(path).jobs)
+        return tuple(job.job_id for job in read_config(path).jobs)
     except InputError:
-        return False
+        return ()
 
 
 def _indexed(folder: Path) -> Iterator[RunEntry]:

@@ -23,6 +23,8 @@ _LEVELS: Mapping[type[events.Event], LogLevel] = {
     events.CompletionStarted: LogLevel.DEBUG,
     events.SandboxCreated: LogLevel.DEBUG,
     events.SandboxStopped: LogLevel.DEBUG,
+    events.SandboxesHeld: LogLevel.DEBUG,
+    events.BudgetReached: LogLevel.WARNING,
     events.RetryScheduled: LogLevel.WARNING,
     events.CanaryFinished: LogLevel.WARNING,
     events.FlagRaised: LogLevel.WARNING,

@@ -23,6 +23,21 @@ class Unit(StrEnum):
     SECONDS = "seconds"
     TOKENS = "tokens"
     NUMBER = "number"
+    MONEY = "money"
+    """In the currency of the price that the run keeps."""
+
+
+class Group(StrEnum):
+    """What metrics are about, the most important first: the order in which a person looks at a run."""
+
+    REWARD = "reward and passing"
+    TRAINING = "training"
+    TIMING = "timing"
+    SANDBOXES = "sandboxes"
+    COMPLETIONS = "completions"
+    EPISODES = "episodes"
+    OTHER = "other"
+    """Names that are not in the registry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +133,15 @@ SANDBOX_METRICS = (
     Metric("aviato/sandbox_seconds", Unit.SECONDS, "how long cells and sandboxes were held, summed"),
 )
 
+COST_METRICS = (
+    Metric(
+        "sandbox_seconds",
+        Unit.SECONDS,
+        "for how long sandboxes existed since the start of the run, summed over them, warm ones and workers included",
+    ),
+    Metric("cost", Unit.MONEY, "what that cost, by the price of a sandbox-hour; only where one is set"),
+)
+
 TRAINER_METRICS = (
     Metric("loss", Unit.NUMBER, "the trainer's loss; around 0 for GRPO, whose advantages have mean 0"),
     Metric("grad_norm", Unit.NUMBER, "norm of the gradient before clipping"),
@@ -132,6 +156,9 @@ TRAINER_METRICS = (
     Metric("tools/{statistic}", Unit.NUMBER, "tool calls per episode, and the share that failed, as TRL logs them"),
     Metric("step_seconds", Unit.SECONDS, "wall time of the step"),
     Metric("reward_seconds", Unit.SECONDS, "of that, time spent waiting for rewards"),
+)
+
+HELD_OUT_METRICS = (
     Metric("held_out/pass_rate", Unit.SHARE, "pass rate on held-out problems"),
     Metric("held_out/pass@{k}", Unit.SHARE, "pass@k of sampled answers to held-out problems"),
     Metric("held_out/pass@{k}_low", Unit.SHARE, "lower bound of its 95% interval"),
@@ -166,11 +193,31 @@ METRICS = (
     *COMPLETION_METRICS,
     *JUDGE_METRICS,
     *SANDBOX_METRICS,
+    *COST_METRICS,
     *TRAINER_METRICS,
+    *HELD_OUT_METRICS,
     *EPISODE_METRICS,
     *ART_METRICS,
 )
-"""All of them, in the order in which they are shown."""
+"""All of them, in the order in which they are written."""
+
+_GROUPS = {
+    Group.REWARD: (*REWARD_METRICS, *HELD_OUT_METRICS),
+    Group.TRAINING: (*TRAINER_METRICS, *ART_METRICS),
+    Group.SANDBOXES: (*SANDBOX_METRICS, *COST_METRICS),
+    Group.COMPLETIONS: (*COMPLETION_METRICS, *JUDGE_METRICS),
+    Group.EPISODES: EPISODE_METRICS,
+}
+
+
+def group_of(name: str) -> Group:
+    """The group a metric is shown in; seconds are timing wherever they were measured, but for those that are paid."""
+    metric = find_metric(name)
+    if metric is None:
+        return Group.OTHER
+    if metric.unit is Unit.SECONDS and metric not in COST_METRICS:
+        return Group.TIMING
+    return next(group for group, metrics in _GROUPS.items() if metric in metrics)
 
 
 def find_metric(name: str) -> Metric | None:

@@ -18,6 +18,7 @@ from sandrl.errors import InputError, RunOutcome
 from sandrl.runs.config import RunConfig
 from sandrl.runs.counted import CountedRow, counted
 from sandrl.runs.evaluations import BestCheckpoint, best_checkpoint
+from sandrl.runs.held import COST_METRIC, SECONDS_METRIC, Held, held_by
 from sandrl.runs.index import RunEntry
 from sandrl.runs.lineage import Origin, origin_of
 from sandrl.runs.log import executions_by_step
@@ -25,6 +26,9 @@ from sandrl.runs.measures import execution_metrics
 from sandrl.runs.reader import RunReader
 from sandrl.runs.rows import MetricsRow
 from sandrl.runs.summary import Values, completion_metrics, opinion_metrics
+
+OF_HELD = frozenset({SECONDS_METRIC, COST_METRIC})
+"""Metrics that are no sign of a step."""
 
 
 class RunState(StrEnum):
@@ -57,6 +61,7 @@ class RunOverview:
         error: What its last job failed with, or was interrupted by; None where it was neither.
         origin: The checkpoint of another run whose weights it began with; None where it did not.
         best: The best checkpoint of a training run; None without evaluated checkpoints.
+        held: The sandbox time that it has used, and its cost; None where that was not asked for.
     """
 
     run_id: str
@@ -72,10 +77,16 @@ class RunOverview:
     error: str | None = None
     origin: Origin | None = None
     best: BestCheckpoint | None = None
+    held: Held | None = None
 
 
-def overview(entry: RunEntry) -> RunOverview:
-    """The overview of a run, whatever its condition."""
+def overview(entry: RunEntry, *, has_held: bool = False) -> RunOverview:
+    """The overview of a run, whatever its condition.
+
+    Args:
+        entry: The run.
+        has_held: Whether its ledger is read, too.
+    """
     size = directory_size(entry.path)
     try:
         reader = RunReader(entry.path)
@@ -96,12 +107,13 @@ def overview(entry: RunEntry) -> RunOverview:
         error=reader.config.jobs[-1].error if reader.config.jobs else None,
         origin=origin_of(reader.config.options),
         best=best_checkpoint(entry.path, reader.evaluations().rows),
+        held=held_by(reader) if has_held else None,
     )
 
 
 def count_steps(rows: Sequence[MetricsRow]) -> int:
     """How many steps were done; what follows the last one, to evaluate the policy that came out, is none."""
-    return sum(any(not name.startswith("held_out/") for name in row.metrics) for row in rows)
+    return sum(any(not (name.startswith("held_out/") or name in OF_HELD) for name in row.metrics) for row in rows)
 
 
 def _latest(rows: Sequence[MetricsRow], name: str) -> float | None:
@@ -165,7 +177,8 @@ def counted_rows(reader: RunReader) -> tuple[MetricsRow, ...]:
             **opinion_metrics(opinions),
             **execution_metrics(executions.get(step, [])),
         }
-        measured.append(MetricsRow(job_id=own[0].job_id, step=step, attempt=own[0].attempt, metrics=values))
+        last = max(row.time for row in own)
+        measured.append(MetricsRow(time=last, job_id=own[0].job_id, step=step, attempt=own[0].attempt, metrics=values))
     return tuple(measured)
 
 

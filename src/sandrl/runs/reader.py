@@ -34,8 +34,8 @@ from sandrl.runs.writer import ANSWERS, EVALUATIONS, LOG, METRICS, OPINIONS, PRO
 RowT = TypeVar("RowT", bound=Stored)
 StepRowT = TypeVar("StepRowT", bound=StepRow)
 
-# A trajectory holds a completion and the output of its code; input files have a smaller limit.
-_MAX_LINE_BYTES = 64 * 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""Longest row: a trajectory holds a completion and the output of its code; input files have a smaller limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,9 @@ class RunReader:
         return is_running(self.path)
 
     def metrics(self) -> Rows[MetricsRow]:
-        """Reads the metrics; of steps done more than once, the latest attempt."""
-        return _latest(self._read(METRICS, MetricsRow))
+        """Reads the metrics; of steps done more than once the latest attempt, and of its rows the last one."""
+        read = _latest(self._read(METRICS, MetricsRow))
+        return Rows(tuple({(row.rank, row.step): row for row in read.rows}.values()), read.is_truncated, read.damaged)
 
     def trajectories(self) -> Rows[TrajectoryRow]:
         """Reads the completions, each with its second opinion; of steps done more than once, the latest attempt."""
@@ -158,11 +159,8 @@ class RunReader:
         return Rows(rows, damage.is_truncated, tuple(damage.damaged))
 
     def _each(self, kind: str, model: type[RowT], damage: Damage) -> Iterator[RowT]:
-        files = [self.path / f"{kind}.jsonl", *sorted(self.path.glob(f"{kind}.rank-*.jsonl"), key=_rank)]
-        for file in files:
-            if not file.exists():
-                continue
-            for row in read_rows(file, max_line_bytes=_MAX_LINE_BYTES, is_stored=True):
+        for file in row_files(self.path, kind):
+            for row in read_rows(file, max_line_bytes=MAX_LINE_BYTES, is_stored=True):
                 if isinstance(row, BadRow):
                     if row.is_unfinished:
                         damage.is_truncated = True
@@ -175,6 +173,12 @@ class RunReader:
                     damage.damaged.append(InputError("is no row of this kind", path=file, line=row.line))
                     continue
                 yield valid
+
+
+def row_files(run: Path, kind: str) -> list[Path]:
+    """The files of a run that hold rows of a kind, rank by rank."""
+    files = [run / f"{kind}.jsonl", *sorted(run.glob(f"{kind}.rank-*.jsonl"), key=_rank)]
+    return [file for file in files if file.exists()]
 
 
 def latest_attempts(rows: Iterable[StepRowT]) -> tuple[StepRowT, ...]:

@@ -7,6 +7,7 @@ distributed job put together what they have when all of them ask, which they do 
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,10 +22,12 @@ from sandrl.events import (
     ExecutionFinished,
     OpinionFinished,
     RewardCallFinished,
+    SandboxesHeld,
     ScoredCompletion,
     Warned,
     ignore,
 )
+from sandrl.runs.held import Held
 from sandrl.runs.measures import ExecutionStats, execution_metrics, execution_stats
 from sandrl.runs.processes import Processes
 from sandrl.runs.rows import MetricsRow
@@ -41,12 +44,14 @@ class Counted:
         executions: Commands in sandboxes.
         opinions: What came of second opinions on failed completions.
         calls: Answered calls for rewards, those of the processes put together.
+        held_seconds: For how long sandboxes existed.
     """
 
     completions: tuple[ScoredCompletion, ...]
     executions: tuple[ExecutionFinished, ...]
     opinions: tuple[str, ...]
     calls: tuple[RewardCallFinished, ...]
+    held_seconds: float = 0.0
 
     @classmethod
     def of(cls, events: Sequence[Event]) -> Counted:
@@ -56,6 +61,7 @@ class Counted:
             tuple(event for event in events if isinstance(event, ExecutionFinished)),
             tuple(event.opinion.status for event in events if isinstance(event, OpinionFinished)),
             put_together([event for event in events if isinstance(event, RewardCallFinished)]),
+            math.fsum(event.seconds for event in events if isinstance(event, SandboxesHeld)),
         )
 
     @property
@@ -90,7 +96,11 @@ class MetricsRecorder(Closing):
         attempt: Which try of its steps the job makes; more than 1 in a resumed run.
         first_step: The first step the job will write; more than 0 in a resumed run.
         processes: Those that do the job together.
+        held: The sandbox time that earlier jobs of the run have used.
         emit: Told what happens here.
+
+    Attributes:
+        held: The sandbox time that the run has used, as far as it was told.
     """
 
     def __init__(
@@ -100,8 +110,10 @@ class MetricsRecorder(Closing):
         attempt: int = 1,
         first_step: int = 0,
         processes: Processes | None = None,
+        held: Held | None = None,
         emit: Emit = ignore,
     ) -> None:
+        self.held = held or Held()
         self._writer = writer
         self._attempt = attempt
         self._processes = processes or Processes()
@@ -118,18 +130,21 @@ class MetricsRecorder(Closing):
             event = CompletionFinished(event.result.without_texts(), event.finished, event.of)
         elif isinstance(event, OpinionFinished):
             event = OpinionFinished(event.result.without_texts(), event.opinion)
-        elif not isinstance(event, ExecutionFinished | RewardCallFinished):
+        elif not isinstance(event, ExecutionFinished | RewardCallFinished | SandboxesHeld):
             return
         with self._lock:
             self._events.append(event)
-            self._has_news = True
+            # What sandboxes take after the last row is added to that (see `RunSession`).
+            self._has_news = self._has_news or not isinstance(event, SandboxesHeld)
 
     def take(self) -> Counted:
         """What has happened since the last reset, in all processes, and a reset; all of them must ask."""
         with self._lock:
             events, self._events = self._events, []
             self._has_news = False
-        return Counted.of(self._processes.gather(events))
+        counted = Counted.of(self._processes.gather(events))
+        self.held = self.held.plus(counted.held_seconds)
+        return counted
 
     def values(self) -> Values:
         """The metrics of what was counted since the last reset."""
@@ -156,10 +171,11 @@ class MetricsRecorder(Closing):
             ServiceError: If the row could not be written.
         """
         with self._lock:
-            values = {**self._values(), **(extra or {})}
+            values = {**self._values(), **self._held().metrics, **(extra or {})}
             self._next_step = max(self._next_step, step + 1)
             self._has_news = False
             if reset:
+                self.held = self._held()
                 self._events.clear()
         self.write(step, values)
         return values
@@ -184,6 +200,9 @@ class MetricsRecorder(Closing):
             except ServiceError as error:
                 # The job may be ending because of this very error, which must not be covered by another.
                 self._emit(Warned(f"the last metrics are lost: {error.message}"))
+
+    def _held(self) -> Held:
+        return self.held.plus(Counted.of(self._events).held_seconds)
 
     def _values(self) -> Values:
         counted = Counted.of(self._events)

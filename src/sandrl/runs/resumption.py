@@ -44,7 +44,8 @@ def saved_config(model: type[ConfigT], run: RunReader, command: str) -> ConfigT:
     config = run.config
     if config.command != command:
         message = f"is a run of `sandrl {config.command}`, which `sandrl {command}` cannot go on with"
-        raise InputError(message, path=run.path)
+        hint = f"name a run of sandrl {command}: sandrl runs ls lists them with their commands"
+        raise InputError(message, path=run.path, hint=hint)
     try:
         return model.model_validate({k: v for k, v in config.options.items() if k in model.model_fields})
     except ValidationError as error:

@@ -355,7 +355,10 @@ class LogRow(StepRow):
 
 
 class SandboxEvent(StrEnum):
-    """The lines a sandbox leaves in the ledger: three, and `taken` if it stood ready before it was needed."""
+    """The lines a sandbox leaves in the ledger: three, and `taken` if it stood ready before it was needed.
+
+    One that never came to be leaves two: its `stopped` has no id.
+    """
 
     INTENT = "intent"
     TAKEN = "taken"
@@ -392,6 +395,7 @@ class SandboxRow(JobRow):
         sandbox_id: Its id; None in the line written before it is created.
         tags: Its tags as they are sent, in the intent; in `taken`, those it would have got, had it not stood ready.
         owner: Who owns it; in the intent only.
+        since: In `stopped`, from when on it existed at the earliest, if it was asked for again after a refusal.
     """
 
     event: SandboxEvent
@@ -399,3 +403,4 @@ class SandboxRow(JobRow):
     sandbox_id: str | None = None
     tags: tuple[str, ...] = ()
     owner: OwnerRow | None = None
+    since: datetime | None = None

@@ -23,6 +23,7 @@ class RowSelection:
         grep: Only those in which this regular expression is found, in any text they have.
         limit: No more than this; None for all.
         disagreements: Only those that failed and pass in one process, by their second opinion.
+        completion_id: Only those with this id.
     """
 
     failed: bool = False
@@ -33,6 +34,7 @@ class RowSelection:
     grep: str | None = None
     limit: int | None = None
     disagreements: bool = False
+    completion_id: str | None = None
 
     def choose(self, rows: Iterable[TrajectoryRow]) -> Iterator[TrajectoryRow]:
         """Chooses from rows, in their order.
@@ -66,6 +68,7 @@ class RowSelection:
             not (self.failed and row.status == "passed")
             and (not self.statuses or row.status in self.statuses)
             and (self.task_id is None or row.task_id == self.task_id)
+            and (self.completion_id is None or row.id == self.completion_id)
             and (self.step is None or row.step == self.step)
             and (self.held_out is None or row.held_out is self.held_out)
             and not (self.disagreements and not _is_disagreement(row))

@@ -45,6 +45,11 @@ class Series:
         """Its values that are numbers."""
         return tuple(value for value in self.values if math.isfinite(value))
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether it had the same value in every step in which it was measured."""
+        return all(value == self.last for value in self.values)
+
 
 def series_of(rows: Sequence[MetricsRow]) -> dict[str, Series]:
     """The series of every metric that was measured at least once, in the order in which they are shown."""

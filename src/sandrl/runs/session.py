@@ -19,13 +19,15 @@ from typing import Protocol, TypeVar
 from pydantic import JsonValue
 
 from sandrl.errors import CleanupError, RunOutcome, SandrlError, ServiceError, ending_of
-from sandrl.events import Emit, LogLevel, all_of, ignore
+from sandrl.events import Emit, LogLevel, RunOpened, all_of, ignore
 from sandrl.runs.health import Health
+from sandrl.runs.held import SECONDS_METRIC, Held, held_by, price_in
 from sandrl.runs.log import RunLog
 from sandrl.runs.overview import step_rows
 from sandrl.runs.processes import Processes
 from sandrl.runs.reader import RunReader
 from sandrl.runs.recorder import MetricsRecorder
+from sandrl.runs.rows import now
 from sandrl.runs.wandb import reported, wandb_tags
 from sandrl.runs.writer import RunWriter, own_versions
 from sandrl.settings import ReportTo, Settings
@@ -55,6 +57,14 @@ class OwnsSandboxes(Protocol):
         """The error to end with if the closed job left sandboxes behind."""
         ...
 
+    @property
+    def exhausted(self) -> str:
+        """What the work ends with because a budget is used up; empty if it is not."""
+        ...
+
+
+# What two sums of the same times may differ by, and more.
+_NOTABLE_SECONDS = 0.001
 
 JobT = TypeVar("JobT", bound=OwnsSandboxes)
 
@@ -100,6 +110,8 @@ class RunSession:
         log: Its log.
         attempt: How many jobs have worked on it, this one included.
         tags: The tags of the job's sandboxes that lead to its W&B run.
+        held_before: The sandbox time that earlier jobs of the run have used.
+        is_complete: Set by the work if it is done although a budget was used up by its end.
         failure: Set by the work if it has failed although no exception ends it.
         stack: What ends with the work, before anything is said of how the job ended.
     """
@@ -108,7 +120,11 @@ class RunSession:
         self.writer = writer
         self.log = RunLog(writer, log_level)
         self.attempt = len(RunReader(writer.path).config.jobs)
+        reader = RunReader(writer.path)
+        # This job has no line in the ledger yet.
+        self.held_before = held_by(reader) if self.attempt > 1 else Held(0.0, price_in(reader.config.options))
         self.tags: tuple[str, ...] = ()
+        self.is_complete = False
         self.failure: SandrlError | None = None
         self.stack = ExitStack()
         self._emit = emit
@@ -122,7 +138,9 @@ class RunSession:
         Args:
             first_step: The first step the job will write.
         """
-        recorder = MetricsRecorder(self.writer, attempt=self.attempt, first_step=first_step, emit=self._emit)
+        recorder = MetricsRecorder(
+            self.writer, attempt=self.attempt, first_step=first_step, held=self.held_before, emit=self._emit
+        )
         return self.stack.enter_context(recorder)
 
     def health(self, first_step: int = 0) -> Health:
@@ -148,18 +166,41 @@ class RunSession:
         """The error to end with if sandboxes were left behind."""
         return None if self._job is None else self._job.cleanup_error()
 
+    @property
+    def exhausted(self) -> str:
+        """What the work ends with because its budget is used up; empty if it is not."""
+        return "" if self._job is None else self._job.exhausted
+
+    def held(self) -> Held:
+        """The sandbox time that the run has used, by its ledger, and its cost."""
+        return held_by(RunReader(self.writer.path))
+
+    def _complete_metrics(self) -> None:
+        """Adds to the last row of metrics what sandboxes took after it, now that they are gone."""
+        row = self.writer.last_metrics
+        if self._job is None or row is None or self.writer.rank or self.writer.is_inherited:
+            return
+        with suppress(SandrlError):
+            held = self.held()
+            if abs((row.metrics.get(SECONDS_METRIC) or 0.0) - held.seconds) > _NOTABLE_SECONDS:
+                metrics = {**row.metrics, **held.metrics}
+                self.writer.write_metrics(row.model_copy(update={"metrics": metrics, "time": now()}))
+
     @contextmanager
     def _lived(self) -> Iterator[None]:
         """The part of the session in which the work is done."""
-        with self.stack:
-            try:
-                yield
-            except BaseException as error:
-                # First of all: cleaning up takes its time, and may be killed.
-                self._end_with(error)
-                raise
-        if self._interrupt.level:
-            self._end(RunOutcome.INTERRUPTED)
+        try:
+            with self.stack:
+                try:
+                    yield
+                except BaseException as error:
+                    # First of all: cleaning up takes its time, and may be killed.
+                    self._end_with(error)
+                    raise
+        finally:
+            self._complete_metrics()
+        if self._interrupt.level and not self.is_complete:
+            self._end(RunOutcome.INTERRUPTED, self.exhausted or None)
         elif self.failure is not None:
             self._end_with(self.failure)
         else:
@@ -204,6 +245,8 @@ def open_run(
     processes = processes or Processes()
     with interrupt.heard(), _writer(plan, settings, processes) as writer:
         session = RunSession(writer, plan.log_level, interrupt, emit)
+        if processes.is_first:
+            emit(RunOpened(writer.run_id, str(writer.path)))
         report_to = plan.report_to if processes.is_first else ReportTo.NONE
         try:
             with reported(

@@ -264,12 +264,19 @@ def pass_at(scored: Iterable[FinishedCompletion]) -> dict[int, Estimate]:
     for each in scored:
         if each.reward is not None:
             tries[each.task_id].append(each.is_pass)
+    return pass_at_of([(len(each), sum(each)) for each in tries.values()])
+
+
+def pass_at_of(counts: Sequence[tuple[int, int]]) -> dict[int, Estimate]:
+    """The estimate of pass@k by k, as far as some problem has that many scored completions.
+
+    Args:
+        counts: Of each problem, how many scored completions it has and how many of them passed.
+    """
     estimates = {}
     for k in _PASS_AT:
-        enough = [each for each in tries.values() if len(each) >= k]
-        found = estimate(
-            [pass_at_k(len(each), sum(each), k) for each in enough], tries=sum(len(each) // k for each in enough)
-        )
+        enough = [(n, c) for n, c in counts if n >= k]
+        found = estimate([pass_at_k(n, c, k) for n, c in enough], tries=sum(n // k for n, _ in enough))
         if found is not None:
             estimates[k] = found
     return estimates

@@ -11,6 +11,7 @@ import os
 import platform
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Self, TypeAlias
@@ -66,6 +67,7 @@ class RunWriter(Closing):
         path: The run directory.
         run_id: Its name.
         is_indexed: Whether the run was entered into the user's index; without, it is found by its path only.
+        last_metrics: The metrics that were written last; None before the first.
         is_inherited: Whether the process from which this one was forked made the writer; nothing is written here then.
     """
 
@@ -79,6 +81,7 @@ class RunWriter(Closing):
         self.is_indexed = is_indexed
         self._secrets = tuple(_as_in_json(secret) for secret in secrets if len(secret) >= _SHORTEST_SECRET)
         self._mutex = threading.Lock()
+        self.last_metrics: MetricsRow | None = None
         self._sinks: list[Sink] = []
         self._appenders: dict[str, RowAppender] = {}
         self._lock = lock(path) if rank == 0 else -1
@@ -151,6 +154,7 @@ class RunWriter(Closing):
             ServiceError: If the row could not be written.
         """
         self._append(METRICS, row)
+        self.last_metrics = row
         for sink in self._sinks:
             sink(row.step, row.metrics)
 
@@ -290,9 +294,9 @@ class RunLedger:
         self._writer = writer
         self._owner = owner
 
-    def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None) -> None:
+    def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None, at: datetime | None = None) -> None:
         """Says that a sandbox is about to be created, which another process than this one may own."""
-        self._write(SandboxEvent.INTENT, key, tags=tuple(tags), owner=owner or self._owner)
+        self._write(SandboxEvent.INTENT, key, tags=tuple(tags), owner=owner or self._owner, at=at)
 
     def taken(self, key: str, tags: Sequence[str]) -> None:
         """Says what a sandbox that stood ready is used for."""
@@ -302,9 +306,11 @@ class RunLedger:
         """Says that the sandbox exists and has this id."""
         self._write(SandboxEvent.CREATED, key, sandbox_id)
 
-    def stopped(self, key: str, sandbox_id: str) -> None:
-        """Says that the sandbox is gone."""
-        self._write(SandboxEvent.STOPPED, key, sandbox_id)
+    def stopped(
+        self, key: str, sandbox_id: str | None, at: datetime | None = None, since: datetime | None = None
+    ) -> None:
+        """Says that the sandbox is gone, and since when, or that there never was one."""
+        self._write(SandboxEvent.STOPPED, key, sandbox_id, at=at, since=since)
 
     def _write(
         self,
@@ -313,9 +319,19 @@ class RunLedger:
         sandbox_id: str | None = None,
         tags: tuple[str, ...] = (),
         owner: OwnerRow | None = None,
+        at: datetime | None = None,
+        since: datetime | None = None,
     ) -> None:
         writer = self._writer
         row = SandboxRow(
-            job_id=writer.job_id, rank=writer.rank, event=event, key=key, sandbox_id=sandbox_id, tags=tags, owner=owner
+            time=at or now(),
+            job_id=writer.job_id,
+            rank=writer.rank,
+            event=event,
+            key=key,
+            sandbox_id=sandbox_id,
+            tags=tags,
+            owner=owner,
+            since=since,
         )
         writer.write_sandbox(row)

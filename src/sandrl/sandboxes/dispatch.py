@@ -137,7 +137,9 @@ class Dispatch:
             if not self._take_spare(launch):
                 if self._pace.seconds_left(time.monotonic()) or not self._pace.has_room(self.held):
                     break
-                if not launch.address:
+                if launch.address:
+                    self._journal.intend_again(launch)
+                else:
                     self._journal.intend(launch)
             self._session.send(launch)
             self._unsent.popleft()
@@ -151,8 +153,15 @@ class Dispatch:
     def withdraw(self) -> list[Launch]:
         """Gives up the launches that wait to be sent, and returns them."""
         withdrawn = list(self._unsent)
-        self._unsent.clear()
+        self._drop_unsent()
         return withdrawn
+
+    def _drop_unsent(self) -> None:
+        for launch in self._unsent:
+            if launch.address:
+                # It was refused once, and is not asked for again.
+                self._journal.lost(launch.key)
+        self._unsent.clear()
 
     def put_back(self, launch: Launch) -> bool:
         """Whether a launch that ended found no room, and waits to be sent again."""
@@ -161,6 +170,7 @@ class Dispatch:
             return False
         launch.process = None
         self._unsent.appendleft(launch)
+        self._journal.refused(launch)
         # It may exist all the same, if the answer is not the whole story.
         self._stopping.lose_track()
         sent = (each for each in self._in_flight.values() if each.sandbox_id is not None)
@@ -182,6 +192,7 @@ class Dispatch:
             return
         if launch.sandbox_id is None:
             self._stopping.lose_track()
+            self._journal.lost(launch.key)
             return
         if launch.key not in self._kept:
             self._keep(launch, launch.sandbox_id)
@@ -214,7 +225,7 @@ class Dispatch:
 
     def cancel(self) -> None:
         """Cancels everything in flight."""
-        self._unsent.clear()
+        self._drop_unsent()
         for launch in self._in_flight.values():
             launch.cancel()
 

@@ -11,7 +11,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from sandrl.errors import InfrastructureError, SandrlError
+from sandrl.prefixes import find_id
 from sandrl.sandboxes.providers.protocol import Attached, Connection, Output, Sandbox, SandboxInfo, Unreached
+
+# So long are ids that the service makes: no list of all sandboxes is needed for them.
+_WHOLE_ID_CHARACTERS = 36
 
 
 class Fleet:
@@ -54,6 +58,17 @@ class Fleet:
         """
         with self._hinted():
             return self._seen(self._client.get(sandbox_id).result())
+
+    def find(self, given: str) -> str:
+        """The id of the sandbox that an id, or its beginning, means; what means none is returned as it is.
+
+        Raises:
+            InputError: If several sandboxes begin like that.
+            ServiceError: If the runtime does not answer or refuses.
+        """
+        if len(given) >= _WHOLE_ID_CHARACTERS:
+            return given
+        return find_id(given, (info.id for info in self.list(ended=True)), noun="sandbox") or given
 
     def stop(self, sandbox_id: str) -> Future[None]:
         """Begins to stop a sandbox that was listed or got; done when it is gone, see `stop_error`."""

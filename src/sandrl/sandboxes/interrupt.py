@@ -27,6 +27,7 @@ class Interrupt:
     Attributes:
         level: What is asked for.
         signal_number: The signal that asked first; 0 if none has.
+        is_exhausted: Whether a budget that is used up asked, and not the user.
         is_heard: Whether anybody looks at the level.
         was_heard: Whether anybody ever did.
     """
@@ -34,6 +35,7 @@ class Interrupt:
     def __init__(self) -> None:
         self.level = Level.NONE
         self.signal_number = 0
+        self.is_exhausted = False
         self.is_heard = False
         self.was_heard = False
         self._waker: Future[None] = Future()
@@ -54,6 +56,17 @@ class Interrupt:
         self.level = Level(self.level + 1)
         self.wake()
         return True
+
+    def exhaust(self, level: Level) -> None:
+        """Asks because a budget is used up.
+
+        Args:
+            level: How far that goes.
+        """
+        if level > self.level:
+            self.is_exhausted = self.is_exhausted or self.level is Level.NONE
+            self.level = level
+            self.wake()
 
     @contextmanager
     def heard(self) -> Iterator[None]:

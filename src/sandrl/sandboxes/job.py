@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -18,7 +19,7 @@ from sandrl import forks
 from sandrl.addresses import without_credentials
 from sandrl.closing import Closing
 from sandrl.errors import CleanupError, ForkedProcessError, SandrlError
-from sandrl.events import CleaningUp, Emit, Event, Warned, ignore
+from sandrl.events import BudgetReached, CleaningUp, Emit, Event, SandboxesHeld, Warned, ignore
 from sandrl.runs.rows import OwnerRow
 from sandrl.sandboxes.commands import Command, CommandOutcome
 from sandrl.sandboxes.dispatch import Dispatch
@@ -28,6 +29,7 @@ from sandrl.sandboxes.owner import Owner, current_owner
 from sandrl.sandboxes.providers.protocol import Connection
 from sandrl.sandboxes.registry import JobEntry, Registration
 from sandrl.sandboxes.session import Launch, Session
+from sandrl.sandboxes.spending import Allowance, Spending
 from sandrl.sandboxes.stalls import BEAT_SECONDS, STALL_SECONDS, SignsOfLife
 from sandrl.sandboxes.stopping import Stopping
 from sandrl.sandboxes.tags import encode_tag, job_tag, job_tags, owner_tag
@@ -66,6 +68,11 @@ class Job(Closing):
         has_cells: Whether commands that can run in a cell of a worker sandbox do, where cells are possible.
         takes_users: Whether processes of different users in one sandbox will do where they are not.
         emit: Told what happens.
+        allowance: How much sandbox time it may use; any unless given.
+        interrupt: The user's wish to stop, which is raised where the budget is used up.
+
+    Attributes:
+        spending: What it has used of that.
     """
 
     def __init__(
@@ -82,8 +89,14 @@ class Job(Closing):
         has_cells: bool = False,
         takes_users: bool = False,
         emit: Emit = ignore,
+        allowance: Allowance | None = None,
+        interrupt: Interrupt | None = None,
     ) -> None:
         self.id = job_id
+        self._interrupt = interrupt
+        self.spending = Spending(
+            allowance or Allowance(), longest_seconds=max_lifetime_seconds, on_reached=self._reach_budget
+        )
         self.connection = connection
         self.owner: Owner = current_owner()
         self.tags = job_tags(job_id, self.owner.hash, tags)
@@ -112,7 +125,7 @@ class Job(Closing):
         )
         registration = Registration(entry, connection.state_dir, emit)
         self._session = Session(connection, tags=self.tags, max_lifetime_seconds=max_lifetime_seconds)
-        self._journal = Journal(registration, ledger or NoLedger(), self.tags, emit)
+        self._journal = Journal(registration, ledger or NoLedger(), self.tags, emit, self.spending)
         # Ranks of a distributed job share its id, and none stops the sandboxes of another.
         self._stopping = Stopping(self._session, self._journal, [job_tag(job_id), owner_tag(self.owner.hash)])
         self._dispatch = Dispatch(
@@ -124,7 +137,7 @@ class Job(Closing):
         )
         self._workers: Workers | None = None
         self._elsewhere: Elsewhere | None = None
-        self._was_rung = False
+        self._was_rung = self._is_closed = False
         forks.watch(self)
 
     def after_fork(self) -> None:
@@ -145,7 +158,15 @@ class Job(Closing):
         self._was_rung = True
         self._session.ring()
 
-    def note_elsewhere(self, event: str, key: str, about: Sequence[str] | str, owner: Owner | None) -> None:
+    def note_elsewhere(
+        self,
+        event: str,
+        key: str,
+        about: Sequence[str] | str | None,
+        owner: Owner | None,
+        at: datetime,
+        since: datetime | None = None,
+    ) -> None:
         """Writes down what happens to a sandbox that a part of the job has on another machine.
 
         Args:
@@ -153,8 +174,35 @@ class Job(Closing):
             key: Names the launch among those of all machines.
             about: The tags, or the id, of the sandbox.
             owner: The process there that owns it.
+            at: When it happened, by the clock there.
+            since: See `Ledger.stopped`.
         """
-        self._journal.note_elsewhere(event, key, about, owner)
+        self._journal.note_elsewhere(event, key, about, owner, at, since)
+
+    def lose_elsewhere(self, prefix: str) -> None:
+        """Writes down that a machine is lost with its sandboxes, as far as anybody knows.
+
+        Args:
+            prefix: What the keys of its launches begin with.
+        """
+        self._journal.lose_elsewhere(prefix)
+
+    @property
+    def exhausted(self) -> str:
+        """What the work ends with because the budget is used up; empty if it is not."""
+        return self.spending.text if self.spending.level is not Level.NONE else ""
+
+    def _reach_budget(self, level: Level) -> None:
+        held = self.spending.held
+        self.tell(BudgetReached(self.spending.allowance.budget, held.seconds, level is Level.CANCEL))
+        if self._interrupt is not None:
+            self._interrupt.exhaust(level)
+
+    def tell_held(self) -> None:
+        """Tells how much sandbox time was used since it was told last."""
+        seconds = self.spending.take()
+        if seconds:
+            self._journal.tell_who_listens(SandboxesHeld(seconds))
 
     def tell(self, event: Event) -> None:
         """Tells something to those who listen to the job."""
@@ -225,7 +273,9 @@ class Job(Closing):
             return  # workers stay
         if self._elsewhere is not None:
             return  # what is launched here is not what others judge
-        self._dispatch.warm_up(count, tags, timeout_seconds)
+        count = self.spending.limit(count)
+        if count:
+            self._dispatch.warm_up(count, tags, timeout_seconds)
 
     def launch(
         self,
@@ -289,9 +339,11 @@ class Job(Closing):
                 return withdrawn
             self._look_at_runtime()
             self._send_more()
+            self.spending.look()
             now = time.monotonic()
             pause = self._dispatch.seconds_to_next(now)
             until = min(ends_at, now + pause) if pause else ends_at
+            until = min(until, now + self.spending.seconds_to_look())
             self._keep_asking(now)
             ended = self._session.wait_any(interrupt, seen, min(max(until - now, 0.0), BEAT_SECONDS))
             self._own_signs.note(time.monotonic())
@@ -443,14 +495,27 @@ class Job(Closing):
         if not self._is_inherited:
             self._dispatch.cancel()
 
+    def settle(self) -> None:
+        """Writes down which sandboxes are gone, without waiting for others."""
+        self._stopping.settle()
+
+    def give_up_early(self) -> None:
+        """Begins to stop every sandbox before the end of the job, because its budget lets nothing more begin.
+
+        Nothing of it may be waited for any more; what ends the job later on may take its time.
+        """
+        if not self._is_inherited:
+            self._dispatch.give_up()
+
     def close(self, timeout_seconds: float = CLEANUP_TIMEOUT_SECONDS) -> None:
         """Stops every sandbox of the job and waits until they are gone, for so long in all.
 
         What could not be stopped is in `unstopped`, and told with the command that ends it; it ends at the latest when
         its lifetime is over. In a forked child this does nothing: the sandboxes are the parent's.
         """
-        if self._is_inherited:
+        if self._is_inherited or self._is_closed:
             return
+        self._is_closed = True
         ends_at = time.monotonic() + timeout_seconds
         left_elsewhere = () if self._elsewhere is None else self._elsewhere.close(timeout_seconds)
         self._elsewhere = None
@@ -468,6 +533,7 @@ class Job(Closing):
         if left_elsewhere:
             reason = reason or "a node did not say that they are gone"
             self.unstopped = (*self.unstopped, *left_elsewhere)
+        self.tell_held()
         cleanup_error = self.cleanup_error()
         if cleanup_error is None:
             self._journal.end()

@@ -15,6 +15,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
+from sandrl.errors import InputError
+from sandrl.prefixes import find_id
 from sandrl.sandboxes.fleet import Fleet
 from sandrl.sandboxes.owner import Liveness, Owner, OwnerFacts, liveness
 from sandrl.sandboxes.providers.protocol import ENDED_STATUSES, PENDING_STATUSES, SandboxInfo
@@ -37,6 +39,7 @@ class SandboxSelection:
         orphans: Only orphans.
         older_than_seconds: Created longer ago than this.
         ended: Also those that have ended; a status of ended sandboxes implies it.
+        job: Of this job: its id, or the beginning of it, with or without `job-`.
     """
 
     tags: tuple[str, ...] = ()
@@ -44,6 +47,7 @@ class SandboxSelection:
     orphans: bool = False
     older_than_seconds: float | None = None
     ended: bool = False
+    job: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,11 @@ class Owners:
         for entry in read_jobs(self.state_dir):
             self._jobs[entry.owner_hash].append(entry)
 
+    @property
+    def job_ids(self) -> tuple[str, ...]:
+        """The jobs in the registry."""
+        return tuple(entry.job_id for entries in self._jobs.values() for entry in entries)
+
     def facts(self, sandbox: SandboxInfo) -> OwnerFacts | None:
         """What this machine knows of a sandbox's owner; None if the sandbox names none."""
         owner_tag = next((tag for tag in sandbox.tags if tag.startswith(_OWNER_PREFIX)), None)
@@ -119,11 +128,18 @@ def list_sandboxes(fleet: Fleet, selection: SandboxSelection, owners: Owners) ->
 
     Raises:
         ServiceError: If the service does not answer or refuses.
+        InputError: If several jobs begin like the one that is meant, or none does.
     """
     ended = selection.ended or not selection.statuses.isdisjoint(ENDED_STATUSES)
     at = datetime.now(UTC)
     found = fleet.list(tags=[encode_tag(tag) for tag in selection.tags], ended=ended)
-    listed = (owners.describe(sandbox, at) for sandbox in found)
+    listed = [owners.describe(sandbox, at) for sandbox in found]
+    if selection.job is not None:
+        known = (each.job_id for each in listed if each.job_id is not None)
+        job = find_id(selection.job, (*known, *owners.job_ids), noun="job", optional=_JOB_PREFIX)
+        if job is None:
+            raise InputError(f"no job begins with {selection.job!r}", hint="sandrl sandboxes ls -o wide shows jobs")
+        listed = [each for each in listed if each.job_id == job]
     return [each for each in listed if _is_meant(each, selection, at)]
 
 

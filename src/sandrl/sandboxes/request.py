@@ -8,21 +8,27 @@ many completions or episodes are under way at once is not among them: each kind 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Self
 
 from pydantic import JsonValue
 
 from sandrl.bounds import check_text
+from sandrl.config.budget import Budget
 from sandrl.config.parts import SandboxesPart
-from sandrl.errors import UsageError
+from sandrl.errors import BudgetError, UsageError
 from sandrl.events import Emit, ignore
-from sandrl.runs import OwnerRow, RunWriter
+from sandrl.prices import price_of
+from sandrl.runs import OwnerRow, RunReader, RunWriter
+from sandrl.runs.held import Held, held_by, price_in
 from sandrl.sandboxes.connection import connect
+from sandrl.sandboxes.interrupt import Interrupt
 from sandrl.sandboxes.job import Job
 from sandrl.sandboxes.owner import current_owner
 from sandrl.sandboxes.providers.protocol import Connection
+from sandrl.sandboxes.spending import Allowance
 from sandrl.sandboxes.tags import new_job_id
-from sandrl.settings import RuntimeKind, Settings, split_runtime
+from sandrl.settings import RuntimeKind, Settings, load_settings, split_runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,7 @@ class SandboxRequest:
         fresh: Judge each completion in a sandbox of its own, not in a cell of one that judges many.
         reuse: Where cells are not possible, judge completions in one sandbox all the same, as processes of different
             users, if its programs are root's.
+        budget: How much sandbox time or money they may take; None for no bound.
 
     Raises:
         UsageError: If none could ever be held, a text is empty, there is no such runtime, or sandboxes are to be fresh
@@ -53,6 +60,7 @@ class SandboxRequest:
     memory_bytes: int | None = None
     fresh: bool = False
     reuse: bool = False
+    budget: str | None = None
 
     def __post_init__(self) -> None:
         if self.max_sandboxes is not None and self.max_sandboxes < 1:
@@ -85,11 +93,49 @@ class SandboxRequest:
             config.sandbox_memory_bytes,
             config.fresh_sandboxes,
             config.reuse_sandboxes,
+            config.budget,
         )
 
     def tagged(self, *tags: str) -> SandboxRequest:
         """The same with the tags of a workflow, which come before the user's."""
         return replace(self, tags=(*tags, *self.tags))
+
+    def allowance(self, settings: Settings, *, run: Path | None = None) -> Allowance:
+        """How much sandbox time the work may use, and what an hour of it costs; nothing is started to find out.
+
+        Args:
+            settings: What the environment says.
+            run: The directory of the run that goes on, whose earlier jobs count, too.
+
+        Raises:
+            AuthenticationError: If the remote service was asked for without credentials.
+            BudgetError: If earlier jobs of the run have used the budget up.
+            InputError: If the user's prices cannot be read.
+            UsageError: If the budget is money, and the runtime has no price.
+        """
+        kind = settings.choose_runtime(self.runtime).kind.value
+        price = price_of(kind, settings)
+        reader = None if run is None else RunReader(run)
+        before = Held() if reader is None else held_by(reader)
+        if price is None and reader is not None:
+            price = price_in(reader.config.options)
+        if self.budget is None:
+            return Allowance(price=price, before_seconds=before.seconds)
+        budget = Budget.parse(self.budget)
+        try:
+            seconds = budget.seconds_at(price)
+        except ValueError as error:
+            hint = f"sandrl prices set {kind} PRICE sets it; or give a budget of time, such as 2h"
+            message = f"budget {self.budget} needs the price of a sandbox-hour on runtime {kind}: {error}"
+            raise UsageError(message, hint=hint, fields=("budget",)) from error
+        if run is not None and before.seconds >= seconds:
+            text = Held(before.seconds, price).text
+            raise BudgetError(
+                f"the budget of {self.budget} is used up: the run {run.name!r} has used {text} of sandbox time",
+                hint="a larger `budget` goes on with it",
+                fields=("budget",),
+            )
+        return Allowance(self.budget, seconds, price, before.seconds)
 
     def connect(self, settings: Settings, *, emit: Emit = ignore) -> Connection:
         """Chooses the runtime and makes sure the local one is there.
@@ -119,6 +165,8 @@ class SandboxRequest:
         command: str,
         max_lifetime_seconds: float,
         writer: RunWriter | None = None,
+        allowance: Allowance | None = None,
+        interrupt: Interrupt | None = None,
         emit: Emit = ignore,
     ) -> Job:
         """Makes the job that will own the sandboxes; entering it begins, leaving it ends it.
@@ -129,8 +177,12 @@ class SandboxRequest:
             max_lifetime_seconds: After this the service ends a sandbox, whatever happened to the job.
             writer: The run the job belongs to, whose id it has and where its ledger is; a job without one leaves no
                 run directory.
+            allowance: How much sandbox time it may use; what the budget says unless given.
+            interrupt: The user's wish to stop, which is raised where the budget is used up.
             emit: Told what happens.
         """
+        if allowance is None and self.budget is not None:
+            allowance = self.allowance(load_settings())
         return Job(
             connection,
             job_id=new_job_id() if writer is None else writer.job_id,
@@ -143,6 +195,8 @@ class SandboxRequest:
             has_cells=not self.fresh,
             takes_users=self.reuse,
             emit=emit,
+            allowance=allowance,
+            interrupt=interrupt,
         )
 
     def document(self, connection: Connection) -> dict[str, JsonValue]:

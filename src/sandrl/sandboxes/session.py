@@ -112,13 +112,18 @@ class Launch:
 
 @dataclass(slots=True, eq=False)
 class Stop:
-    """A sandbox on its way out."""
+    """A sandbox on its way out.
+
+    Attributes:
+        ended_time: When it was gone, UTC; None before that, and if the attempt failed.
+    """
 
     key: str
     address: str
     sandbox_id: str
     operation: Future[None] = field(repr=False)
     is_watched: bool = False
+    ended_time: datetime | None = None
 
     @property
     def has_ended(self) -> bool:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
+from datetime import UTC, datetime
 
 from sandrl.errors import InfrastructureError
 from sandrl.sandboxes.journal import Journal
@@ -54,7 +56,15 @@ class Stopping:
         """Begins to stop the sandbox of a launch that was sent."""
         if launch.sandbox_id is None and not self._session.is_gone(launch.address):
             self.lose_track()
-        self._stops.append(self._session.stop(launch))
+        stop = self._session.stop(launch)
+        self._stops.append(stop)
+        stop.operation.add_done_callback(lambda operation: self._note_end(stop, operation))
+
+    def _note_end(self, stop: Stop, operation: Future[None]) -> None:
+        """Takes the time at which a sandbox is gone; on a thread of the provider, long before it is written down."""
+        if not operation.cancelled() and operation.exception() is None:
+            stop.ended_time = datetime.now(UTC)
+            self._journal.ended(stop.key, stop.ended_time)
 
     def lose_track(self) -> None:
         """Says that there may be a sandbox whose id never reached us: its request may have reached the service."""

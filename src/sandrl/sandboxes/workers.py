@@ -27,15 +27,13 @@ from sandrl.runs import WORKER_TAG
 from sandrl.runtime import limits
 from sandrl.sandboxes.commands import CellCommand, WorkerProgram
 from sandrl.sandboxes.dispatch import Dispatch
+from sandrl.sandboxes.footprint import WINDOW, worker_count
 from sandrl.sandboxes.providers.protocol import Attached, Output, Result, Sandbox
 from sandrl.sandboxes.session import Launch
 
-WINDOW = 32
-"""How many commands a worker has at once, those included that wait in it for a cell."""
 LONGEST_REQUEST_BYTES = 16 << 20
 """A longer request has a sandbox of its own, where no other one waits while it is sent."""
 
-_CORES_OF_WORKER = 8
 _HEADER_BYTES = 128
 # An SDK may keep all output of a program until that ends.
 _MOST_RECEIVED_BYTES = 4 << 20
@@ -240,8 +238,7 @@ class Workers:
         self._on_users = on_users
         self._has_told_of_users = False
         self._max_lifetime_seconds = max_lifetime_seconds
-        wanted = -(-(os.cpu_count() or 1) // _CORES_OF_WORKER)
-        self._most = 1 if cell_limits.at_once else min(wanted, max_sandboxes or wanted)
+        self._most = worker_count(cell_limits.at_once, max_sandboxes)
         self._limits = cell_limits
         self._workers: list[Worker] = []
         self._waiting: deque[Launch] = deque()

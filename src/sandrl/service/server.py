@@ -18,6 +18,7 @@ import uvicorn
 
 from sandrl.config.serve import ServeConfig
 from sandrl.errors import (
+    BudgetError,
     InfrastructureError,
     InterruptedRunError,
     RuntimeUnavailableError,
@@ -68,6 +69,7 @@ def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, inter
     Raises:
         UsageError: If it cannot be served so.
         ServiceError: If there is no runtime, or no program runs in it.
+        BudgetError: If the budget is used up.
         InterruptedRunError: If requests in hand were given up at the end.
         CleanupError: If sandboxes were left behind.
     """
@@ -85,10 +87,18 @@ def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, inter
         port: int = listening.getsockname()[1]
         token = stack.enter_context(token_for(settings, port))
         sandboxes = SandboxRequest.of(config, "sandrl-service")
+        allowance = sandboxes.allowance(settings)
         connection = sandboxes.connect(settings, emit=emit)
         counts = _Counts()
         job = stack.enter_context(
-            sandboxes.job(connection, command="serve", max_lifetime_seconds=lifetime, emit=all_of(emit, counts))
+            sandboxes.job(
+                connection,
+                command="serve",
+                max_lifetime_seconds=lifetime,
+                allowance=allowance,
+                interrupt=interrupt,
+                emit=all_of(emit, counts),
+            )
         )
         scorer = stack.enter_context(
             Scorer(
@@ -121,6 +131,9 @@ def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, inter
             scorer.close()
     if (cleanup_error := job.cleanup_error()) is not None:
         raise cleanup_error
+    if interrupt.is_exhausted:
+        message = job.exhausted + (f": {left} requests in hand were given up" if left else "")
+        raise BudgetError(message, hint="start the service again with a larger `budget`", fields=("budget",))
     if left:
         message = f"{left} requests in hand were given up"
         raise InterruptedRunError(message, signal_number=interrupt.signal_number, hint="clients may ask again")

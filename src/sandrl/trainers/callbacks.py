@@ -7,13 +7,18 @@ from typing import Any
 from sandrl.extras import require
 from sandrl.runs.processes import Processes
 from sandrl.sandboxes import Level
+from sandrl.trainers.budget import StepBudget
 from sandrl.trainers.evaluation import Evaluator
 from sandrl.trainers.interrupts import TrainingInterrupt
 from sandrl.trainers.recording import Recorder
 
 
 def training_callback(
-    recorder: Recorder, evaluator: Evaluator, interrupt: TrainingInterrupt, processes: Processes
+    recorder: Recorder,
+    evaluator: Evaluator,
+    interrupt: TrainingInterrupt,
+    processes: Processes,
+    budget: StepBudget,
 ) -> Any:
     """A callback for transformers' trainer that writes down what happens, and stops it when the user wants to.
 
@@ -22,6 +27,7 @@ def training_callback(
         evaluator: Evaluates the policy when it is due.
         interrupt: The user's wish to stop.
         processes: Those that train together; they stop at the same step.
+        budget: Stops it where another step would exceed the budget.
     """
     transformers = require("transformers", extra="grpo")
 
@@ -37,8 +43,10 @@ def training_callback(
 
         def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             recorder.begin_step(state.global_step)
+            budget.begin_step()
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            budget.end_step(is_last=state.global_step >= state.max_steps)
             if is_stopping():
                 control.should_save = True
                 control.should_training_stop = True

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import (
+    BudgetError,
     CleanupError,
     InputError,
     InterruptedRunError,
@@ -37,15 +38,18 @@ from sandrl.rollouts.workbench import Workshop
 from sandrl.runs import EvaluationRow, MetricsRecorder
 from sandrl.runs.evaluations import BestCheckpoint
 from sandrl.runs.flags import Flag
+from sandrl.runs.held import Held
 from sandrl.runs.lineage import ORIGIN, Origin
 from sandrl.runs.processes import Processes
 from sandrl.runs.resumption import PROBLEMS_DIGEST, check_unchanged, digest_of_all
 from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.sandboxes import Connection, Job, SandboxRequest, new_job_id
+from sandrl.sandboxes.spending import Allowance
 from sandrl.settings import Settings
 from sandrl.tiny import tiny_policy
 from sandrl.trainers.adapters import base_of, find_policy
 from sandrl.trainers.arguments import trl_arguments
+from sandrl.trainers.budget import StepBudget
 from sandrl.trainers.callbacks import training_callback
 from sandrl.trainers.checkpoints import Checkpoint, last_checkpoint
 from sandrl.trainers.config import splits_of
@@ -108,6 +112,8 @@ class GrpoRun:
         flags: The flags that stand at its end.
         signal_number: The signal that asked to stop; 0 if none did.
         cleanup_error: Set if sandboxes were left behind.
+        held: The sandbox time that the run has used, and its cost.
+        exhausted: Says that the budget is used up; empty if it is not.
     """
 
     command: str
@@ -124,16 +130,26 @@ class GrpoRun:
     flags: tuple[Flag, ...] = ()
     signal_number: int = 0
     cleanup_error: CleanupError | None = None
+    held: Held = field(default_factory=Held)
+    exhausted: str = ""
 
     def raise_for_outcome(self) -> None:
         """Raises what the command should end with.
 
         Raises:
             InterruptedRunError: If the user asked to stop.
+            BudgetError: If the budget is used up.
             CleanupError: If sandboxes were left behind.
         """
         message, hint = _interruption(self.command, self.run_dir, self.of, self.checkpoint)
-        raise_for_end(message, signal_number=self.signal_number, cleanup_error=self.cleanup_error, hint=hint)
+        raise_for_end(
+            message,
+            signal_number=self.signal_number,
+            cleanup_error=self.cleanup_error,
+            hint=hint,
+            exhausted=self.exhausted if self.steps < self.of else "",
+            budget_hint=f"{hint} goes on with a larger `budget`",
+        )
 
 
 def run_grpo(
@@ -150,12 +166,14 @@ def run_grpo(
     Raises:
         UsageError: If the configuration cannot work.
         TrainingError: If the loss is no number, or nothing was trained.
+        BudgetError: If the budget was used up in the middle of a step.
         InterruptedRunError: If the user did not want the step in hand to be finished.
         ServiceError: If the runtime, or the disk, does not do its part.
     """
     interrupt = interrupt or TrainingInterrupt()
     config, engine = request.config, request.engine
     ScoreOptions.of(config)
+    allowance = SandboxRequest.of(config).allowance(settings, run=request.resume)
     engine.check_installed()
     sets = request.splits()
     engine.prepare(settings, emit=emit if settings.rank == 0 else ignore)
@@ -180,10 +198,11 @@ def run_grpo(
                 **config.document(),
                 PROBLEMS_DIGEST: digest_of_all(sets.content()),
                 **connection.facts(),
+                **allowance.facts,
                 **sampling_facts(context.own_settings, chosen=chosen_settings(config.set)),
                 **({} if request.origin is None else {ORIGIN: request.origin.model_dump(mode="json")}),
             },
-            changes={"steps": config.steps},
+            changes={"steps": config.steps, "budget": config.budget, **allowance.facts},
             versions=engine.versions(),
             runs_dir=config.runs_dir,
             name=config.run_name,
@@ -197,8 +216,15 @@ def run_grpo(
             interrupt.answered(context.emit),
             open_run(plan, settings, interrupt=interrupt, processes=processes, emit=context.emit) as session,
         ):
-            trained = _train(context, arguments, place, connection, session)
-    return replace(trained, signal_number=interrupt.signal_number, cleanup_error=session.cleanup_error())
+            trained = _train(context, arguments, place, connection, session, allowance.shared(processes.count))
+            session.is_complete = interrupt.is_exhausted and trained.steps == trained.of
+    return replace(
+        trained,
+        signal_number=interrupt.signal_number,
+        cleanup_error=session.cleanup_error(),
+        held=session.held(),
+        exhausted=session.exhausted,
+    )
 
 
 def _policy(context: Context) -> ModelPlace:
@@ -218,6 +244,7 @@ def _train(
     place: ModelPlace,
     connection: Connection,
     session: RunSession,
+    allowance: Allowance,
 ) -> GrpoRun:
     config, processes, writer = context.config, context.processes, session.writer
     checkpoints = checkpoint_directory(config, writer.path)
@@ -226,7 +253,7 @@ def _train(
     if begin is not None and session.attempt == 1:
         message, hint = "holds the checkpoints of another run", "choose another output_dir"
         raise InputError(message, path=checkpoints, hint=hint, fields=("output_dir",))
-    counter = MetricsRecorder(writer, attempt=session.attempt, processes=processes)
+    counter = MetricsRecorder(writer, attempt=session.attempt, processes=processes, held=session.held_before)
     told = replace(context, emit=all_of(counter, session.log, _without_parts(context)))
     tags = (context.engine.workflow_tag, f"model:{config.model}", *session.tags)
     job = session.own(
@@ -235,6 +262,8 @@ def _train(
             command=context.engine.command,
             max_lifetime_seconds=lifetime_seconds(context.sets.all, ScoreOptions.of(config).limits),
             writer=writer,
+            allowance=allowance,
+            interrupt=context.interrupt,
             emit=told.emit,
         )
     )
@@ -245,7 +274,7 @@ def _train(
         workshop = Workshop(job, timeout_seconds=ScoreOptions.of(config).limits.timeout_seconds, emit=told.emit)
         trainer = _trainer(context, arguments, place, reward, workshop)
         evaluator = Evaluator(trainer, context, recorder)
-        trainer.add_callback(training_callback(recorder, evaluator, context.interrupt, processes))
+        trainer.add_callback(training_callback(recorder, evaluator, context.interrupt, processes, StepBudget(job)))
         context.emit(
             TrainingStarted(
                 writer.run_id,
@@ -262,6 +291,9 @@ def _train(
                 _run_trainer(trainer, context, recorder, evaluator, begin)
         except InterruptedRunError as error:
             message, hint = _interruption(context.engine.command, writer.path, config.steps, recorder.checkpoint)
+            if context.interrupt.is_exhausted:
+                message, hint = message.removeprefix("interrupted"), f"{hint} goes on with a larger `budget`"
+                raise BudgetError(f"{job.exhausted}{message}", hint=hint, fields=("budget",)) from error
             raise InterruptedRunError(message, signal_number=error.signal_number, hint=hint) from error
         except libraries.load("torch").OutOfMemoryError as error:
             hint = "a smaller batch_size, or `set` gradient_accumulation_steps=N with a larger N"

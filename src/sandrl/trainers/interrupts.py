@@ -51,6 +51,11 @@ class TrainingInterrupt(Interrupt):
                 raise self.error()
         return True
 
+    def exhaust(self, level: Level) -> None:
+        """See `Interrupt`: no more is scored, so that the step in hand is given up if it has not all of its rewards."""
+        super().exhaust(Level.FINISH)
+        self.scoring.exhaust(level)
+
     def error(self) -> InterruptedRunError:
         """What a run that was stopped ends with, where nobody knows more."""
         return InterruptedRunError("interrupted", signal_number=self.signal_number)

@@ -26,7 +26,7 @@ from sandrl.trainers.directory import checkpoint_directory
 COMMANDS = ("grpo", "unsloth")
 """The commands whose runs keep such checkpoints."""
 
-OF_ONE_RUN = frozenset({"model", "init_from", "run_name", "runs_dir", "output_dir", "tags"})
+OF_ONE_RUN = frozenset({"model", "init_from", "run_name", "runs_dir", "output_dir", "tags", "budget", "notify"})
 """What a run does not take over from the run that its weights are from."""
 
 

@@ -17,6 +17,9 @@ from sandrl.config.grpo import GrpoConfig
 from sandrl.config.words import TINY
 from sandrl.errors import MissingExtraError, ServiceError, UsageError
 from sandrl.models import libraries
+from sandrl.problems.splits import Splits
+from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
 from sandrl.runs import RunReader
 from sandrl.runs.lineage import Origin
 from sandrl.runs.resumption import saved_config
@@ -32,7 +35,7 @@ from sandrl.trainers.grpo import GrpoRequest
 from sandrl.trainers.origin import beginning_of
 from sandrl.trainers.passthrough import checked_fields
 
-MAY_CHANGE = frozenset({"steps"})
+MAY_CHANGE = frozenset({"steps", "budget"})
 """What may be another when a run goes on; steps may be more."""
 
 
@@ -51,6 +54,7 @@ class CheckedPlan:
         on_gpu: Whether there is a GPU.
         first_step: The step it would begin with.
         origin: The checkpoint of another run that it would begin with.
+        outlook: What it would take in sandboxes.
     """
 
     config: GrpoConfig
@@ -62,6 +66,7 @@ class CheckedPlan:
     completions_per_pass: int
     on_gpu: bool
     first_step: int
+    outlook: Outlook
     origin: Origin | None = None
 
 
@@ -135,7 +140,32 @@ def check_plan(request: GrpoRequest, settings: Settings) -> CheckedPlan:
         completions_per_pass=arguments.per_device_train_batch_size,
         on_gpu=libraries.has_gpu(),
         first_step=0 if begin is None else begin.step,
+        outlook=_outlook(request, sets, settings, first_step=0 if begin is None else begin.step),
         origin=request.origin,
+    )
+
+
+def _outlook(request: GrpoRequest, sets: Splits, settings: Settings, *, first_step: int) -> Outlook:
+    """What the steps and the evaluations would take in sandboxes, with tools one for each episode besides."""
+    config = request.config
+    steps = max(config.steps - first_step, 0)
+    of_steps = steps * config.batch_size
+    evaluations = sum(config.is_evaluated_after(step) for step in range(first_step, config.steps + 1))
+    answers = evaluations * (config.eval_samples + config.has_greedy_answers)
+    wanted = [Wanted(problem, answers) for problem in sets.evaluation.values()]
+    share, rest = divmod(of_steps, max(len(sets.train), 1))
+    wanted += [Wanted(problem, share + (place < rest)) for place, problem in enumerate(sets.train.values())]
+    episodes = of_steps + answers * len(sets.evaluation) if config.rollout == "tools" else 0
+    return outlook_of(
+        config,
+        ScoreOptions.of(config).limits,
+        settings,
+        command=request.engine.command,
+        wanted=wanted,
+        own_sandboxes=episodes,
+        run=request.resume,
+        is_open_ended=True,
+        counts="completions",
     )
 
 

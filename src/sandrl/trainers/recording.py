@@ -95,6 +95,7 @@ class Recorder:
         self.steps_done = done
         metrics: dict[str, float | None] = {
             **counted.metrics,
+            **self._counter.held.metrics,
             **{name: logs[name] for name in logs if name in _OF_TRAINER or name.startswith(_FAMILIES_OF_TRAINER)},
             "step_seconds": time.monotonic() - self._began,
             "reward_seconds": math.fsum(call.seconds for call in counted.calls),

@@ -18,6 +18,7 @@ import pytest
 
 import sandrl
 from sandrl.runs import RunReader
+from sandrl.runs.held import held_by
 from sandrl.runs.identity import disagreements
 from tests.support.fleet_runs import PROBLEM, RIGHT, FleetRun, no_sandbox_left, slow, start_run, wait_until
 from tests.support.ray_cluster import RayCluster, ray_cluster
@@ -236,6 +237,23 @@ def test_sandboxes_of_all_nodes_are_within_one_bound(cluster: RayCluster, tmp_pa
     wait_until(is_over)
     assert Counter(each["reward"] for each in run.finish()["results"]) == {1.0: 30}
     assert 2 <= most <= 4
+
+
+@pytest.mark.parametrize("kind", ["--no-fresh-sandboxes", "--fresh-sandboxes"])
+def test_a_budget_counts_the_sandboxes_of_all_nodes(cluster: RayCluster, tmp_path: Path, kind: str) -> None:
+    words = (kind, "--concurrency", "2", "--budget", "25s")
+    run = start_run(cluster, tmp_path / "run", slow(0.5, 400), *words)
+    results = run.finish()["results"]
+    assert run.process.returncode == 1
+    assert 0 < len(results) < 400
+    assert Counter(each["reward"] for each in results) == {1.0: len(results)}
+    reader = RunReader(run.path)
+    held = held_by(reader).seconds
+    # Lines of nodes come a moment later, and each node ends what it has begun.
+    assert 15 < held < 25 + 20
+    [row] = run.rows("metrics")
+    assert row["metrics"]["sandbox_seconds"] == pytest.approx(held, abs=0.01)
+    no_sandbox_left(cluster.nodes)
 
 
 def test_a_node_with_other_code_is_refused_by_name(own_cluster: RayCluster, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_sandboxes_of_a_step_are_found_by_the_step(connection: Connection) -> No
     intents: list[tuple[str, ...]] = []
 
     class Intents(NoLedger):
-        def intend(self, key: str, tags: Sequence[str], owner: object = None) -> None:
+        def intend(self, key: str, tags: Sequence[str], owner: object = None, at: object = None) -> None:
             intents.append(tuple(tags))
 
     with Job(connection, job_id=new_job_id(), max_lifetime_seconds=60, ledger=Intents()) as job:

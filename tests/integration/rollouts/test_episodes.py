@@ -44,14 +44,14 @@ class Tags:
     def __init__(self) -> None:
         self.of: dict[str, tuple[str, ...]] = {}
 
-    def intend(self, key: str, tags: Sequence[str], owner: object = None) -> None:
+    def intend(self, key: str, tags: Sequence[str], owner: object = None, at: object = None) -> None:
         self.of[key] = tuple(tags)
 
     def taken(self, key: str, tags: Sequence[str]) -> None: ...
 
     def created(self, key: str, sandbox_id: str) -> None: ...
 
-    def stopped(self, key: str, sandbox_id: str) -> None: ...
+    def stopped(self, key: str, sandbox_id: str | None, at: object = None, since: object = None) -> None: ...
 
     def count(self) -> tuple[int, int]:
         """How many sandboxes the model worked in, and how many judged it."""

@@ -159,6 +159,9 @@ class FakeJob:
     def note_elsewhere(self, *_: object) -> None:
         """See `Job.note_elsewhere`."""
 
+    def lose_elsewhere(self, prefix: str) -> None:
+        """See `Job.lose_elsewhere`."""
+
 
 @dataclass
 class FakeConnection:

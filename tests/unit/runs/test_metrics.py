@@ -29,6 +29,7 @@ from sandrl.events import (
 from sandrl.problems import Completion
 from sandrl.rewards.records import Place, trajectory_row
 from sandrl.runs import (
+    METRICS,
     CheckRow,
     ExecutionStats,
     MetricsRecorder,
@@ -43,6 +44,7 @@ from sandrl.runs import (
     logged_executions,
     opinion_metrics,
 )
+from sandrl.runs.metrics import Group, group_of
 from sandrl.runs.statistics import deviation, mean, percentile
 
 
@@ -334,3 +336,21 @@ def test_values_that_are_no_numbers_stay_what_they_are(writer: RunWriter) -> Non
         recorder.log(0, {"loss": math.nan})
     [written] = RunReader(writer.path).metrics().rows
     assert math.isnan(written.metrics["loss"] or 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "group"),
+    [
+        ("reward/mean", Group.REWARD),
+        ("held_out/pass@4_low", Group.REWARD),
+        ("loss", Group.TRAINING),
+        ("step_seconds", Group.TIMING),
+        ("episodes/policy_seconds", Group.TIMING),
+        ("aviato/executions", Group.SANDBOXES),
+        ("status/timeout", Group.COMPLETIONS),
+        ("nonsense", Group.OTHER),
+    ],
+)
+def test_every_metric_is_in_one_group(name: str, group: Group) -> None:
+    assert group_of(name) is group
+    assert {group_of(metric.name.replace("{k}", "1")) for metric in METRICS} == set(Group) - {Group.OTHER}

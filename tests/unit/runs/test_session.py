@@ -132,6 +132,11 @@ class ThrownOver:
     def cleanup_error(self) -> None:
         """Nothing."""
 
+    @property
+    def exhausted(self) -> str:
+        """Nothing."""
+        return ""
+
 
 def test_the_first_error_is_written_before_anything_is_cleaned_up_and_stands(tmp_path: Path) -> None:
     jobs: list[ThrownOver] = []

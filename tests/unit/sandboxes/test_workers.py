@@ -13,9 +13,10 @@ import pytest
 from sandrl.errors import InfrastructureError, SandrlError
 from sandrl.sandboxes import workers as module
 from sandrl.sandboxes.commands import CellCommand, Command, WorkerProgram
+from sandrl.sandboxes.footprint import WINDOW
 from sandrl.sandboxes.providers.protocol import Result
 from sandrl.sandboxes.session import Launch
-from sandrl.sandboxes.workers import WINDOW, CellLimits, Worker, Workers
+from sandrl.sandboxes.workers import CellLimits, Worker, Workers
 
 PROGRAM = WorkerProgram(("python",), lambda limits: limits)
 CELL = CellCommand(PROGRAM, "p0", b"the program", b"a request", 4)

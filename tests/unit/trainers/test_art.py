@@ -330,7 +330,8 @@ def test_a_terminal_has_a_table_with_the_course_of_the_reward(width: int, is_ver
     said, drawn = console.file.getvalue(), paper.file.getvalue()
     lines = [line.strip() for line in drawn.splitlines()]
     wide = ["step", "reward", "passed", "dropped", "flat", "groups", "tokens", "loss", "time"]
-    assert lines[0].split() == (wide if width > 80 else ["step", "reward", "passed", "loss"])
+    shown = lines[0].split()
+    assert shown == wide if width > 80 else {"step", "reward", "passed", "loss"} <= set(shown)
     assert [line.split()[0] for line in lines[1:5]] == ["1/5", "2/5", "3/5", "4/5"]
     # The round that taught nothing is a gap of the course, not a row.
     assert lines[5].startswith("reward")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from sandrl.cli.configured import Given, given_to
+from sandrl.cli.outlook import DryRun, print_outlook
 from sandrl.cli.output import Json
 from sandrl.cli.progress import Remarks
 from sandrl.config.rollout import RolloutConfig
@@ -20,12 +21,7 @@ if TYPE_CHECKING:
 def rollout(
     given: Given[RolloutConfig],
     *,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Rollouts without training: what this command does anyway. It does ask the model."
-        ),
-    ] = False,
+    dry_run: DryRun = False,
     json_: Json = False,
 ) -> None:
     """Let a model solve problems in sandboxes over several turns, and keep every trajectory; nothing is trained."""
@@ -36,6 +32,11 @@ def rollout(
 
     request = make_request(given.file, given.command_line, load_settings())
     if given.prints(request.config):
+        return
+    if dry_run:
+        from sandrl.rollouts.run import outlook_of_rollouts
+
+        print_outlook(outlook_of_rollouts(request.config, load_settings()), json_output=json_)
         return
     finished = carry_out(play_rollouts, request, Remarks() if json_ else _Steps())
     if json_:
@@ -66,10 +67,13 @@ def _figures(reward: float | None, passed: int, scored: int, dropped: int, secon
 
 
 def _print_total(finished: RolloutRun) -> None:
+    from sandrl.cli.scores import held_line
+
     total = finished.total
     steps = f"{finished.finished} of {finished.of} steps" if finished.signal_number else f"{finished.of} steps"
     figures = _figures(total.mean_reward, total.passed, len(total.rewards), total.dropped, total.seconds)
     typer.echo(f"Total of {steps}: {figures}")
+    typer.echo(held_line(finished.held), err=True)
 
 
 def _document(finished: RolloutRun) -> dict[str, Any]:
@@ -79,6 +83,7 @@ def _document(finished: RolloutRun) -> dict[str, Any]:
         "model": finished.model,
         "steps": [{"step": step.step, **_step_document(step)} for step in finished.steps],
         "total": {"steps": finished.finished, **_step_document(finished.total)},
+        **finished.held.document(),
     }
 
 

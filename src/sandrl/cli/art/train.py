@@ -9,6 +9,7 @@ import typer
 
 from sandrl.cli.completion import values
 from sandrl.cli.configured import Given, given_to
+from sandrl.cli.outlook import outlook_lines
 from sandrl.cli.output import Json
 from sandrl.cli.text import visible
 from sandrl.config.art import ArtTrainConfig
@@ -77,11 +78,10 @@ def _print_plan(plan: ArtPlan) -> None:
             f"Problems: {plan.problems} of {plan.source}, {plan.problems_per_step} in a step",
             f"{steps}, each of {plan.episodes_per_step} episodes",
         ]
-    lines.append(
-        f"It would use: {plan.episodes} rollouts, {plan.sandboxes} sandboxes,"
-        f" roughly {plan.sandbox_seconds} sandbox-seconds"
-    )
+    lines.append(f"It would use: {plan.episodes} rollouts")
     typer.echo("\n".join(visible(line) for line in lines))
+    if plan.outlook is not None:
+        typer.echo("\n".join(outlook_lines(plan.outlook)))
 
 
 def _plan_document(plan: ArtPlan) -> dict[str, Any]:
@@ -93,13 +93,13 @@ def _plan_document(plan: ArtPlan) -> dict[str, Any]:
         "first_step": plan.first_step,
         "steps": plan.steps,
         "rollouts": plan.episodes,
-        "sandboxes": plan.sandboxes,
-        "sandbox_seconds": plan.sandbox_seconds,
+        "outlook": None if plan.outlook is None else plan.outlook.document(),
     }
 
 
 def _print_summary(run: ArtRun) -> None:
     from sandrl.cli.health import flag_lines
+    from sandrl.cli.scores import held_line
 
     trained = [each for each in run.rounds if not each.failure]
     lines = [f"Trained {len(trained)} steps: step {run.step} of {run.of}"]
@@ -110,6 +110,8 @@ def _print_summary(run: ArtRun) -> None:
     if run.dropped:
         lines.append(f"{run.dropped} episodes were lost to infrastructure and count for nothing")
     typer.echo("\n".join([*(visible(line) for line in lines), *flag_lines(run.flags)]))
+    if run.held is not None:
+        typer.echo(held_line(run.held), err=True)
 
 
 def _document(run: ArtRun) -> dict[str, Any]:
@@ -120,6 +122,7 @@ def _document(run: ArtRun) -> dict[str, Any]:
         "step": run.step,
         "of": run.of,
         "dropped": run.dropped,
+        **({} if run.held is None else run.held.document()),
         "rounds": [_round_document(each) for each in run.rounds],
         "flags": [asdict(flag) for flag in run.flags],
     }

@@ -27,6 +27,8 @@ _sandrl() {
             "$1" "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null
     )
     COMPREPLY=("${answer[@]:1}")
+    # What is alive comes first.
+    compopt -o nosort 2>/dev/null
     if ((${#COMPREPLY[@]} == 0)); then
         case ${answer[0]} in
             files) compopt -o default ;;

@@ -50,6 +50,11 @@ def runtimes() -> Values:
     return [(kind.value, "") for kind in RuntimeKind]
 
 
+def priced_runtimes() -> Values:
+    """Names of runtimes that can have a price."""
+    return [(kind.value, "") for kind in RuntimeKind if kind is not RuntimeKind.AUTO]
+
+
 def problem_ids() -> Values:
     """Ids of the bundled problems."""
     return [(str(row.get("task_id", "")), "") for path in _BUNDLED for row in _rows(_lines(path))]
@@ -71,26 +76,26 @@ def run_names() -> Values:
 
 def sandbox_ids() -> Values:
     """Ids of sandboxes that are probably alive, with their jobs."""
-    known = {name: next((tag for tag in tags if tag.startswith("job-")), "") for name, tags in _roster()}
-    for row in _ledger_rows():
-        name = str(row.get("sandbox_id") or "")
-        if row.get("event") == "created":
-            known.setdefault(name, str(row.get("job_id", "")))
-        elif row.get("event") == "stopped":
-            known.pop(name, None)
-    return list(known.items())
+    return [(name, next((tag for tag in tags if tag.startswith("job-")), "")) for name, tags in _living()]
 
 
 def tags() -> Values:
-    """Tags of the sandboxes there are, or recently were; the id of a job is one of them."""
-    used = [tag for _, tags in _roster() for tag in tags]
-    used += [str(tag) for entry in _jobs() for tag in _list(entry.get("tags"))]
+    """Tags of the sandboxes that are alive, then of those that recently were; the id of a job is one of them."""
+    alive = [tag for _, tags in _living() for tag in tags]
+    used = [str(tag) for entry in _jobs() for tag in _list(entry.get("tags"))]
     used += [str(tag) for row in _ledger_rows() for tag in _list(row.get("tags"))]
-    return [(tag, "") for tag in dict.fromkeys(used)]
+    return [(tag, "alive" if tag in set(alive) else "") for tag in dict.fromkeys([*alive, *used])]
+
+
+def job_ids() -> Values:
+    """Ids of jobs: of those whose sandboxes are alive, then of the others that are registered."""
+    alive = [tag for _, tags in _living() for tag in tags if tag.startswith("job-")]
+    known = [str(entry.get("job_id", "")) for entry in _jobs()]
+    return [(name, "alive" if name in set(alive) else "") for name in dict.fromkeys([*alive, *known])]
 
 
 SOURCES: dict[str, Callable[[], Values]] = {
-    source.__name__: source for source in (problem_ids, run_names, sandbox_ids, tags)
+    source.__name__: source for source in (problem_ids, run_names, sandbox_ids, tags, job_ids)
 }
 """Those asked when a shell asks, by name."""
 
@@ -118,6 +123,22 @@ def _ledger_rows() -> list[dict[str, Any]]:
     for run in _runs()[:_NEWEST_RUNS]:
         rows += _rows(_lines(run / "sandboxes.jsonl", last_bytes=_LEDGER_BYTES))
     return rows
+
+
+def _living() -> list[tuple[str, list[str]]]:
+    """Ids and tags of sandboxes that are probably alive: local ones, and those of a ledger without an end."""
+    living = dict(_roster())
+    asked: dict[str, list[str]] = {}
+    for row in _ledger_rows():
+        key, name = f"{row.get('job_id')} {row.get('key')}", str(row.get("sandbox_id") or "")
+        match row.get("event"):
+            case "intent":
+                asked[key] = [str(tag) for tag in _list(row.get("tags"))]
+            case "created":
+                living.setdefault(name, asked.get(key) or [str(row.get("job_id", ""))])
+            case "stopped":
+                living.pop(name, None)
+    return list(living.items())
 
 
 def _roster() -> list[tuple[str, list[str]]]:

@@ -43,16 +43,16 @@ def cleanup(
     from sandrl.sandboxes.listing import Owners, SandboxSelection
     from sandrl.settings import load_settings
 
+    settings = load_settings()
+    fleet = open_fleet(settings, runtime)
     request = CleanupRequest(
-        ids=tuple(ids or ()),
+        ids=tuple(each if fleet is None else fleet.find(each) for each in ids or ()),
         selection=SandboxSelection(tags=tuple(tag or ()), orphans=orphans, older_than_seconds=older_than),
         everything=all_,
         force=force,
         options=() if runtime == RuntimeKind.AUTO else ("--runtime", runtime),
     )
-    settings = load_settings()
     owners = Owners(settings.state_dir)
-    fleet = open_fleet(settings, runtime)
     plan = plan_cleanup(fleet, request, owners)
     remark_unreached(plan.unreached)
     if dry_run and json_:

@@ -6,12 +6,13 @@ from typing import Annotated
 
 import typer
 
-from sandrl.cli.sandboxes.options import Json, Runtime, Tags, open_fleet, remark_unreached
+from sandrl.cli.sandboxes.options import Job, Json, Runtime, Tags, open_fleet, remark_unreached
 from sandrl.settings import RuntimeKind
 
 
 def count(
     tag: Tags = None,
+    job: Job = None,
     by_tag: Annotated[bool, typer.Option("--by-tag", help="For each tag, too.")] = False,
     json_: Json = False,
     runtime: Runtime = RuntimeKind.AUTO.value,
@@ -21,13 +22,14 @@ def count(
 
     from sandrl.cli.output import print_json
     from sandrl.cli.sandboxes.documents import unreached_document
+    from sandrl.cli.tables import Column, Table
     from sandrl.cli.text import visible
     from sandrl.sandboxes import listing
     from sandrl.settings import load_settings
 
     settings = load_settings()
     fleet = open_fleet(settings, runtime)
-    selection = listing.SandboxSelection(tags=tuple(tag or ()))
+    selection = listing.SandboxSelection(tags=tuple(tag or ()), job=job)
     listed = [] if fleet is None else listing.list_sandboxes(fleet, selection, listing.Owners(settings.state_dir))
     unreached = () if fleet is None else fleet.unreached
     remark_unreached(unreached)
@@ -42,6 +44,9 @@ def count(
     for name, number in asdict(total).items():
         typer.echo(f"{name:<8}{number:>7}")
     if tags:
-        typer.echo(f"\n{'RUNNING':>7}  {'PENDING':>7}  {'TOTAL':>7}  TAG")
-    for name, each in tags.items():
-        typer.echo(f"{each.running:>7}  {each.pending:>7}  {each.total:>7}  {visible(name)}")
+        typer.echo()
+        titles = ("RUNNING", "PENDING", "TOTAL")
+        table = Table([*(Column(title, is_number=True) for title in titles), Column("TAG")])
+        for name, each in tags.items():
+            table.add(str(each.running), str(each.pending), str(each.total), visible(name))
+        table.print()

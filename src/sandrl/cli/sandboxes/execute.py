@@ -34,6 +34,7 @@ def execute(
     from sandrl.settings import load_settings
 
     fleet = fleet_with(load_settings(), runtime, id_)
+    id_ = fleet.find(id_)
     interrupt = Interrupt()
     with signals.passed_to(interrupt):
         code = run_attached(

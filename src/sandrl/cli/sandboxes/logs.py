@@ -23,6 +23,7 @@ def logs(
     from sandrl.settings import load_settings
 
     fleet = fleet_with(load_settings(), runtime, id_)
+    id_ = fleet.find(id_)
     fleet.get(id_)
     is_terminal = sys.stdout.isatty()
     with signals.repeated_interrupt():

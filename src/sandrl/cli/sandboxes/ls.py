@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sandrl.cli.sandboxes.options import (
+    Job,
     Json,
     OlderThan,
     Orphans,
@@ -36,6 +37,7 @@ class Format(StrEnum):
 
 def ls(
     tag: Tags = None,
+    job: Job = None,
     status: Annotated[
         list[StatusName] | None, typer.Option("--status", "-s", help="Only those with this status; repeatable.")
     ] = None,
@@ -55,7 +57,7 @@ def ls(
     from sandrl.sandboxes.listing import Owners, SandboxSelection, list_sandboxes
     from sandrl.settings import load_settings
 
-    selection = SandboxSelection(tuple(tag or ()), frozenset(map(str, status or ())), orphans, older_than, all_)
+    selection = SandboxSelection(tuple(tag or ()), frozenset(map(str, status or ())), orphans, older_than, all_, job)
     format_ = Format.JSON if json_ else output
     settings = load_settings()
 

@@ -52,7 +52,13 @@ def seconds_of(text: str) -> float:
 
 
 Id = Annotated[
-    str, typer.Argument(metavar="ID", help="The sandbox.", show_default=False, autocompletion=values.sandbox_ids)
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="The sandbox: its id, or the beginning of it.",
+        show_default=False,
+        autocompletion=values.sandbox_ids,
+    ),
 ]
 Tags = Annotated[
     list[str] | None,
@@ -62,6 +68,15 @@ Tags = Annotated[
         metavar="TAG",
         help="Only those with this tag, as it was given; repeatable.",
         autocompletion=values.tags,
+    ),
+]
+Job = Annotated[
+    str | None,
+    typer.Option(
+        "--job",
+        metavar="JOB",
+        help="Only those of this job: its id, or the beginning of it, with or without `job-`.",
+        autocompletion=values.job_ids,
     ),
 ]
 Runtime = Annotated[

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import typer
-
 from sandrl.cli.sandboxes.options import Id, Json, Runtime, fleet_with
 from sandrl.settings import RuntimeKind
 
@@ -23,7 +21,8 @@ def show(id_: Id, json_: Json = False, runtime: Runtime = RuntimeKind.AUTO.value
 
     settings = load_settings()
     now = datetime.now(UTC)
-    found = fleet_with(settings, runtime, id_).get(id_)
+    fleet = fleet_with(settings, runtime, id_)
+    found = fleet.get(fleet.find(id_))
     listed = Owners(settings.state_dir).describe(found, now)
     if json_:
         print_json(sandbox_document(listed, now))
@@ -33,7 +32,7 @@ def show(id_: Id, json_: Json = False, runtime: Runtime = RuntimeKind.AUTO.value
 
 def _print(listed: Listed, now: datetime) -> None:
     from sandrl.cli.sandboxes.table import expiry, span
-    from sandrl.cli.text import visible
+    from sandrl.cli.tables import print_fields
 
     sandbox, process = listed.sandbox, listed.process
     owner = "not made by sandrl" if listed.owner is None else listed.owner.value
@@ -54,8 +53,7 @@ def _print(listed: Listed, now: datetime) -> None:
         "limits": ", ".join(f"{name} {value}" for name, value in sandbox.resources) or "-",
         "runner": sandbox.runner or "-",
     }
-    for name, text in lines.items():
-        typer.echo(f"{name:<10} {visible(text)}")
+    print_fields([*lines.items()])
 
 
 def _time(moment: datetime | None, remark: str = "") -> str:

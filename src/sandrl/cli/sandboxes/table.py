@@ -1,46 +1,30 @@
-"""Sandboxes as rows of text.
-
-The design decision: ids are for copying, so they are never cut. A pipe gets every column whole. A terminal gets the
-columns that fit, the least important left out first and named; where not even status and age fit beside an id, each
-sandbox gets two lines.
-"""
+"""Sandboxes as rows of text: the columns they have, and which of them a narrow terminal leaves out first."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import typer
 
+from sandrl.cli.tables import Column, Table
 from sandrl.cli.text import visible
 
 if TYPE_CHECKING:
+    from sandrl.cli.tables import Layout
     from sandrl.sandboxes.listing import Listed
 
-_GAP = "  "
-_COLUMNS = ("ID", "STATUS", "AGE", "EXPIRES", "JOB", "OWNER", "TAGS")
-_WIDE_COLUMNS = (*_COLUMNS, "IMAGE", "RUNNER", "PROCESS")
-# What is left out first where there is no room.
-_DISPENSABLE = ("TAGS", "EXPIRES", "JOB", "OWNER")
-_LEAST_TAGS = 12
-
-
-@dataclass(frozen=True, slots=True)
-class TableLines:
-    """A table, ready to be shown.
-
-    Attributes:
-        header: The names of its columns; empty where each row has two lines.
-        rows: One text for each sandbox, perhaps of two lines.
-        hidden: Columns for which there is no room.
-    """
-
-    header: str
-    rows: tuple[str, ...]
-    hidden: tuple[str, ...] = ()
+_COLUMNS = (
+    Column("ID"),
+    Column("STATUS"),
+    Column("AGE"),
+    Column("EXPIRES", rank=3),
+    Column("JOB", rank=2),
+    Column("OWNER", rank=1),
+    Column("TAGS", rank=4, least=12),
+)
+_WIDE_COLUMNS = tuple(Column(name) for name in (*(each.title for each in _COLUMNS), "IMAGE", "RUNNER", "PROCESS"))
 
 
 def span(seconds: float | None) -> str:
@@ -80,7 +64,7 @@ def cells_of(listed: Listed, now: datetime, *, wide: bool = False) -> dict[str, 
     return {name: visible(text) for name, text in cells.items()}
 
 
-def table(listed: Sequence[Listed], *, wide: bool = False, width: int | None = None) -> TableLines:
+def table(listed: Sequence[Listed], *, wide: bool = False, width: int | None = None) -> Layout:
     """Lays out sandboxes.
 
     Args:
@@ -88,50 +72,7 @@ def table(listed: Sequence[Listed], *, wide: bool = False, width: int | None = N
         wide: All there is to tell, and nothing cut.
         width: The columns of a terminal; None for as wide as it gets.
     """
-    from rich.cells import cell_len, set_cell_size
-
-    now = datetime.now(UTC)
-    names = list(_WIDE_COLUMNS if wide else _COLUMNS)
-    rows = [cells_of(each, now, wide=wide) for each in listed]
-    widths = {name: max([len(name), *(cell_len(row[name]) for row in rows)]) for name in names}
-
-    def needed() -> int:
-        return sum(_LEAST_TAGS if name == "TAGS" else widths[name] for name in names) + len(_GAP) * (len(names) - 1)
-
-    hidden: list[str] = []
-    if width is not None and not wide:
-        for name in _DISPENSABLE:
-            if name in names and needed() > width:
-                names.remove(name)
-                hidden.append(name)
-        if needed() > width:
-            return TableLines("", tuple(_two_lines(row, width) for row in rows))
-        if "TAGS" in names:
-            widths["TAGS"] = min(widths["TAGS"], width - needed() + _LEAST_TAGS)
-
-    def line(cells: dict[str, str]) -> str:
-        fitted = [
-            cells[name] if cell_len(cells[name]) <= widths[name] else set_cell_size(cells[name], widths[name] - 1) + "…"
-            for name in names
-        ]
-        padded = [set_cell_size(text, widths[name]) for name, text in zip(names, fitted, strict=True)]
-        return _GAP.join(padded).rstrip()
-
-    return TableLines(line({name: name for name in names}), tuple(map(line, rows)), tuple(hidden))
-
-
-def _two_lines(cells: dict[str, str], width: int) -> str:
-    words = [cells[name] for name in ("STATUS", "AGE", "OWNER", "JOB") if cells[name] != "-"]
-    return f"{cells['ID']}\n  {visible(' '.join(words), width - 2)}"
-
-
-def terminal_width(stream: object = None) -> int | None:
-    """The columns of the terminal that a stream (standard output unless given) is; None if it is none."""
-    import shutil
-
-    stream = sys.stdout if stream is None else stream
-    is_terminal = getattr(stream, "isatty", lambda: False)()
-    return shutil.get_terminal_size().columns if is_terminal else None
+    return _table(listed, wide=wide).lay_out(None if wide else width)
 
 
 def print_table(listed: Sequence[Listed], *, wide: bool = False, most: int | None = None, err: bool = False) -> None:
@@ -144,11 +85,15 @@ def print_table(listed: Sequence[Listed], *, wide: bool = False, most: int | Non
         err: On standard error.
     """
     shown = listed[:most]
-    laid_out = table(shown, wide=wide, width=terminal_width(sys.stderr if err else sys.stdout))
-    for text in (laid_out.header, *laid_out.rows):
-        if text:
-            typer.echo(text, err=err)
+    laid_out = _table(shown, wide=wide).print(err=err, whole=wide)
     if len(shown) < len(listed):
         typer.echo(f"… and {len(listed) - len(shown)} more", err=err)
     if laid_out.hidden:
-        typer.echo(f"(no room for {', '.join(reversed(laid_out.hidden))}; -o wide shows all)", err=True)
+        typer.echo(f"(no room for {', '.join(laid_out.hidden)}; -o wide shows all)", err=True)
+
+
+def _table(listed: Sequence[Listed], *, wide: bool) -> Table:
+    now = datetime.now(UTC)
+    columns = _WIDE_COLUMNS if wide else _COLUMNS
+    rows = (cells_of(each, now, wide=wide) for each in listed)
+    return Table(columns, [[cells[column.title] for column in columns] for cells in rows])

@@ -101,9 +101,11 @@ def _in_place(look: Look, interval_seconds: float, interrupt: Interrupt, gaps: C
             room = max(console.size.height - 3, 1)
             orphans = sum(each.is_orphan for each in listed)
             foot = f"{len(listed)} sandboxes, {orphans} orphans, {datetime.now():%H:%M:%S} {visible(trouble or gaps())}"
-            lines = [Text(laid_out.header, style="bold")] if laid_out.header else []
-            for each, row in list(zip(listed, laid_out.rows, strict=True))[-room:]:
-                lines.append(Text(row, style="red" if each.is_orphan else ""))
+            # A row may have two lines, where ids are long.
+            room //= len(str(laid_out.header).split("\n"))
+            lines = [laid_out.header.styled("bold")]
+            for each, row in list(zip(listed, laid_out.rows, strict=True))[-max(room, 1) :]:
+                lines.append(row.styled("red" if each.is_orphan else ""))
             live.update(Group(*lines, Text(foot, style="dim", overflow="ellipsis", no_wrap=True)), refresh=True)
             time.sleep(interval_seconds)
             try:

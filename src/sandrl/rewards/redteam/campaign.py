@@ -165,7 +165,7 @@ def attack(
         emit(Warned(f"{len(unfit)} reference solutions fail by themselves: sandrl problems validate shows why"))
     honest = [each for each in references if each.id not in {result.id for result in unfit}]
     plan = plan_attempts(exploits, targets)
-    if before.signal_number:
+    if before.signal_number or before.unfinished:
         unfinished = len(plan)
         return RedteamReport(before.job_id, targets, (), (), unfit, left_out, unfinished, before.signal_number)
     completions, neighbours = _among_neighbours(plan, honest)
@@ -182,6 +182,17 @@ def attack(
         unfinished=report.unfinished,
         signal_number=report.signal_number,
     )
+
+
+def count_runs(problems: Iterable[Problem], exploits: Sequence[Exploit]) -> list[tuple[Problem, int]]:
+    """How many programs a campaign runs on each problem: its reference, exploits, and its share of the neighbours."""
+    aimed = [aim_at(problem) for problem in problems]
+    targets = [target for target in aimed if target is not None]
+    honest = reference_completions(target.problem for target in targets)
+    plan = plan_attempts(exploits, targets)
+    completions, _ = _among_neighbours(plan, honest)
+    counts = Counter(each.task_id for each in (*honest, *completions))
+    return [(target.problem, counts[target.problem.task_id]) for target in targets]
 
 
 def plan_attempts(exploits: Iterable[Exploit], targets: Sequence[Target]) -> list[tuple[Exploit, Target]]:

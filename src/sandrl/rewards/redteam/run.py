@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sandrl.config.scoring import RedteamConfig
 from sandrl.config.words import BUNDLED
@@ -15,11 +15,13 @@ from sandrl.problems.reading import reading_of
 from sandrl.rewards.builds import has_tools, language_of
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions
-from sandrl.rewards.redteam.campaign import RedteamReport, attack
+from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
+from sandrl.rewards.redteam.campaign import RedteamReport, attack, count_runs
 from sandrl.rewards.redteam.corpus import EXPLOITS, EXPLOITS_IN_CPP
 from sandrl.rewards.redteam.corpus.compiled import PRIMES
 from sandrl.rewards.redteam.exploit import COMPILED, Exploit, ExploitKind, aim_at
 from sandrl.rewards.scoring import lifetime_seconds
+from sandrl.runs.held import Held
 from sandrl.sandboxes import Interrupt, SandboxRequest
 from sandrl.settings import Settings
 
@@ -31,23 +33,33 @@ class RedteamRun:
     Attributes:
         report: What came of it.
         cleanup_error: Set if sandboxes were left behind.
+        held: The sandbox time that was used, and its cost.
+        exhausted: Says that the budget is used up; empty if it is not.
     """
 
     report: RedteamReport
     cleanup_error: CleanupError | None = None
+    held: Held = field(default_factory=Held)
+    exhausted: str = ""
 
     def raise_for_outcome(self) -> None:
         """Raises what the command should end with, the most urgent first.
 
         Raises:
             InterruptedRunError: If the user asked to stop.
+            BudgetError: If the budget is used up.
             CleanupError: If sandboxes were left behind.
             InfrastructureError: If something could not be judged because its sandboxes failed.
             GateError: If an exploit was rewarded, or an honest neighbour was disturbed.
         """
         report = self.report
         message = f"interrupted: {len(report.attempts)} attempts were judged, {report.unfinished} runs were left"
-        raise_for_end(message, signal_number=report.signal_number, cleanup_error=self.cleanup_error)
+        raise_for_end(
+            message,
+            signal_number=report.signal_number,
+            cleanup_error=self.cleanup_error,
+            exhausted=self.exhausted if report.unfinished else "",
+        )
         if failed := report.unscorable:
             message = f"{len(failed)} runs could not be judged: {failed[0].detail}"
             raise InfrastructureError(message, hint="try again when the runtime is well: sandrl runtime status")
@@ -87,6 +99,7 @@ def run_redteam(
     if not problems:
         raise InputError("every problem rewards whatever ends well; there is nothing to trick", path=request.problems)
     sandboxes = SandboxRequest.of(request, "redteam")
+    allowance = sandboxes.allowance(settings)
     connection = sandboxes.connect(settings, emit=emit)
     if request.problems == BUNDLED and any(exploit.kinds >= COMPILED for exploit in exploits):
         # No bundled problem is in C++.
@@ -96,7 +109,14 @@ def run_redteam(
         else:
             problems.append(PRIMES)
     lifetime = lifetime_seconds({problem.task_id: problem for problem in problems}, options.limits)
-    job = sandboxes.job(connection, command="redteam", max_lifetime_seconds=lifetime, emit=emit)
+    job = sandboxes.job(
+        connection,
+        command="redteam",
+        max_lifetime_seconds=lifetime,
+        allowance=allowance,
+        interrupt=interrupt,
+        emit=emit,
+    )
     with interrupt.heard(), job:
         report = attack(
             problems,
@@ -107,7 +127,23 @@ def run_redteam(
             emit=emit,
             interrupt=interrupt,
         )
-    return RedteamRun(report, job.cleanup_error())
+    return RedteamRun(report, job.cleanup_error(), job.spending.held, job.exhausted)
+
+
+def outlook_of_redteam(request: RedteamConfig, settings: Settings) -> Outlook:
+    """What a campaign would take; nothing is started, and exploits in C++ count where there is a compiler here.
+
+    Raises:
+        UsageError: If the input cannot be used.
+    """
+    exploits = find_exploits(request.exploits)
+    loaded = load_problems(request.problems, **reading_of(request))
+    problems = first_of_each_kind(loaded.problems.values(), request.num_problems or None)
+    has_compiled = any(exploit.kinds >= COMPILED for exploit in exploits)
+    if request.problems == BUNDLED and has_compiled and has_tools(language_of(PRIMES)):
+        problems.append(PRIMES)
+    wanted = (Wanted(problem, count) for problem, count in count_runs(problems, exploits))
+    return outlook_of(request, ScoreOptions.of(request).limits, settings, command="redteam", wanted=wanted)
 
 
 def find_exploits(names: Iterable[str]) -> tuple[Exploit, ...]:

@@ -5,7 +5,7 @@ where no text can end the element it is in, and the page's own code puts it on t
 content policy with the hashes of that code forbids every other script and every connection.
 """
 
-from sandrl.runs.report.document import report_document, report_trajectories
+from sandrl.runs.report.document import report_document, report_problems, report_trajectories
 from sandrl.runs.report.page import report_page, write_report
 
-__all__ = ["report_document", "report_page", "report_trajectories", "write_report"]
+__all__ = ["report_document", "report_page", "report_problems", "report_trajectories", "write_report"]

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
 from sandrl.errors import RunOutcome
+from sandrl.runs.columns import RowPlace
+from sandrl.runs.config import RunConfig
 from sandrl.runs.counted import CountedRow, counted
 from sandrl.runs.flags import flags_of
+from sandrl.runs.held import held_by
 from sandrl.runs.identity import contradictions
 from sandrl.runs.overview import state_of, step_rows
 from sandrl.runs.reader import Damage, RunReader
-from sandrl.runs.rows import MetricsRow, TrajectoryRow, now
+from sandrl.runs.report.parts import (
+    Completions,
+    estimates_part,
+    evaluations_part,
+    sandboxes_part,
+    throughput_part,
+)
+from sandrl.runs.rows import MetricsRow, ProblemRow, TrajectoryRow, now
 from sandrl.runs.series import Series, series_of
+from sandrl.runs.summary import summarise
 
 LONGEST_TEXT = 20_000
 """Characters of a text that are in the report; the run directory has the rest."""
 
 _TEXTS = frozenset({"completion", "code", "stdout", "stderr", "detail"})
 _LEFT_OUT = frozenset({"schema_version", "time", "rank", "attempt"})
+_SPANS = 60
 
 
 def report_document(reader: RunReader, damage: Damage | None = None) -> dict[str, Any]:
@@ -31,14 +44,44 @@ def report_document(reader: RunReader, damage: Damage | None = None) -> dict[str
         reader: The run, in whatever condition.
         damage: Where to write down which trajectories cannot be read.
     """
-    config = reader.config
     damage = Damage() if damage is None else damage
     rows = tuple(counted(reader.each_trajectory(damage)))
-    metrics = step_rows(reader)
+    is_complete = is_complete_run(reader)
+    return run_document(
+        reader,
+        step_rows(reader),
+        _counted(rows),
+        damage=damage,
+        disagreements=contradictions(reader, rows, reader.opinions().rows, is_complete=is_complete),
+        index={"rows": len(rows), "total_bytes": 0, "read_bytes": 0, "is_complete": True},
+    )
+
+
+def run_document(
+    reader: RunReader,
+    metrics: tuple[MetricsRow, ...],
+    completions: Completions,
+    *,
+    damage: Damage,
+    disagreements: Iterable[str],
+    index: dict[str, Any],
+) -> dict[str, Any]:
+    """The data of a run, except for its trajectories, where these have been counted.
+
+    Args:
+        reader: The run, in whatever condition.
+        metrics: Its metrics step by step.
+        completions: What its completions amount to.
+        damage: Which trajectories cannot be read.
+        disagreements: What in it does not add up.
+        index: How much of it has been counted.
+    """
+    config = reader.config
+    jobs = config.jobs
+    # The run stays locked for a moment after its job has said how it ended.
+    is_running = reader.is_running and not (jobs and jobs[-1].outcome is not None)
     series = series_of(metrics)
-    is_running = reader.is_running
-    jobs = [job.model_dump(mode="json") for job in config.jobs]
-    is_complete = not is_running and all(job.outcome is RunOutcome.FINISHED for job in config.jobs)
+    held = held_by(reader)
     return {
         "run": {
             "run_id": config.run_id,
@@ -46,15 +89,29 @@ def report_document(reader: RunReader, damage: Damage | None = None) -> dict[str
             "state": state_of(config, is_running=is_running).value,
             "created_at": _time(config.created_at),
             "made_at": _time(now()),
-            "seconds": _seconds(reader, rows, metrics),
+            "seconds": run_seconds(config, completions.last_time, metrics),
         },
         "options": config.options,
-        "jobs": jobs,
+        "jobs": [job.model_dump(mode="json") for job in jobs],
         "metrics": {name: _series(each) for name, each in series.items()},
         "flags": [asdict(flag) for flag in flags_of(series)],
         "notes": _notes(damage, reader),
-        "disagreements": list(contradictions(reader, rows, reader.opinions().rows, is_complete=is_complete)),
+        "disagreements": list(disagreements),
+        "evaluations": evaluations_part(reader.evaluations().rows),
+        "pass_at": estimates_part(completions.pass_at),
+        "statuses": dict(completions.by_status),
+        "completions": completions.count,
+        "sandboxes": sandboxes_part(reader, series, completions.executions),
+        "throughput": throughput_part(series, completions),
+        "sandbox_seconds": held.seconds,
+        "cost": None if held.cost is None else held.cost.shown,
+        "index": index,
     }
+
+
+def is_complete_run(reader: RunReader) -> bool:
+    """Whether nobody writes the run, and all of its jobs have finished."""
+    return not reader.is_running and all(job.outcome is RunOutcome.FINISHED for job in reader.config.jobs)
 
 
 def report_trajectories(reader: RunReader) -> Iterator[dict[str, Any]]:
@@ -63,22 +120,74 @@ def report_trajectories(reader: RunReader) -> Iterator[dict[str, Any]]:
     Args:
         reader: The run, in whatever condition.
     """
-    return map(_trajectory, reader.each_trajectory())
+    seen: Counter[RowPlace] = Counter()
+    for row in reader.each_trajectory():
+        place = RowPlace(row.step, row.index, row.rank, row.held_out, row.greedy)
+        yield {"key": replace(place, repeat=seen[place]).key, **trajectory_document(row)}
+        seen[place] += 1
+
+
+def report_problems(reader: RunReader) -> dict[str, dict[str, Any]]:
+    """The problems that a run's completions answer, by digest.
+
+    Args:
+        reader: The run, in whatever condition.
+    """
+    return {digest: problem_document(row) for digest, row in reader.problems().items()}
+
+
+def problem_document(row: ProblemRow) -> dict[str, Any]:
+    """A problem without what says which job wrote it."""
+    return row.model_dump(mode="json", exclude=set(_LEFT_OUT) | {"job_id"})
+
+
+def run_seconds(config: RunConfig, last_row: datetime | None, metrics: Sequence[MetricsRow]) -> float:
+    """How long jobs worked on a run; for one that has not ended, until its last row.
+
+    Args:
+        config: The run's configuration.
+        last_row: When its last completion was written.
+        metrics: Its metrics.
+    """
+    last = max([*([] if last_row is None else [last_row]), *(row.time for row in metrics[-1:])], default=None)
+    total = 0.0
+    for job in config.jobs:
+        end = job.finished_at or last
+        if end is not None:
+            total += max((end - job.started_at).total_seconds(), 0.0)
+    return total
+
+
+def rates_of(times: Sequence[float]) -> list[tuple[float, float]]:
+    """How many rows were written in a second, in each of some equal spans.
+
+    Args:
+        times: When each row was written, in seconds.
+    """
+    if len(times) < 2:
+        return []
+    first, last = min(times), max(times)
+    span = max((last - first) / _SPANS, 1.0)
+    counts = Counter(min(int((each - first) / span), _SPANS - 1) for each in times)
+    return [((at + 1) * span, counts[at] / span) for at in range(max(counts) + 1)]
+
+
+def _counted(rows: Sequence[CountedRow]) -> Completions:
+    own = [row for row in rows if not row.held_out]
+    summary = summarise(own)
+    several = any(count > 1 for count in Counter(row.task_id for row in own if row.reward is not None).values())
+    return Completions(
+        count=summary.n,
+        by_status=summary.by_status,
+        pass_at=summary.pass_at if several else {},
+        executions=summary.executions,
+        last_time=rows[-1].time if rows else None,
+        rates=rates_of([row.time.timestamp() for row in own]),
+    )
 
 
 def _time(moment: datetime) -> str:
     return moment.isoformat(timespec="seconds")
-
-
-def _seconds(reader: RunReader, rows: Sequence[CountedRow], metrics: tuple[MetricsRow, ...]) -> float:
-    """How long its jobs worked on it; for one that has not ended, until its last row."""
-    last_row = max([*(row.time for row in rows[-1:]), *(row.time for row in metrics[-1:])], default=None)
-    total = 0.0
-    for job in reader.config.jobs:
-        end = job.finished_at or last_row
-        if end is not None:
-            total += max((end - job.started_at).total_seconds(), 0.0)
-    return total
 
 
 def _series(series: Series) -> dict[str, Any]:
@@ -103,8 +212,8 @@ def _notes(damage: Damage, reader: RunReader) -> list[str]:
     return notes
 
 
-def _trajectory(row: TrajectoryRow) -> dict[str, Any]:
-    """A trajectory without what is empty: ten thousand of them are one file."""
+def trajectory_document(row: TrajectoryRow) -> dict[str, Any]:
+    """A trajectory without what is empty, and with its long texts cut: ten thousand of them are one file."""
     fields = row.model_dump(mode="json", exclude=set(_LEFT_OUT), exclude_defaults=True)
     for name in _TEXTS & fields.keys():
         fields[name] = _cut(fields[name])

@@ -1,4 +1,8 @@
-"""The page of a report: a skeleton, a style sheet, the code and a chart library, all in one file."""
+"""The page of a report: a skeleton, a style sheet, the code and its libraries, all in one file.
+
+The same page shows a run that is embedded in it, runs that a server of this machine gives it, and runs that lie beside
+it as files. Which of the three, its skeleton says.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,14 +23,31 @@ from typing import Any
 from sandrl.errors import ServiceError
 from sandrl.files import write_whole
 from sandrl.runs.reader import Damage, RunReader
-from sandrl.runs.report.document import report_document, report_trajectories
+from sandrl.runs.report.document import report_document, report_problems, report_trajectories
 
 REPORT_FILE = "report.html"
 
-_LIBRARY = "vendor/chart.umd.min.js"
-_SCRIPTS = ("text.js", "charts.js", "grid.js", "detail.js", "browser.js", "main.js")
+_PARTS = "parts.json"
 _PIECE_BYTES = 1 << 20
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
+
+
+class Source(StrEnum):
+    """Where a page has its data from."""
+
+    EMBEDDED = "embedded"
+    HTTP = "http"
+    """A server that serves the page, too."""
+    FILES = "files"
+    """Scripts in the folder `data` beside the page."""
+
+
+_POLICIES = {
+    Source.EMBEDDED: "script-src {scripts}",
+    Source.HTTP: "script-src {scripts}; connect-src 'self'",
+    # A page that is opened from a disk has no origin: its scripts are not `self`.
+    Source.FILES: "script-src {scripts} 'self' file:",
+}
 
 
 def write_report(reader: RunReader, path: Path | None = None, *, damage: Damage | None = None) -> Path:
@@ -42,8 +65,9 @@ def write_report(reader: RunReader, path: Path | None = None, *, damage: Damage 
         ServiceError: If it cannot be written.
     """
     path = reader.path / REPORT_FILE if path is None else path
+    document = {**report_document(reader, damage), "problems": report_problems(reader)}
     try:
-        pages = report_page(report_document(reader, damage), report_trajectories(reader))
+        pages = report_page(document, report_trajectories(reader))
         write_whole(path, (piece.encode("utf-8") for piece in pages))
     except OSError as error:
         raise ServiceError(
@@ -56,30 +80,61 @@ def report_page(document: dict[str, Any], trajectories: Iterable[dict[str, Any]]
     """The page that shows a report's data, piece by piece: a run may be larger than memory.
 
     Args:
-        document: What `report_document` gives.
+        document: What `report_document` gives, with `problems` from `report_problems`.
         trajectories: What `report_trajectories` gives.
     """
-    style, library = _asset("report.css"), _asset(_LIBRARY).partition("\n//# sourceMappingURL")[0]
-    code = "(() => {\n'use strict';\n" + "\n".join(_asset(name) for name in _SCRIPTS) + "\n})();\n"
-    scripts = " ".join(f"'{_digest(script)}'" for script in (library, code))
-    policy = (
-        f"default-src 'none'; script-src {scripts}; style-src '{_digest(style)}'; base-uri 'none'; form-action 'none'"
+    return _page(Source.EMBEDDED, str(document["run"]["run_id"]), _packed(document, trajectories))
+
+
+def empty_page(source: Source) -> str:
+    """The page without data, which it gets from elsewhere.
+
+    Args:
+        source: Where from.
+    """
+    return "".join(_page(source, "runs", ()))
+
+
+def content_policy(source: Source) -> str:
+    """The content policy of a page: its own scripts, and no connection but to where its data is."""
+    parts = _parts()
+    scripts = " ".join(f"'{_digest(parts[name])}'" for name in ("library", "code"))
+    return (
+        f"default-src 'none'; {_POLICIES[source].format(scripts=scripts)}; style-src '{_digest(parts['style'])}'; "
+        "base-uri 'none'; form-action 'none'"
     )
+
+
+def packed(document: object) -> str:
+    """A document compressed, in base64: an alphabet that has no character of markup."""
+    return base64.b64encode(gzip.compress(_json(document).encode("ascii"), 6, mtime=0)).decode("ascii")
+
+
+def _page(source: Source, title: str, data: Iterable[str]) -> Iterator[str]:
     parts = {
-        "title": html.escape(str(document["run"]["run_id"])),
-        "policy": html.escape(policy, quote=True),
-        "style": style,
-        "library": library,
-        "code": code,
+        **_parts(),
+        "title": html.escape(title),
+        "policy": html.escape(content_policy(source), quote=True),
+        "source": source.value,
     }
     # Odd pieces are names of places.
     for position, piece in enumerate(_PLACE.split(_asset("report.html"))):
         if position % 2 == 0:
             yield piece
         elif piece == "data":
-            yield from _packed(document, trajectories)
+            yield from data
         else:
             yield parts[piece]
+
+
+@cache
+def _parts() -> dict[str, str]:
+    """The page's style, libraries and code, each as one text."""
+    parts = {
+        name: "\n".join(_asset(file).partition("\n//# sourceMappingURL")[0] for file in files)
+        for name, files in json.loads(_asset(_PARTS)).items()
+    }
+    return {**parts, "code": "(() => {\n'use strict';\n" + parts["code"] + "\n})();\n"}
 
 
 def _asset(name: str) -> str:
@@ -106,7 +161,7 @@ def _written(document: dict[str, Any], trajectories: Iterable[dict[str, Any]]) -
     yield "]}"
 
 
-def _json(value: dict[str, Any]) -> str:
+def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
 

@@ -9,7 +9,8 @@ from pydantic import JsonValue
 
 from sandrl.config.art import MAY_CHANGE, ArtTrainConfig
 from sandrl.config.layers import resolve
-from sandrl.config.words import EpisodeKind
+from sandrl.rewards.outlook import Outlook
+from sandrl.rollouts.outlook import outlook_of_episodes
 from sandrl.runs import RunReader, find_run
 from sandrl.runs.resumption import saved_config
 from sandrl.settings import Settings
@@ -18,11 +19,6 @@ from sandrl.trainers.art.defaults import choice_of, resolve_art
 from sandrl.trainers.art.history import steps_made
 from sandrl.trainers.art.results import COMMAND, ArtRequest
 from sandrl.trainers.directory import check_same, run_to_resume
-
-# What an episode holds its sandbox for: turns of a model that answers in a few seconds, and commands that take less.
-_TURN_SECONDS = 5.0
-_TURNS_WITH_TOOLS = 4
-_JUDGE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +33,8 @@ class ArtPlan:
         problems_per_step: How many a step has.
         first_step: How many steps the model has had.
         episodes_per_step: How many episodes a step has.
-        sandbox_seconds: How long sandboxes would be held, summed; an estimate.
         recorded_steps: How many steps of recorded episodes there are; 0 where episodes are played.
+        outlook: What it would take in sandboxes; None where no episodes are played.
     """
 
     config: ArtTrainConfig
@@ -48,8 +44,8 @@ class ArtPlan:
     problems_per_step: int
     first_step: int
     episodes_per_step: int
-    sandbox_seconds: int
     recorded_steps: int = 0
+    outlook: Outlook | None = None
 
     @property
     def steps(self) -> int:
@@ -60,11 +56,6 @@ class ArtPlan:
     def episodes(self) -> int:
         """How many episodes would be played, if every step trains at its first attempt."""
         return max(self.steps - self.first_step, 0) * self.episodes_per_step
-
-    @property
-    def sandboxes(self) -> int:
-        """How many sandboxes that takes: one to work in, one to judge in."""
-        return 2 * self.episodes
 
 
 def make_request(
@@ -117,7 +108,6 @@ def plan_of(request: ArtRequest, settings: Settings) -> ArtPlan:
     checked = check(request, settings, spends=False)
     steps_done = 0 if request.resume is None else steps_made(request.resume)
     episodes_per_step = 0 if checked.recorded else config.episodes_per_step
-    turns = _TURNS_WITH_TOOLS if config.rollout is EpisodeKind.TOOLS else config.max_attempts
     episodes = max(config.steps - steps_done, 0) * episodes_per_step
     return ArtPlan(
         config,
@@ -127,6 +117,10 @@ def plan_of(request: ArtRequest, settings: Settings) -> ArtPlan:
         problems_per_step=0 if checked.recorded else config.groups,
         first_step=steps_done,
         episodes_per_step=episodes_per_step,
-        sandbox_seconds=round(episodes * (turns * _TURN_SECONDS + _JUDGE_SECONDS)),
         recorded_steps=len(checked.recorded),
+        outlook=None
+        if checked.recorded
+        else outlook_of_episodes(
+            config, settings, command=COMMAND, problems=checked.problems, episodes=episodes, run=request.resume
+        ),
     )

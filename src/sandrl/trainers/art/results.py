@@ -10,6 +10,7 @@ from pathlib import Path
 from sandrl.config.art import ArtTrainConfig
 from sandrl.errors import CleanupError, InfrastructureError, SandrlError, TrainingError, raise_for_end
 from sandrl.runs.flags import Flag
+from sandrl.runs.held import Held
 from sandrl.trainers.art.groups import EQUAL_REWARDS
 
 _HINT = "easier or harder problems, more samples of each or a higher temperature make rewards differ"
@@ -74,6 +75,8 @@ class ArtRun:
         flags: The flags that stand at its end.
         signal_number: The signal that asked to stop; 0 if none did.
         cleanup_error: Set if sandboxes were left behind.
+        held: The sandbox time that the run has used, and its cost; None if it has used none.
+        exhausted: Says that the budget is used up; empty if it is not.
     """
 
     job_id: str
@@ -86,6 +89,8 @@ class ArtRun:
     flags: tuple[Flag, ...] = ()
     signal_number: int = 0
     cleanup_error: CleanupError | None = None
+    held: Held | None = None
+    exhausted: str = ""
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -121,6 +126,7 @@ class ArtRun:
 
         Raises:
             InterruptedRunError: If the user asked to stop.
+            BudgetError: If the budget is used up.
             CleanupError: If sandboxes were left behind.
             InfrastructureError: If it ended before its last step, and episodes were lost.
             TrainingError: If it ended before its last step, or nothing was trained at all.
@@ -130,6 +136,8 @@ class ArtRun:
             signal_number=self.signal_number,
             cleanup_error=self.cleanup_error,
             hint=f"sandrl art train --resume {self.run_dir.name}",
+            exhausted=self.exhausted if self.step < self.of else "",
+            budget_hint=f"sandrl art train --resume {self.run_dir.name} --budget … goes on with a larger one",
         )
         if self.failure is not None:
             raise self.failure

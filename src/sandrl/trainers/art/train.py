@@ -17,7 +17,7 @@ from dataclasses import replace
 from statistics import pstdev
 
 from sandrl.config.art import ArtBackendKind, ArtTrainConfig
-from sandrl.errors import InterruptedRunError, MissingExtraError, SandrlError, TrainingError
+from sandrl.errors import BudgetError, InterruptedRunError, MissingExtraError, SandrlError, TrainingError
 from sandrl.events import (
     ArtStepFailed,
     ArtStepStarted,
@@ -44,6 +44,7 @@ from sandrl.runs.flags import Flag
 from sandrl.runs.resumption import PROBLEMS_DIGEST, check_unchanged
 from sandrl.runs.session import RunPlan, RunSession, open_run
 from sandrl.sandboxes import Connection, Interrupt, SandboxRequest, new_job_id
+from sandrl.sandboxes.spending import Allowance
 from sandrl.settings import Settings
 from sandrl.trainers.art import libraries
 from sandrl.trainers.art.backend import Trained, TrainedModel, left_out
@@ -54,6 +55,7 @@ from sandrl.trainers.art.history import GRADIENT_STEPS, STEP, art_directory, che
 from sandrl.trainers.art.loop import EventLoop
 from sandrl.trainers.art.results import COMMAND, ArtRequest, ArtRun, Round
 from sandrl.trainers.art.watch import watched
+from sandrl.trainers.budget import StepBudget
 from sandrl.trainers.library_output import FILE, PrintedFile
 from sandrl.trainers.tinker.embedded import embedded_service
 from sandrl.trainers.tinker.options import EXTRA
@@ -88,6 +90,7 @@ def run_art(
 
     Raises:
         UsageError: If options, problems, extras or hardware do not fit.
+        BudgetError: If the budget was used up in the middle of a step.
         ServiceError: If a service does not answer, or refuses.
         TrainingError: If the loss is no number.
         InterruptedRunError: If the user did not want the step in hand to be finished.
@@ -96,6 +99,7 @@ def run_art(
     with ExitStack() as stack:
         stack.enter_context(libraries.kept_quiet())
         asked = request.config
+        allowance = SandboxRequest.of(asked).allowance(settings, run=request.resume)
         emit(BackendChosen(asked.backend.value, request.why, asked.base_model))
         service = None
         if asked.backend is ArtBackendKind.EMBEDDED:
@@ -120,9 +124,9 @@ def run_art(
                 **config.document(),
                 PROBLEMS_DIGEST: checked.digest,
                 TOOL_SCHEMAS: [dict(tool) for tool in checked.tools],
-                **(connection.facts() if connection is not None else {}),
+                **({**connection.facts(), **allowance.facts} if connection is not None else {}),
             },
-            changes={"steps": config.steps},
+            changes={"steps": config.steps, "budget": config.budget, **allowance.facts},
             versions=versions(_PACKAGES[config.backend]),
             runs_dir=config.runs_dir,
             name=config.run_name,
@@ -151,7 +155,7 @@ def run_art(
             session.stack.callback(model.close)
             training = _Training(config, checked, model, session, emit, interrupt)
             if connection is not None:
-                training.open_stage(connection)
+                training.open_stage(connection, allowance)
             session.stack.enter_context(watched(model.check_alive, emit))
             if service is not None:
                 session.stack.enter_context(cancelled_at_its_end(service, interrupt))
@@ -163,6 +167,13 @@ def run_art(
                 check_running(service, writer.run_id, error)
             if not isinstance(error, InterruptedRunError):
                 raise
+            if interrupt.is_exhausted:
+                raise BudgetError(
+                    f"{session.exhausted} before the step in hand was trained; those before it are saved in"
+                    f" {writer.path}",
+                    hint=f"sandrl art train --resume {writer.run_id} --budget … goes on with a larger one",
+                    fields=("budget",),
+                ) from error
             raise InterruptedRunError(
                 f"interrupted before the step in hand was trained; those before it are saved in {writer.path}",
                 signal_number=error.signal_number,
@@ -179,7 +190,14 @@ def run_art(
             flags=training.flags,
         )
         session.failure = run.failure
-    return replace(run, signal_number=interrupt.signal_number, cleanup_error=session.cleanup_error())
+        session.is_complete = interrupt.is_exhausted and run.step >= run.of
+    return replace(
+        run,
+        signal_number=interrupt.signal_number,
+        cleanup_error=session.cleanup_error(),
+        held=None if connection is None else session.held(),
+        exhausted=session.exhausted,
+    )
 
 
 def _model(config: ArtTrainConfig, settings: Settings, writer: RunWriter, loop: EventLoop, served: str) -> TrainedModel:
@@ -219,6 +237,7 @@ class _Training:
         self._health = session.health(self._round)
         self._stop = threading.Event()
         self._player: StepPlayer | None = None
+        self._budget: StepBudget | None = None
         self._teacher: EndpointModel | None = None
 
     @property
@@ -226,7 +245,7 @@ class _Training:
         """The flags that stand after the latest round."""
         return self._health.flags
 
-    def open_stage(self, connection: Connection) -> None:
+    def open_stage(self, connection: Connection, allowance: Allowance) -> None:
         """Makes the job whose sandboxes the episodes are played in."""
         config, checked, session = self._config, self._checked, self._session
         tell = session.told(self._recorder)
@@ -239,9 +258,12 @@ class _Training:
                 command=COMMAND,
                 max_lifetime_seconds=_EPISODE_SECONDS + lifetime,
                 writer=session.writer,
+                allowance=allowance,
+                interrupt=self._interrupt,
                 emit=tell,
             )
         )
+        self._budget = StepBudget(job)
         # Before the job ends: who waits for an endpoint must not come back to a job that is over.
         session.stack.callback(self._stop.set)
         options = StepOptions.of(config, samples=config.samples, problems=config.groups, attempt=session.attempt)
@@ -269,7 +291,11 @@ class _Training:
             if checked.recorded and self._round >= len(checked.recorded):
                 self.is_short = True
                 return
+            if self._budget is not None:
+                self._budget.begin_step()
             done = self._one_round(attempt)
+            if self._budget is not None:
+                self._budget.end_step(is_last=self.step >= config.steps)
             attempt = attempt + 1 if done.failure else 1
             if done.dropped and not done.trajectories:
                 self._model.check_alive()

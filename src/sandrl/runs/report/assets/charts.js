@@ -1,146 +1,107 @@
-// The charts; each has its numbers as a table, too, for those who do not see it.
-const PARTS = ['startup', 'queue', 'exec', 'judge'];
-const PERCENTILES = ['p50', 'p95', 'p99'];
-const drawn = [];
-
-function colour(name) { return getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim(); }
-const KIND_COLOURS = {
-  passed: 'passed', failed: 'failed', timeout: 'timeout', syntax_error: 'syntax', compile_error: 'compile', crashed: 'crashed',
-  resource_limit: 'limit', no_code: 'none', unscorable: 'void',
-};
-
-function figure(title, id, describe, control) {
-  const canvas = element('canvas', {id, role: 'img'});
-  const plot = element('div', {class: 'plot'}, canvas);
-  const table = element('div', {class: 'scroll'});
-  const caption = element('figcaption', {}, title);
-  if (control) caption.append(control);
-  const made = element('figure', {}, caption, plot, element('details', {}, element('summary', {}, 'As a table'), table));
-  byId('charts').append(made);
-  drawn.push({canvas, table, describe, title, chart: null});
-}
-
-function drawCharts() {
-  for (const each of drawn) {
-    if (each.chart) each.chart.destroy();
-    const {config, head, rows} = each.describe();
-    each.chart = new Chart(each.canvas, themed(config));
-    each.canvas.setAttribute('aria-label', `${each.title}; the numbers follow as a table`);
-    each.table.replaceChildren(tableOf(head, rows));
-  }
+// A chart is drawn by the library from a description, and has its numbers as a table, too, for those who do not see it.
+function ChartFigure({title, id, describe, control, note}) {
+  const canvas = useRef(null), chart = useRef(null);
+  const dark = useTheme();
+  const described = useMemo(describe, [describe, dark]);
+  useEffect(() => {
+    const config = themed(described.config);
+    if (chart.current && chart.current.config.type === config.type) {
+      chart.current.data = config.data;
+      chart.current.options = config.options;
+      chart.current.update('none');
+    } else {
+      if (chart.current) chart.current.destroy();
+      chart.current = new Chart(canvas.current, config);
+    }
+  }, [described]);
+  useEffect(() => () => { if (chart.current) chart.current.destroy(); }, []);
+  return html`<figure>
+    <figcaption>${title}${control}</figcaption>
+    ${note && html`<p class="muted small">${note}</p>`}
+    <div class="plot"><canvas id=${id} ref=${canvas} role="img" aria-label=${`${title}; the numbers follow as a table`} /></div>
+    <${FoldedTable} head=${described.head} rows=${described.rows} label=${title} />
+  </figure>`;
 }
 
 function themed(config) {
-  const [ink, line] = [colour('soft'), colour('line')];
-  const axis = (extra) => ({grid: {color: line}, border: {color: line}, ticks: {color: ink, maxRotation: 0, autoSkipPadding: 14}, ...extra});
-  const {scales = {}, ...options} = config.options || {};
+  const [ink, line, card] = [colour('soft'), colour('line'), colour('card')];
+  const font = {family: getComputedStyle(document.body).fontFamily, size: 11};
+  const axis = (extra = {}) => ({
+    grid: {color: line, drawTicks: false}, border: {display: false}, ...extra,
+    title: {color: ink, font, ...extra.title}, ticks: {color: ink, font, maxRotation: 0, padding: 6, ...extra.ticks},
+  });
+  const {scales = {}, plugins = {}, ...options} = config.options || {};
+  const isOwn = (item) => !item.text.startsWith('_');
   return {...config, options: {
     responsive: true, maintainAspectRatio: false, animation: false, interaction: {mode: 'index', intersect: false},
-    plugins: {legend: {labels: {color: ink, boxWidth: 12, boxHeight: 12}, position: 'bottom'}},
-    scales: {x: axis(scales.x), y: axis({beginAtZero: true, ...scales.y})}, ...options,
+    plugins: {
+      legend: {labels: {color: ink, font, boxWidth: 8, boxHeight: 8, usePointStyle: true, pointStyle: 'circle', filter: isOwn}, position: 'bottom', align: 'start'},
+      tooltip: {
+        backgroundColor: colour('ink'), titleColor: card, bodyColor: card, titleFont: font, bodyFont: font, padding: 8, boxPadding: 4, usePointStyle: true,
+        filter: (item) => !item.dataset.label.startsWith('_'),
+      },
+      ...plugins,
+    },
+    scales: {x: axis({...scales.x, ticks: {autoSkipPadding: 14, ...(scales.x || {}).ticks}, grid: {display: false}}), y: axis({beginAtZero: true, ...scales.y})}, ...options,
   }};
 }
 
-function tableOf(head, rows) {
-  return element('table', {},
-    element('thead', {}, element('tr', {}, ...head.map((cell) => element('th', {scope: 'col'}, cell)))),
-    element('tbody', {}, ...rows.map((row) => element('tr', {}, ...row.map((cell) => element('td', {}, cell))))));
-}
+function shareAxis(extra) { return {suggestedMax: 1, ticks: {callback: (value) => `${Math.round(100 * value)}%`}, ...extra}; }
 
-function line(label, values, tint, extra = {}) {
-  const radius = values.length > 60 ? 0 : 2.5;
-  return {label, data: values, borderColor: tint, backgroundColor: tint, borderWidth: 2, pointRadius: radius, tension: 0, spanGaps: true, ...extra};
-}
-
-function valuesAt(metric, steps) {
-  const at = new Map((metric ? metric.steps : []).map((step, index) => [step, metric.values[index]]));
-  return steps.map((step) => at.has(step) ? at.get(step) : null);
-}
-
-function dashes(name) {
-  if (name === 'pass_rate') return {borderDash: [5, 3], order: -1};
-  return /_(low|high)$/.test(name) ? {borderDash: [1, 3], borderWidth: 1, pointRadius: 0} : {};
-}
-
-function lines(names, metrics, tints, options) {
-  const steps = [...new Set(names.flatMap((name) => metrics[name] ? metrics[name].steps : []))].sort((a, b) => a - b);
-  const present = names.filter((name) => metrics[name]);
-  const columns = present.map((name) => valuesAt(metrics[name], steps));
-  return {
-    config: {type: 'line', data: {labels: steps, datasets: present.map((name, index) => line(name, columns[index], colour(tints[index]), dashes(name)))}, options},
-    head: ['step', ...present],
-    rows: steps.map((step, row) => [step, ...columns.map((column, index) => formatted(column[row], metrics[present[index]].unit))]),
+// Lines over steps; where a series has bounds, its interval is a band around it.
+function linesOver(series, options, firstStep = 1) {
+  const steps = [...new Set(series.flatMap((each) => each.steps))].sort((a, b) => a - b);
+  const at = (each, values) => {
+    const known = new Map(each.steps.map((step, index) => [step, values[index]]));
+    return steps.map((step) => known.has(step) ? known.get(step) : null);
   };
-}
-
-function makeCharts(report) {
-  const metrics = report.metrics;
-  const steps = [...new Set(trained(report).map((row) => row.step || 0))].sort((a, b) => a - b);
-  const manySteps = Math.max(0, ...Object.values(metrics).map((metric) => metric.steps.length)) > 1;
-  if (manySteps) {
-    const held = ['held_out/pass_rate', 'held_out/pass@1'].find((name) => metrics[name]);
-    figure('Reward and pass rate', 'chart-reward', () => lines(
-      ['reward/mean', 'pass_rate', ...(held ? [held, `${held}_low`, `${held}_high`] : [])].filter((name) => metrics[name]), metrics,
-      ['accent', 'passed', 'timeout', 'timeout', 'timeout'],
-      {scales: {y: {suggestedMax: 1}}}));
-  }
-  if (steps.length) figure('Statuses', 'chart-status', () => statuses(trained(report), steps));
-  if (PARTS.some((part) => metrics[`aviato/${part}_seconds_p50`])) figure('Seconds', 'chart-latency', () => latencies(metrics, manySteps));
-  if (manySteps) {
-    const names = Object.keys(metrics).filter((name) => metrics[name].steps.length > 1);
-    const select = element('select', {id: 'metric', 'aria-label': 'Metric', onchange: drawCharts},
-      ...names.map((name) => element('option', {value: name}, name)));
-    select.value = names.includes('loss') ? 'loss' : names[0];
-    figure('Metric', 'chart-metric', () => lines([select.value], metrics, ['accent'], {scales: {y: {beginAtZero: false}}}), select);
-  }
-  drawCharts();
-}
-
-function statuses(rows, steps) {
-  const counts = {};
-  for (const row of rows) {
-    const kind = kindOf(row);
-    counts[kind] = counts[kind] || new Map();
-    counts[kind].set(row.step || 0, (counts[kind].get(row.step || 0) || 0) + 1);
-  }
-  const kinds = Object.keys(KIND_COLOURS).filter((kind) => counts[kind]);
-  const single = steps.length === 1;
-  const datasets = kinds.map((kind) => ({
-    label: kind, data: steps.map((step) => counts[kind].get(step) || 0), backgroundColor: colour(KIND_COLOURS[kind]),
-    categoryPercentage: single ? 0.45 : 0.92, barPercentage: 1,
-  }));
-  const options = {indexAxis: single ? 'y' : 'x', scales: {x: {stacked: true}, y: {stacked: true}}};
-  if (single) options.scales.y.ticks = {display: false};
-  return {
-    config: {type: 'bar', data: {labels: single ? ['all'] : steps, datasets}, options},
-    head: ['step', ...kinds],
-    rows: steps.map((step, index) => [step, ...datasets.map((set) => set.data[index])]),
-  };
-}
-
-function latencies(metrics, manySteps) {
-  const present = PARTS.filter((part) => metrics[`aviato/${part}_seconds_p50`]);
-  const value = (part, percentile) => {
-    const metric = metrics[`aviato/${part}_seconds_${percentile}`];
-    return metric ? metric.values[metric.values.length - 1] : null;
-  };
-  const head = [manySteps ? 'last step' : 'part', ...PERCENTILES];
-  const rows = present.map((part) => [part, ...PERCENTILES.map((percentile) => formatted(value(part, percentile), 'seconds'))]);
-  const y = {type: 'logarithmic', beginAtZero: false, title: {display: true, text: 'seconds (log)', color: colour('soft')}};
-  y.ticks = {color: colour('soft'), callback: (tick) => /^[125]/.test(String(tick / 10 ** Math.floor(Math.log10(tick)))) ? tick : ''};
-  if (manySteps) {
-    const tints = ['accent', 'limit', 'timeout', 'passed'];
-    const names = present.map((part) => `aviato/${part}_seconds_p95`);
-    const drawnLines = lines(names, metrics, tints, {scales: {y}});
-    drawnLines.config.data.datasets.forEach((set, index) => {
-      set.label = `${present[index]} p95`;
-      set.data = set.data.map((each) => each > 0 ? each : null);
+  const datasets = [], head = ['step'], columns = [];
+  for (const each of series) {
+    const values = at(each, each.values), radius = values.filter((value) => value !== null).length > 60 ? 0 : 2.5;
+    datasets.push({
+      label: each.label, data: values, borderColor: each.tint, backgroundColor: each.tint, borderWidth: 2, borderDash: each.dash,
+      pointRadius: radius, pointHoverRadius: 4, tension: 0, spanGaps: true, order: 0,
     });
-    return {config: drawnLines.config, head, rows};
+    head.push(each.label);
+    columns.push(values.map((value) => formatted(value, each.unit)));
+    if (each.low && each.high) {
+      const [low, high] = [at(each, each.low), at(each, each.high)];
+      const edge = {borderWidth: 0, pointRadius: 0, pointHoverRadius: 0, spanGaps: true, order: 1};
+      datasets.push({...edge, label: '_low', data: low, fill: false});
+      datasets.push({...edge, label: '_high', data: high, fill: '-1', backgroundColor: faded(each.tint, 0.18)});
+      head.push('95% interval');
+      columns.push(low.map((value, index) => intervalText({low: value, high: high[index]}) || '–'));
+    }
   }
-  const tints = ['accent', 'timeout', 'failed'];
-  const datasets = PERCENTILES.map((percentile, index) => ({
-    label: percentile, data: present.map((part) => value(part, percentile) || null), backgroundColor: colour(tints[index]), maxBarThickness: 26,
-  }));
-  return {config: {type: 'bar', data: {labels: present, datasets}, options: {scales: {y}}}, head, rows};
+  return {
+    config: {type: 'line', data: {labels: steps.map((step) => step + firstStep), datasets}, options},
+    head, rows: steps.map((step, row) => [step + firstStep, ...columns.map((column) => column[row])]),
+  };
+}
+
+function metricSeries(metrics, name, tint, extra = {}) {
+  const {steps, values, unit} = metrics[name];
+  const bound = (end) => {
+    const known = metrics[name + end];
+    return known && steps.map((step) => { const at = known.steps.indexOf(step); return at < 0 ? null : known.values[at]; });
+  };
+  return {label: name, steps, values, unit, tint, low: bound('_low'), high: bound('_high'), ...extra};
+}
+
+// Estimates side by side, each with its interval as a bar through its point.
+function estimates(points) {
+  const tints = points.map(({tint}) => tint || colour('accent'));
+  return {
+    config: {
+      data: {labels: points.map(({label}) => label), datasets: [
+        {type: 'line', label: 'estimate', data: points.map(({estimate}) => estimate), showLine: false, pointRadius: 5, pointHoverRadius: 6, borderColor: tints, backgroundColor: tints, order: 0},
+        {type: 'bar', label: '95% interval', data: points.map(({low, high}) => [low, high]), backgroundColor: tints.map((tint) => faded(tint, 0.35)), barThickness: 7, borderRadius: 3, borderSkipped: false, order: 1},
+      ]},
+      type: 'bar',
+      options: {scales: {y: shareAxis({max: 1}), x: {offset: true}}, plugins: {tooltip: {callbacks: {label: ({dataset, raw}) =>
+        `${dataset.label}: ${Array.isArray(raw) ? intervalText({low: raw[0], high: raw[1]}) : formatted(raw, 'share')}`}}}},
+    },
+    head: ['', 'estimate', '95% interval', 'problems'],
+    rows: points.map((point) => [point.label, formatted(point.estimate, 'share'), intervalText(point), formatted(point.problems)]),
+  };
 }

@@ -1,82 +1,85 @@
-// Unpacks the data and puts the parts together.
-async function unpacked() {
-  const bytes = Uint8Array.from(atob(byId('data').textContent), (character) => character.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
-  return JSON.parse(await new Response(stream).text());
+// The application: which page an address shows, and what stands around it.
+const KEYS = [
+  ['↑ ↓', 'choose a trajectory in the list'], ['Page Up, Page Down, Home, End', 'move through the list'], ['Enter', 'open the chosen trajectory'],
+  ['← →', 'the trajectory before, the next one'], ['Esc', 'leave a field, close this, or go back'], ['/', 'search'],
+  ['1 2 3', 'overview, groups, trajectories'], ['?', 'show these keys'],
+];
+
+function Keys({onClose}) {
+  const dialog = useRef(null);
+  useLayoutEffect(() => { dialog.current.showModal(); }, []);
+  return html`<dialog ref=${dialog} aria-labelledby="keys-title" onClose=${onClose}><h2 id="keys-title">Keys</h2>
+    <dl class="keys">${KEYS.map(([key, words]) => html`<div><dt>${key}</dt><dd>${words}</dd></div>`)}</dl>
+    <form method="dialog"><button>Close</button></form></dialog>`;
 }
 
-function totals(report) {
-  const rows = trained(report);
-  const scored = rows.filter((row) => row.reward !== null);
-  const passed = scored.filter((row) => row.status === 'passed').length;
-  const mean = scored.length ? scored.reduce((sum, row) => sum + row.reward, 0) / scored.length : null;
-  const heldOut = report.trajectories.length - rows.length;
-  const sum = (name) => rows.reduce((total, row) => total + (row[name] || 0), 0);
-  const steps = new Set(rows.map((row) => row.step || 0)).size;
-  const cards = [
-    [formatted(rows.length), 'completions'],
-    ...(heldOut ? [[formatted(heldOut), 'held out']] : []),
-    [scored.length ? formatted(passed / scored.length, 'share') : '–', `passed (${passed.toLocaleString('en')})`],
-    [formatted(mean), 'mean reward'],
-    [formatted(rows.length - scored.length), 'unscorable'],
-    [formatted(sum('sandboxes')), 'executions'],
-    [formatted(rows.filter((row) => row.cached).length), 'cache hits'],
-    [duration(report.run.seconds), 'working time'],
-  ];
-  if (steps > 1) cards.splice(1, 0, [formatted(steps), 'steps']);
-  byId('cards').append(...cards.map(([value, name]) => element('div', {class: 'card'}, element('b', {}, value), element('span', {}, name))));
+function ThemeButton() {
+  const dark = useTheme();
+  return html`<button id="theme" type="button" class="icon" aria-label=${dark ? 'Switch to light' : 'Switch to dark'} onClick=${() => chooseTheme(dark ? 'light' : 'dark')}>◐</button>`;
 }
 
-// A flag: what was seen, in which metrics and steps, against which threshold, and what to try.
-function flagNote(flag) {
-  const compared = flag.value === null ? '' : `: ${formatted(flag.value, flag.unit)}, threshold ${formatted(flag.threshold, flag.unit)}`;
-  const steps = flag.first_step === flag.last_step ? `step ${flag.last_step}` : `steps ${flag.first_step} to ${flag.last_step}`;
-  return element('div', {class: 'note'}, element('b', {}, `${flag.name}: ${flag.message}`),
-    element('span', {class: 'measured'}, `${flag.metrics.join(', ')}${compared}, ${steps}`), `try: ${flag.hint.replaceAll('`', '')}`);
+function LiveMark({source}) {
+  const [state, setState] = useState(null);
+  useEffect(() => source.onState ? source.onState(setState) : undefined, [source]);
+  if (!state) return null;
+  return html`<span class=${'live ' + state} role="status">${state === 'live' ? 'live' : 'not connected'}</span>`;
 }
 
-function notes(report) {
-  const made = report.flags.map(flagNote);
-  made.push(...report.notes.map((note) => element('p', {class: 'note'}, note)));
-  if (report.disagreements.length) {
-    made.push(element('div', {class: 'note'}, element('b', {}, 'Numbers of this run do not agree'), report.disagreements.join('; ')));
+function Page({source, route, single}) {
+  const [kind, key, part, rowKey] = route.path, {query} = route;
+  if (kind === 'compare' && !single) return html`<${ComparePage} source=${source} query=${query} />`;
+  const run = kind === 'run' ? key : single;
+  if (!run) return html`<${RunsPage} source=${source} query=${query} />`;
+  const shared = {source, run, query, key: `${run} ${part || ''}`};
+  if (part === 'rows') return html`<${RowsPage} ...${shared} />`;
+  if (part === 'groups') return html`<${GroupsPage} ...${shared} />`;
+  if (part === 't' && rowKey) return html`<${TrajectoryPage} ...${shared} rowKey=${rowKey} />`;
+  return html`<${RunPage} ...${shared} />`;
+}
+
+function App({source, single}) {
+  const route = useRoute(), [hasKeys, setKeys] = useState(false);
+  const run = route.path[0] === 'run' ? route.path[1] : single, path = route.path.join('/');
+  useEffect(() => { document.title = [route.path[2] === 't' ? route.path[3] : route.path[2] || route.path[0] === 'compare' && 'compare', run, 'sandrl'].filter(Boolean).map(shown).join(' – '); }, [path]);
+  // A new page begins at its top, and where a screen reader reads it from.
+  useEffect(() => {
+    if (!visits) return;
+    window.scrollTo(0, 0);
+    const main = document.getElementById('main');
+    if (!main.contains(document.activeElement) || document.activeElement === document.body) main.focus({preventScroll: true});
+  }, [path]);
+  useKeys({
+    '?': () => setKeys(true),
+    '/': () => { const field = document.querySelector('[data-search]'); if (!field) return false; field.focus(); field.select(); return undefined; },
+    1: () => run ? go(link(['run', run])) : false, 2: () => run ? go(link(['run', run, 'groups'])) : false, 3: () => run ? go(link(['run', run, 'rows'])) : false,
+    Escape: () => route.path[2] !== 't' && route.path.length > 0 && visits > 0 ? history.back() : false,
+  }, [run, path]);
+  useEffect(() => {
+    const leave = (event) => { if (event.key === 'Escape' && event.target.matches('[data-search]')) event.target.blur(); };
+    window.addEventListener('keydown', leave);
+    return () => window.removeEventListener('keydown', leave);
+  }, []);
+  const skip = (event) => { event.preventDefault(); document.getElementById('main').focus(); };
+  return html`<a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
+    <header class="top"><nav class="crumbs" aria-label="Where this is"><a class="brand" href="#/">sandrl</a>
+      ${run && !single && html`<span aria-hidden="true">/</span><a href=${link(['run', run])}>${run.replace(/\.[0-9a-f]{8}$/, '')}</a>`}
+      ${route.path[0] === 'compare' && html`<span aria-hidden="true">/</span><span>compare</span>`}</nav>
+      <div class="tools"><${LiveMark} source=${source} /><button type="button" class="icon" aria-label="Show the keys" onClick=${() => setKeys(true)}>?</button><${ThemeButton} /></div></header>
+    <main id="main" tabindex="-1"><${Page} source=${source} route=${route} single=${single} /></main>
+    ${hasKeys && html`<${Keys} onClose=${() => setKeys(false)} />`}`;
+}
+
+async function start() {
+  const root = document.getElementById('app');
+  try {
+    const source = makeSource();
+    const single = await source.single();
+    root.replaceChildren();
+    render(html`<${App} source=${source} single=${single} />`, root);
+  } catch (error) {
+    root.textContent = shown(`This report cannot be read: ${error}`);
+    throw error;
   }
-  byId('notes').append(...made);
 }
 
-function settings(report) {
-  const text = (value) => typeof value === 'string' ? value : JSON.stringify(value);
-  byId('config').append(tableOf(['option', 'value'], Object.entries(report.options).map(([name, value]) => [name, text(value)])));
-  byId('jobs').append(tableOf(['job', 'started', 'ended', 'outcome', 'versions'], report.jobs.map((job) => [
-    job.job_id, moment(job.started_at), job.finished_at ? moment(job.finished_at) : '–', job.outcome || (report.run.state === 'running' ? 'running' : 'killed'),
-    Object.entries(job.versions).map(([name, version]) => `${name} ${version}`).join(', '),
-  ])));
-}
-
-function makeThemeButton() {
-  byId('theme').addEventListener('click', () => {
-    const root = document.documentElement;
-    const dark = root.dataset.theme ? root.dataset.theme === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
-    root.dataset.theme = dark ? 'light' : 'dark';
-    drawCharts();
-  });
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', drawCharts);
-}
-
-unpacked().then((report) => {
-  const run = report.run;
-  byId('subtitle').textContent = shown(`${run.command} · ${run.state} · ${moment(run.created_at)}`);
-  byId('made').textContent = shown(`Made by sandrl at ${moment(run.made_at)} from the run's own files.`);
-  byId('report').hidden = false;
-  notes(report);
-  totals(report);
-  makeCharts(report);
-  const reveal = makeBrowser(report);
-  makeGrid(report, reveal);
-  settings(report);
-  makeThemeButton();
-  document.documentElement.dataset.ready = 'yes';
-}).catch((error) => {
-  byId('subtitle').textContent = `This report cannot be read: ${error}`;
-  throw error;
-});
+start();

@@ -1,0 +1,144 @@
+"""`--notify`: a command of the user's when a run ends, however it ends.
+
+The design decision: what happened is in the environment of the command, never in its words, so no message can become
+part of a shell's input. Keys that sandrl holds are taken out of that environment. The command gets a bounded time, and
+whatever becomes of it changes nothing of how sandrl ends.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+from sandrl import events
+from sandrl.cli.text import visible
+from sandrl.errors import SandrlError, ending_of
+
+LIMIT_SECONDS = 30.0
+_LONGEST_MESSAGE = 2_000
+
+
+@dataclass(slots=True)
+class Notice:
+    """What is known of the run of a command, for whom it notifies.
+
+    Attributes:
+        command: What to run; None for nothing.
+        opened: The run; None before there is one.
+    """
+
+    command: str | None = None
+    opened: events.RunOpened | None = None
+
+
+_notice = Notice()
+
+
+def ask_for(command: str | None) -> None:
+    """Says what to run when this command's run ends."""
+    _notice.command = command
+
+
+def watched(show: events.Emit) -> events.Emit:
+    """The same `Emit`, which also learns what run there is."""
+
+    def emit(event: events.Event) -> None:
+        if isinstance(event, events.RunOpened):
+            _notice.opened = event
+        show(event)
+
+    return emit
+
+
+@contextmanager
+def notifying() -> Iterator[None]:
+    """Runs what was asked for at the end of a `with` block, if a run was opened in it."""
+    _notice.command = _notice.opened = None
+    try:
+        yield
+    except BaseException as error:
+        _run(error)
+        raise
+    _run(None)
+
+
+def _run(error: BaseException | None) -> None:
+    command, opened = _notice.command, _notice.opened
+    if command is None or opened is None:
+        return
+    facts = _facts(opened, error)
+    try:
+        _carry_out(command, {**_without_keys(os.environ), **facts})
+    except KeyboardInterrupt:
+        _warn("was interrupted")
+    except subprocess.TimeoutExpired:
+        _warn(f"did not end in {LIMIT_SECONDS:g} s and was killed")
+    except OSError as failure:
+        _warn(f"could not be run: {failure.strerror}")
+
+
+def _facts(opened: events.RunOpened, error: BaseException | None) -> dict[str, str]:
+    exit_code, message = 0, ""
+    if isinstance(error, typer.Exit):
+        exit_code = error.exit_code
+    elif error is not None:
+        ending = ending_of(error)
+        exit_code, message = ending.exit_code, ending.message
+    return {
+        "SANDRL_RUN_ID": opened.run_id,
+        "SANDRL_RUN_DIR": opened.path,
+        "SANDRL_OUTCOME": _outcome(opened, error),
+        "SANDRL_EXIT_CODE": str(exit_code),
+        "SANDRL_MESSAGE": visible(message, _LONGEST_MESSAGE),
+    }
+
+
+def _outcome(opened: events.RunOpened, error: BaseException | None) -> str:
+    """What the run itself says; a pass rate that is too low ends the command with an error, and the run finished."""
+    from sandrl.runs import RunReader
+
+    with suppress(SandrlError):
+        outcome = RunReader(Path(opened.path)).config.jobs[-1].outcome
+        if outcome is not None:
+            return outcome.value
+    return "finished" if error is None else ending_of(error).outcome.value
+
+
+def _without_keys(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment but for the variables that hold a key of sandrl's, whatever they are called."""
+    from sandrl.settings import load_settings
+
+    secrets = set(load_settings().secrets)
+    return {
+        name: value
+        for name, value in environment.items()
+        if value not in secrets and not name.endswith(("_API_KEY", "_TOKEN"))
+    }
+
+
+def _carry_out(command: str, environment: Mapping[str, str]) -> None:
+    # What it prints must not stand among results.
+    process = subprocess.Popen(
+        ["/bin/sh", "-c", command], env=environment, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True
+    )
+    try:
+        code = process.wait(LIMIT_SECONDS)
+    except BaseException:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+    if code:
+        _warn(f"ended with exit code {code}")
+
+
+def _warn(what: str) -> None:
+    with suppress(OSError):
+        typer.echo(f"warning: the command of --notify {what}", err=True)

@@ -1,0 +1,41 @@
+"""What a command would take, printed by `--dry-run`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from sandrl.rewards.outlook import Outlook
+
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Print how many sandboxes it would take, for how long and at what cost, and exit; nothing is started.",
+    ),
+]
+
+
+def print_outlook(outlook: Outlook, *, json_output: bool) -> None:
+    """Prints an outlook.
+
+    Args:
+        outlook: The outlook.
+        json_output: As one JSON document.
+    """
+    from sandrl.cli.output import print_json
+
+    if json_output:
+        print_json(outlook.document())
+        return
+    for line in outlook_lines(outlook):
+        typer.echo(line)
+
+
+def outlook_lines(outlook: Outlook) -> list[str]:
+    """An outlook for people, line by line."""
+    from sandrl.cli.text import visible
+
+    return [visible(line) for line in outlook.lines]

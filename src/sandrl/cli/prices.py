@@ -1,0 +1,79 @@
+"""`sandrl prices`: what a sandbox-hour costs on each runtime."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sandrl.cli.completion import values
+from sandrl.cli.output import Json
+
+if TYPE_CHECKING:
+    from sandrl.prices import Prices
+
+app = typer.Typer(
+    name="prices", help="What a sandbox-hour costs on each runtime: show, set, rm.", no_args_is_help=False
+)
+
+_Runtime = Annotated[
+    str,
+    typer.Argument(metavar="RUNTIME", help="local, remote, daemonless or ray.", autocompletion=values.priced_runtimes),
+]
+
+
+@app.callback(invoke_without_command=True)
+def prices(context: typer.Context) -> None:
+    """What a sandbox-hour costs on each runtime; shows the prices unless told otherwise."""
+    if context.invoked_subcommand is None:
+        show(json_=False)
+
+
+@app.command("show")
+def show(json_: Json = False) -> None:
+    """Show the prices that are set, and where they are kept."""
+    from sandrl.cli.output import print_json
+    from sandrl.cli.tables import Column, Table
+
+    known = _load()
+    if json_:
+        table = {name: str(price) for name, price in sorted(known.by_runtime.items())}
+        print_json({"path": str(known.path), "sandbox_hour": table})
+        return
+    if not known.by_runtime:
+        typer.echo("No price is set; sandrl prices set RUNTIME PRICE sets the price of a sandbox-hour.", err=True)
+        return
+    rows = [(name, str(price)) for name, price in sorted(known.by_runtime.items())]
+    Table([Column("runtime"), Column("price of a sandbox-hour")], [*rows]).print()
+    typer.echo(f"Kept in {known.path}", err=True)
+
+
+@app.command("set")
+def set_price(
+    runtime: _Runtime,
+    price: Annotated[str, typer.Argument(metavar="PRICE", help="An amount and a currency: '$0.10', '0.10 EUR'.")],
+) -> None:
+    """Set what a sandbox-hour costs on a runtime."""
+    changed = _load().with_price(runtime, price)
+    changed.save()
+    typer.echo(f"A sandbox-hour on {runtime} costs {changed.by_runtime[runtime]}")
+
+
+@app.command("rm")
+def remove(runtime: _Runtime) -> None:
+    """Remove the price of a runtime; exits with 0 if there is none."""
+    known = _load()
+    known_price = known.of(runtime)
+    changed = known.without(runtime)
+    if known_price is None:
+        typer.echo(f"There is no price of {runtime}", err=True)
+        return
+    changed.save()
+    typer.echo(f"Removed the price of {runtime}")
+
+
+def _load() -> Prices:
+    from sandrl.prices import Prices
+    from sandrl.settings import load_settings
+
+    return Prices.load(load_settings())

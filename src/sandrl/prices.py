@@ -1,0 +1,152 @@
+"""What a sandbox-hour costs on each runtime, as the user has set it.
+
+The design decision: no price is built in. What a machine or an account costs is known to its owner only, and a number
+that is wrong is worse than none. Prices are in `prices.toml` in the user's directory of configuration, one line for
+each runtime, so that they can be written by hand, too.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from sandrl.config.budget import Money
+from sandrl.errors import InputError, ServiceError, UsageError
+from sandrl.files import read_regular, write_whole
+from sandrl.settings import RuntimeKind, Settings, private_directory
+
+FILE = "prices.toml"
+"""In the user's directory of configuration."""
+PRICED = tuple(kind.value for kind in RuntimeKind if kind is not RuntimeKind.AUTO)
+"""The runtimes that can have a price."""
+
+_TABLE = "sandbox_hour"
+_HEAD = "# What a sandbox-hour costs on each runtime; `sandrl prices set RUNTIME PRICE` writes it.\n"
+_MOST_BYTES = 1 << 20
+_LINE = re.compile(r"at line (\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """The prices of a sandbox-hour.
+
+    Attributes:
+        path: The file they are in.
+        by_runtime: The price of each runtime that has one.
+    """
+
+    path: Path
+    by_runtime: Mapping[str, Money] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, settings: Settings) -> Self:
+        """Reads the prices; there are none where there is no file.
+
+        Raises:
+            InputError: If the file cannot be read, or a line of it is wrong.
+        """
+        path = settings.config_dir / FILE
+        try:
+            text = read_regular(path, _MOST_BYTES).decode("utf-8")
+            content = tomllib.loads(text)
+        except (FileNotFoundError, NotADirectoryError):
+            return cls(path)
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", path=path) from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            found = _LINE.search(str(error))
+            line = None if found is None else int(found[1])
+            hint = "correct the line, or remove the file and set the prices again: sandrl prices set RUNTIME PRICE"
+            raise InputError(f"is not TOML: {error}", path=path, line=line, hint=hint) from error
+        for name in content:
+            if name != _TABLE or not isinstance(content[name], dict):
+                line = _line_of(text, name)
+                raise InputError(f"only the table [{_TABLE}] belongs there", path=path, line=line, field=name)
+        found_prices = {}
+        for name, value in content.get(_TABLE, {}).items():
+            problem, price = _price_of(name, value)
+            if price is None:
+                raise InputError(problem, path=path, line=_line_of(text, name), field=name)
+            found_prices[name] = price
+        return cls(path, found_prices)
+
+    def of(self, runtime: str) -> Money | None:
+        """The price of a runtime's sandbox-hour; None if none is set."""
+        return self.by_runtime.get(runtime)
+
+    def with_price(self, runtime: str, text: str) -> Prices:
+        """The prices with one of them set.
+
+        Raises:
+            UsageError: If there is no such runtime, or the text is no price.
+        """
+        check_priced(runtime)
+        problem, price = _price_of(runtime, text)
+        if price is None:
+            raise UsageError(problem, hint=f"sandrl prices set {runtime} '$0.10'")
+        return Prices(self.path, {**self.by_runtime, runtime: price})
+
+    def without(self, runtime: str) -> Prices:
+        """The prices without one of them.
+
+        Raises:
+            UsageError: If there is no such runtime.
+        """
+        check_priced(runtime)
+        return Prices(self.path, {name: price for name, price in self.by_runtime.items() if name != runtime})
+
+    def save(self) -> None:
+        """Writes the prices.
+
+        Raises:
+            ServiceError: If the file cannot be written.
+            SandrlError: If its directory cannot be made, or others may write to it.
+        """
+        # Only `sandrl prices` writes.
+        import tomli_w
+
+        private_directory(self.path.parent, variable="SANDRL_CONFIG_DIR")
+        table = {name: str(price) for name, price in sorted(self.by_runtime.items())}
+        try:
+            write_whole(self.path, (_HEAD + tomli_w.dumps({_TABLE: table})).encode("utf-8"))
+        except OSError as error:
+            raise ServiceError(f"{self.path}: cannot be written: {error.strerror}") from error
+
+
+def check_priced(runtime: str) -> None:
+    """Refuses a runtime that there is none of.
+
+    Raises:
+        UsageError: If there is no such runtime, or it stands for another one.
+    """
+    if runtime not in PRICED:
+        raise UsageError(f"there is no runtime {runtime!r} with a price", hint=f"one of: {', '.join(PRICED)}")
+
+
+def price_of(runtime: str, settings: Settings) -> Money | None:
+    """The price of a sandbox-hour on a runtime; None if none is set.
+
+    Raises:
+        InputError: If the file of prices is broken.
+    """
+    return Prices.load(settings).of(runtime)
+
+
+def _price_of(runtime: str, value: object) -> tuple[str, Money | None]:
+    """A price, or why it is none."""
+    if runtime not in PRICED:
+        return f"there is no such runtime: use one of {', '.join(PRICED)}", None
+    price = Money.parse(value) if isinstance(value, str) else None
+    if price is None:
+        return f"{value!r} is no price: use an amount and a currency, such as '$0.10' or '0.10 EUR'", None
+    return "", price
+
+
+def _line_of(text: str, name: str) -> int | None:
+    """The line in which a key or a table stands."""
+    pattern = re.compile(rf"""^\s*(?:\[\s*)?["']?{re.escape(name)}["']?\s*(?:\]|=|\.)""")
+    return next((number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), None)

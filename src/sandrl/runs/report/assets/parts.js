@@ -1,0 +1,144 @@
+// Small components that several pages are made of.
+function Swatch({kind, letter}) { return html`<span class=${'swatch ' + kind} aria-hidden="true">${letter}</span>`; }
+function StatusBadge({row}) { return html`<span class=${'badge ' + kindOf(row)}>${row.status}</span>`; }
+function StateBadge({state}) { return html`<span class=${'state ' + state}>${state}</span>`; }
+
+function Table({head, rows, label}) {
+  return html`<table aria-label=${label}><thead><tr>${head.map((cell) => html`<th scope="col">${cell}</th>`)}</tr></thead>
+    <tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table>`;
+}
+
+// A table that only exists while it is open: a run may have ten thousand steps.
+function FoldedTable({head, rows, label}) {
+  const [isOpen, setOpen] = useState(false);
+  return html`<details class="folded" onToggle=${(event) => setOpen(event.currentTarget.open)}>
+    <summary>As a table</summary>
+    ${isOpen && html`<div class="scroll" tabindex="0" role="region" aria-label=${`${label}, as a table`}><${Table} head=${head} rows=${rows} label=${label} /></div>`}
+  </details>`;
+}
+
+function Stat({value, label, note}) {
+  return html`<div class="card"><b>${value}</b><span>${label}</span>${note && html`<small>${note}</small>`}</div>`;
+}
+
+function Section({title, id, children, aside, className = ''}) {
+  return html`<section class=${'panel ' + className} aria-labelledby=${id}>
+    <div class="section-head"><h2 id=${id}>${title}</h2>${aside}</div>${children}</section>`;
+}
+
+function Text({text, label}) { return html`<pre tabindex="0" role="region" aria-label=${label}>${text}</pre>`; }
+
+function Code({code, label}) {
+  return html`<pre tabindex="0" role="region" aria-label=${label}>${coloured(code).map(([kind, text]) => kind ? html`<span class=${kind}>${text}</span>` : text)}</pre>`;
+}
+
+// Code with numbered lines, one of which may be marked.
+function NumberedCode({code, marked, label}) {
+  return html`<pre class="numbered" tabindex="0" role="region" aria-label=${label}>${colouredLines(code).map((pieces, index) => {
+    const isMarked = index + 1 === marked;
+    return html`<span class=${isMarked ? 'row marked' : 'row'}><span class="number" aria-hidden="true">${isMarked ? '▶ ' : ''}${index + 1}</span><span class="source">${
+      pieces.map(([kind, text]) => html`<span class=${kind}>${text}</span>`)}${'\n'}</span></span>`;
+  })}</pre>`;
+}
+
+// A curve small enough for a row of a table.
+function Sparkline({values}) {
+  const known = (values || []).map((value, index) => [index, value]).filter(([, value]) => typeof value === 'number');
+  if (known.length < 2) return html`<span class="muted">–</span>`;
+  const numbers = known.map(([, value]) => value);
+  const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
+  const place = ([index, value]) => `${(2 + 92 * index / (values.length - 1)).toFixed(1)},${(22 - 18 * (high > low ? (value - low) / (high - low) : 0.5)).toFixed(1)}`;
+  const points = known.map(place);
+  const [x, y] = points[points.length - 1].split(',');
+  return html`<svg class="spark" viewBox="0 0 96 24" role="img" aria-label=${`from ${formatted(numbers[0])} to ${formatted(numbers[numbers.length - 1])}`}>
+    <polyline points=${points.join(' ')} /><circle cx=${x} cy=${y} r="2" /></svg>`;
+}
+
+function Empty({children}) { return html`<p class="empty">${children}</p>`; }
+
+// What a page shows before it has its data, and where it cannot get it.
+function Pending({error}) {
+  if (error) return html`<p class="note" role="alert"><b>This cannot be shown.</b>${error.message || String(error)}</p>`;
+  return html`<p class="empty" role="status">Loading …</p>`;
+}
+
+// A field that changes the address a moment after the last key.
+const SEARCH_PAUSE_MS = 150;
+function SearchField({value, onSearch, label, placeholder}) {
+  const timer = useRef(0), field = useRef(null);
+  useEffect(() => {
+    if (document.activeElement !== field.current) field.current.value = value || '';
+  }, [value]);
+  const change = () => {
+    clearTimeout(timer.current);
+    timer.current = setTimeout(() => onSearch(field.current.value), SEARCH_PAUSE_MS);
+  };
+  return html`<input ref=${field} class="search" type="search" data-search autocomplete="off" spellcheck=${false} aria-label=${label}
+    placeholder=${placeholder} defaultValue=${value || ''} onInput=${change} />`;
+}
+
+// A button that is on or off.
+function Toggle({isOn, onClick, children, className = ''}) {
+  return html`<button type="button" class=${`chip ${className}`} aria-pressed=${String(Boolean(isOn))} onClick=${onClick}>${children}</button>`;
+}
+
+function Pages({total, offset, limit, linkTo}) {
+  if (total <= limit) return null;
+  const last = Math.min(offset + limit, total);
+  return html`<nav class="pages" aria-label="Pages">
+    ${offset > 0 ? html`<a href=${linkTo(Math.max(offset - limit, 0))}>← Previous</a>` : html`<span />`}
+    <span class="muted">${(offset + 1).toLocaleString('en')}–${last.toLocaleString('en')} of ${total.toLocaleString('en')}</span>
+    ${last < total ? html`<a href=${linkTo(last)}>Next →</a>` : html`<span />`}
+  </nav>`;
+}
+
+// Data that is asked for again when its run changes; what is shown stays until the new answer is here.
+function useData(ask, dependencies, source, concerns) {
+  const [state, setState] = useState({data: null, error: null});
+  useEffect(() => {
+    let isOver = false, isAsking = false, isStale = false;
+    const refresh = () => {
+      if (isAsking) { isStale = true; return; }
+      isAsking = true;
+      isStale = false;
+      ask().then((data) => ({data, error: null}), (error) => ({error})).then((found) => {
+        isAsking = false;
+        if (isOver) return;
+        setState((before) => found.error ? {data: before.data, error: found.error} : found);
+        if (isStale) refresh();
+      });
+    };
+    refresh();
+    const leave = source.onChange((runs) => { if (!concerns || !runs || concerns.some((run) => runs.includes(run))) refresh(); });
+    return () => { isOver = true; leave(); };
+  }, dependencies);
+  useEffect(() => {
+    if (state.data || state.error) document.documentElement.dataset.ready = 'yes';
+  }, [state]);
+  return state;
+}
+
+function useWidth(query) {
+  const [matches, setMatches] = useState(() => matchMedia(query).matches);
+  useEffect(() => {
+    const list = matchMedia(query), follow = () => setMatches(list.matches);
+    list.addEventListener('change', follow);
+    return () => list.removeEventListener('change', follow);
+  }, [query]);
+  return matches;
+}
+
+// Keys of a page; fields keep theirs.
+function useKeys(handlers, dependencies) {
+  // Before the page is painted: a key that follows at once is meant for what is shown.
+  useLayoutEffect(() => {
+    const act = (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+      if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || event.target.closest('dialog')) return;
+      const handler = handlers[event.key];
+      if (handler && handler(event) !== false) event.preventDefault();
+    };
+    window.addEventListener('keydown', act);
+    return () => window.removeEventListener('keydown', act);
+  }, dependencies);
+}

@@ -1,0 +1,160 @@
+"""Runs as a folder of files that any static host shows, and that opens from a disk.
+
+A page that is opened from a disk may read scripts beside it and nothing else. So each document is a script of one call,
+`sandrlData(name, text)`, with the document compressed and base64-encoded: what a model wrote cannot end the text it is
+in. Trajectories are in pieces, read when one of them is looked at. The folder is written under another name first, so
+whoever looks at an earlier export sees the old one or the new one.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from sandrl.errors import InputError, ServiceError, UsageError
+from sandrl.runs.report.document import problem_document, trajectory_document
+from sandrl.runs.report.page import Source, empty_page, packed
+from sandrl.viewer.library import Library
+from sandrl.viewer.run import ViewedRun
+from sandrl.viewer.selection import each_brief
+
+CHUNK = 200
+"""How many trajectories a piece has."""
+
+_MARK = "sandrl-export.json"
+_MARK_TEXT = '{"schema": 1, "made_by": "sandrl view --export"}\n'
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What was written.
+
+    Attributes:
+        index: The page to open.
+        runs: How many runs it shows.
+        left_out: The ids of runs that cannot be read.
+    """
+
+    index: Path
+    runs: int
+    left_out: tuple[str, ...]
+
+
+def write_export(library: Library, folder: Path, *, only: str | None = None) -> Export:
+    """Writes runs as files.
+
+    Args:
+        library: The runs.
+        folder: Where to; an earlier export there is replaced.
+        only: The key of the one run to write; all unless given.
+
+    Raises:
+        UsageError: If there is something else in the folder, or there are no runs.
+        ServiceError: If it cannot be written.
+    """
+    folder = folder.absolute()
+    _check(folder)
+    entries = library.entries()
+    keys = [key for key in entries if only in (None, key)]
+    if not keys:
+        raise UsageError("there are no runs to export", hint="sandrl reward leaves one")
+    new = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        (new / "data").mkdir(parents=True)
+        (new / _MARK).write_text(_MARK_TEXT, encoding="utf-8")
+        (new / "index.html").write_text(empty_page(Source.FILES), encoding="utf-8")
+        left_out = []
+        briefs = []
+        for key in keys:
+            try:
+                _write_run(library.open(key, entries), new / "data")
+            except InputError:
+                left_out.append(entries[key].run_id)
+            briefs.append(library.brief(key, entries))
+        _write(new / "data", "runs", {"runs": briefs})
+        _put(new, folder)
+    except OSError as error:
+        message = f"export {folder}: cannot be written: {error.strerror}"
+        raise ServiceError(message, hint="choose another folder with `export`", fields=("export",)) from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return Export(folder / "index.html", len(keys), tuple(left_out))
+
+
+def _check(folder: Path) -> None:
+    """Refuses to replace what is no export.
+
+    Raises:
+        UsageError: If there is something else.
+    """
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        what = "is not a directory"
+    elif folder.is_dir() and any(folder.iterdir()) and not (folder / _MARK).is_file():
+        what = "has other files in it, which would be lost"
+    else:
+        return
+    raise UsageError(f"export {folder}: {what}", hint="name a new or an empty directory", fields=("export",))
+
+
+def _put(new: Path, folder: Path) -> None:
+    """Puts a folder in the place of an earlier one."""
+    new.chmod(0o755)
+    old = new.with_name(f"{new.name}.old")
+    with suppress(FileNotFoundError):
+        folder.rename(old)
+    try:
+        new.rename(folder)
+    except OSError:
+        with suppress(FileNotFoundError):
+            old.rename(folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _write_run(run: ViewedRun, data: Path) -> None:
+    """Writes the documents of a run.
+
+    Raises:
+        InputError: If the run cannot be read.
+    """
+    while not run.columns.refresh().is_complete:
+        pass
+    _write(data, run.key, run.document())
+    with run.columns.opened() as database:
+        rows = list(each_brief(database))
+        _write(data, f"{run.key}-rows", {"rows": rows, "chunk": CHUNK})
+        numbers = iter([number for (number,) in database.execute("SELECT number FROM rows ORDER BY number")])
+        keys = iter(rows)
+        at = 0
+        while piece := list(islice(numbers, CHUNK)):
+            trajectories, problems = [], dict[str, Any]()
+            for number, brief in zip(piece, islice(keys, CHUNK), strict=True):
+                row = run.columns.read(database, number)
+                whole = {**brief} if row is None else trajectory_document(row)
+                trajectories.append({**whole, "key": brief["key"]})
+                digest = brief["problem"]
+                if digest is not None and digest not in problems:
+                    problem = run.columns.problem(database, digest)
+                    problems |= {} if problem is None else {digest: problem_document(problem)}
+            _write(data, f"{run.key}-t{at}", {"trajectories": trajectories, "problems": problems})
+            at += 1
+
+
+def _write(data: Path, name: str, document: dict[str, Any]) -> None:
+    pieces = _call(name, document)
+    with (data / f"{name}.js").open("w", encoding="ascii") as file:
+        file.writelines(pieces)
+
+
+def _call(name: str, document: dict[str, Any]) -> Iterator[str]:
+    yield f"sandrlData({json.dumps(name)}, "
+    yield json.dumps(packed(document))
+    yield ");\n"

@@ -1,0 +1,240 @@
+"""All runs that are shown: of one directory, or all that the user has; what is said of each, and which have changed."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import re
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+from sandrl.errors import InputError
+from sandrl.runs import MetricsRow, RunReader, RunState, count_steps, find_run, list_runs, state_of
+from sandrl.runs.config import read_config
+from sandrl.runs.directory import is_running
+from sandrl.runs.held import COST_METRIC, price_in
+from sandrl.runs.index import RunEntry
+from sandrl.runs.report.document import run_seconds
+from sandrl.runs.report.parts import total_of
+from sandrl.runs.series import series_of
+from sandrl.viewer.indexing import Indexer
+from sandrl.viewer.run import ViewedRun, has_metrics, stamp_of
+
+CURVE_POINTS = 60
+"""How many points the curve of a run in the list has at most."""
+
+_LOOK_SECONDS = 0.8
+_KINDS = ("config", "failure", "metrics", "evaluations", "trajectories", "opinions", "problems")
+_NO_LETTER = re.compile(r"[^A-Za-z0-9._-]")
+
+
+class Library:
+    """The runs.
+
+    Args:
+        runs_dir: Where runs are.
+        state_dir: Holds the user's index of runs, which are shown, too; None for those of the directory alone.
+        cache_dir: Where indexes of runs are.
+    """
+
+    def __init__(self, runs_dir: Path, state_dir: Path | None, cache_dir: Path) -> None:
+        self._runs_dir = runs_dir
+        self._state_dir = state_dir
+        self._cache_dir = cache_dir
+        self.indexer = Indexer()
+        self._mutex = threading.Lock()
+        self._looking = threading.Lock()
+        self._runs: dict[str, ViewedRun] = {}
+        self._briefs: dict[str, tuple[object, dict[str, Any]]] = {}
+        self._open_ended: dict[Path, tuple[object, bool]] = {}
+        self._seen: tuple[float, dict[str, object]] = (0.0, {})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def key_of(self, name: str) -> str:
+        """The key of a run that a user has named.
+
+        Args:
+            name: Its name, its path, the id of a job that worked on it, or `latest`.
+
+        Raises:
+            InputError: If it is none of those that are shown.
+        """
+        key = run_key(find_run(name, self._state_dir or self._nowhere, self._runs_dir))
+        if key not in self.entries():
+            raise InputError("is none of the runs that are shown", path=name, hint="name its directory, too")
+        return key
+
+    def entries(self) -> dict[str, RunEntry]:
+        """All runs that are there now by their keys, newest first."""
+        found = list_runs(self._state_dir or self._nowhere, self._runs_dir)
+        return {run_key(each.path): each for each in found}
+
+    @property
+    def _nowhere(self) -> Path:
+        """A directory that does not exist."""
+        return Path(os.devnull)
+
+    def find(self, key: str) -> ViewedRun | None:
+        """The run of a key; None if there is none.
+
+        Args:
+            key: The key, or a run's id if only one run has it.
+        """
+        with self._mutex:
+            known = self._runs.get(key)
+        if known is not None and (known.path / "config.json").is_file():
+            return known
+        entries = self.entries()
+        named = [name for name, entry in entries.items() if key in (name, entry.run_id)]
+        if key not in named and len(named) != 1:
+            return None
+        return self.open(key if key in named else named[0], entries)
+
+    def open(self, key: str, entries: Mapping[str, RunEntry]) -> ViewedRun:
+        """The run of a key that is there.
+
+        Args:
+            key: The key.
+            entries: What `entries` gives.
+        """
+        with self._mutex:
+            if key not in self._runs:
+                self._runs[key] = ViewedRun(key, entries[key].path, self._cache_dir, self.indexer.add)
+            return self._runs[key]
+
+    def documents(self) -> dict[str, Any]:
+        """What `GET api/runs` answers."""
+        entries = self.entries()
+        return {"runs": [self.brief(key, entries) for key in entries]}
+
+    def briefs(self, keys: Iterable[str]) -> list[dict[str, Any]]:
+        """What the list says of some runs."""
+        entries = self.entries()
+        return [self.brief(key, entries) for key in keys if key in entries]
+
+    def brief(self, key: str, entries: Mapping[str, RunEntry]) -> dict[str, Any]:
+        """What the list says of a run, whatever its condition.
+
+        Args:
+            key: Its key.
+            entries: What `entries` gives.
+        """
+        path = entries[key].path
+        run = self.open(key, entries)
+        stamp = (stamp_of(path, *_KINDS), run.columns.rows_known, run.counted_version, self._is_written(path))
+        with self._mutex:
+            known = self._briefs.get(key)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        try:
+            brief = _brief(run)
+        except InputError as error:
+            brief = {
+                "run_id": path.name, "key": key, "command": "", "state": RunState.DAMAGED.value,
+                "created_at": entries[key].started_at.isoformat(timespec="seconds"), "finished_at": None,
+                "seconds": None, "completions": 0, "steps": 0, "reward": None, "pass_rate": None, "curve": [],
+                "cost": None, "job_ids": [], "error": error.message,
+            }  # fmt: skip
+        with self._mutex:
+            self._briefs[key] = (stamp, brief)
+        return brief
+
+    def look(self) -> dict[str, object]:
+        """What changes of each run when its files do, or more of it is indexed; looked at once a second at most."""
+        with self._looking:
+            looked_at, seen = self._seen
+            if time.monotonic() < looked_at + _LOOK_SECONDS:
+                return seen
+            seen = {}
+            for key, entry in self.entries().items():
+                run = self.open(key, {key: entry})
+                seen[key] = (
+                    stamp_of(entry.path, *_KINDS),
+                    run.columns.rows_known,
+                    run.counted_version,
+                    self._is_written(entry.path),
+                )
+            self._seen = (time.monotonic(), seen)
+            return seen
+
+    def _is_written(self, path: Path) -> bool:
+        """Whether a job is writing the run; asked only of one whose last job has not said how it ended."""
+        stamp = stamp_of(path, "config", "failure")
+        known = self._open_ended.get(path)
+        if known is None or known[0] != stamp:
+            try:
+                jobs = read_config(path).jobs
+            except InputError:
+                jobs = ()
+            known = self._open_ended[path] = (stamp, bool(jobs) and jobs[-1].outcome is None)
+        return known[1] and is_running(path)
+
+    def close(self) -> None:
+        """Ends what works in the background."""
+        self.indexer.close()
+
+
+def run_key(path: Path) -> str:
+    """What addresses name a run by: its id, and a digest of where it is, because two directories may hold one id.
+
+    Args:
+        path: The run directory.
+    """
+    name = _NO_LETTER.sub("-", path.name) or "run"
+    return f"{name}.{hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:8]}"
+
+
+def thinned(values: Sequence[float], most: int = CURVE_POINTS) -> list[float]:
+    """Values with the mean of neighbours in their place, where there are more than can be shown.
+
+    Args:
+        values: The values.
+        most: How many can be.
+    """
+    if len(values) <= most:
+        return list(values)
+    edges = [round(at * len(values) / most) for at in range(most + 1)]
+    return [sum(values[a:b]) / (b - a) for a, b in itertools.pairwise(edges)]
+
+
+def _brief(run: ViewedRun) -> dict[str, Any]:
+    reader = RunReader(run.path)
+    config = reader.config
+    jobs = config.jobs
+    rows: tuple[MetricsRow, ...]
+    if has_metrics(run.path):
+        rows, last_time = run.metrics(reader, None), None
+    else:
+        totals = run.totals(run.refresh())
+        rows, last_time = run.metrics(reader, totals), totals.completions().last_time
+    series = series_of(rows)
+    finished_at = jobs[-1].finished_at if jobs else None
+    rewards = series.get("reward/mean")
+    price, cost = price_in(config.options), total_of(series, COST_METRIC)
+    return {
+        "run_id": config.run_id,
+        "key": run.key,
+        "command": config.command,
+        "state": state_of(config, is_running=bool(jobs) and jobs[-1].outcome is None and reader.is_running).value,
+        "created_at": config.created_at.isoformat(timespec="seconds"),
+        "finished_at": finished_at and finished_at.isoformat(timespec="seconds"),
+        "seconds": run_seconds(config, last_time, rows),
+        "completions": int(total_of(series, "completions") or 0),
+        "steps": count_steps(rows),
+        "reward": rewards.last if rewards else None,
+        "pass_rate": series["pass_rate"].last if "pass_rate" in series else None,
+        "curve": thinned(rewards.finite) if rewards else [],
+        "cost": None if price is None or cost is None else replace(price, amount=cost).shown,
+        "job_ids": [job.job_id for job in jobs],
+        "error": jobs[-1].error if jobs else None,
+    }

@@ -1,0 +1,247 @@
+"""One run as the viewer shows it: its documents, made from its index and its small files."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sandrl.errors import InputError
+from sandrl.runs import Damage, MetricsRow, RunReader, disagreements, step_rows
+from sandrl.runs.columns import NO_STEP, Progress, RowPlace, RunColumns
+from sandrl.runs.reader import row_files
+from sandrl.runs.report.document import is_complete_run, problem_document, run_document, trajectory_document
+from sandrl.runs.rows import EvaluationRow
+from sandrl.runs.writer import METRICS
+from sandrl.viewer.groups import Groups
+from sandrl.viewer.selection import RowLists
+from sandrl.viewer.totals import Totals
+
+_INLINE_SECONDS = 0.2
+_MOST_CHECKED_ROWS = 20_000
+_FEW_ROWS = 20_000
+_PATIENCE = 5.0
+
+_FIND_ROW = """
+SELECT number FROM rows WHERE step = ? AND held_out = ? AND place = ? AND rank = ? AND greedy = ? AND repeat = ?
+"""
+_FIND_NEIGHBOUR = """
+SELECT step, held_out, place, rank, greedy, repeat FROM rows WHERE number {side} ? ORDER BY number {way} LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What was counted of a run, and when.
+
+    Attributes:
+        version: Of its index.
+        made_at: When, on the monotonic clock.
+        cost_seconds: How long that took.
+        totals: What was counted.
+    """
+
+    version: int
+    made_at: float
+    cost_seconds: float
+    totals: Totals
+
+
+class ViewedRun:
+    """A run that is looked at.
+
+    Args:
+        key: What addresses name it by.
+        path: Its directory.
+        cache_dir: Where its index is.
+        index_on: Told that there is more to index than a request can wait for.
+    """
+
+    def __init__(self, key: str, path: Path, cache_dir: Path, index_on: Callable[[ViewedRun], None]) -> None:
+        self.key = key
+        self.path = path
+        self.columns = RunColumns(path, cache_dir)
+        self.rows = RowLists(self.columns)
+        self.groups = Groups(self.columns)
+        self._index_on = index_on
+        self._mutex = threading.Lock()
+        self._counting = threading.Lock()
+        self._totals: _Counted | None = None
+        self._metrics: tuple[object, tuple[MetricsRow, ...]] | None = None
+        self._checked: tuple[object, list[str]] | None = None
+
+    def refresh(self) -> Progress:
+        """Indexes what the run has got, for a short time; what is left is indexed in the background."""
+        progress = self.columns.refresh(_INLINE_SECONDS, is_waiting=False)
+        if not progress.is_complete:
+            self._index_on(self)
+        return progress
+
+    def document(self) -> dict[str, Any]:
+        """What `GET api/runs/{key}` answers.
+
+        Raises:
+            InputError: If the run cannot be read.
+        """
+        reader = RunReader(self.path)
+        progress = self.refresh()
+        totals = self.totals(progress)
+        damage = Damage(is_truncated=progress.is_truncated)
+        damage.damaged += [InputError(f"is no row of this kind ({progress.damaged} lines)", path=self.path)][
+            : progress.damaged
+        ]
+        index = {**asdict(progress), "is_complete": progress.is_complete}
+        document = run_document(
+            reader,
+            self.metrics(reader, totals),
+            totals.completions(),
+            damage=damage,
+            disagreements=self._contradictions(reader, progress),
+            index={name: index[name] for name in ("rows", "total_bytes", "read_bytes", "is_complete")},
+        )
+        return {"key": self.key, **document}
+
+    def work(self, seconds: float) -> bool:
+        """Indexes what the run has got, and counts it again; returns whether there is nothing left to do.
+
+        Args:
+            seconds: How long it may index.
+        """
+        progress = self.columns.refresh(seconds)
+        known = self._totals
+        is_due = known is None or time.monotonic() >= known.made_at + _PATIENCE * known.cost_seconds
+        if (known is None or known.version != progress.version) and (is_due or progress.is_complete):
+            self._count(progress)
+        return progress.is_complete
+
+    def totals(self, progress: Progress) -> Totals:
+        """What its completions amount to; of a large run that grows, somewhat older numbers.
+
+        Args:
+            progress: How much is indexed.
+        """
+        known = self._totals
+        if known is not None and known.version == progress.version:
+            return known.totals
+        if known is None or progress.rows <= _FEW_ROWS:
+            return self._count(progress)
+        self._index_on(self)
+        return known.totals
+
+    @property
+    def counted_version(self) -> int:
+        """Of which version of its index its completions were counted last."""
+        return -1 if self._totals is None else self._totals.version
+
+    def _count(self, progress: Progress) -> Totals:
+        with self._counting:
+            began = time.monotonic()
+            with self.columns.opened() as database:
+                kept = self.columns.kept(database, "totals")
+                totals = Totals(**kept) if kept else Totals.count(database)
+            now = time.monotonic()
+            if not kept and progress.is_complete:
+                self.columns.keep("totals", progress.version, asdict(totals))
+            self._totals = _Counted(progress.version, now, now - began, totals)
+            return totals
+
+    def metrics(self, reader: RunReader, totals: Totals | None) -> tuple[MetricsRow, ...]:
+        """Its metrics step by step; counted from its completions where its jobs have written none.
+
+        Args:
+            reader: The run.
+            totals: What its completions amount to; not needed where jobs have written metrics.
+        """
+        stamp = stamp_of(self.path, METRICS, "evaluations")
+        if totals is not None and not has_metrics(self.path):
+            rows = {row.step: row for row in totals.metrics()}
+            for found in reader.evaluations().rows:
+                rows[found.step] = with_evaluation(rows.get(found.step), found)
+            return tuple(rows[step] for step in sorted(rows))
+        with self._mutex:
+            if self._metrics is None or self._metrics[0] != stamp:
+                self._metrics = (stamp, step_rows(reader))
+            return self._metrics[1]
+
+    def trajectory(self, key: str) -> dict[str, Any] | None:
+        """What `GET api/runs/{key}/rows/{rowkey}` answers; None if there is no such row.
+
+        Args:
+            key: The row's key.
+        """
+        place = RowPlace.of_key(key)
+        if place is None:
+            return None
+        self.refresh()
+        step = NO_STEP if place.step is None else place.step
+        with self.columns.opened() as database:
+            values = (step, place.held_out, place.index, place.rank, place.greedy, place.repeat)
+            found = database.execute(_FIND_ROW, values).fetchone()
+            row = found and self.columns.read(database, found[0])
+            if row is None:
+                return None
+            problem = self.columns.problem(database, row.problem)
+            sides = {"previous": ("<", "DESC"), "next": (">", "ASC")}
+            neighbours = {}
+            for name, (side, way) in sides.items():
+                other = database.execute(_FIND_NEIGHBOUR.format(side=side, way=way), found).fetchone()
+                neighbours[name] = other and _key(*other)
+        return {
+            "key": key,
+            **trajectory_document(row),
+            "problem": None if problem is None else problem_document(problem),
+            **neighbours,
+        }
+
+    def _contradictions(self, reader: RunReader, progress: Progress) -> list[str]:
+        """What in the run does not add up; of one that is written, or is large, nobody counts that again and again."""
+        if not progress.is_complete or progress.rows > _MOST_CHECKED_ROWS or reader.is_running:
+            return []
+        stamp = stamp_of(self.path, "config", METRICS, "sandboxes", "opinions", "trajectories")
+        with self._mutex:
+            if self._checked is None or self._checked[0] != stamp:
+                self._checked = (stamp, list(disagreements(reader, is_complete=is_complete_run(reader))))
+            return self._checked[1]
+
+
+def has_metrics(run: Path) -> bool:
+    """Whether a job has written metrics of a run."""
+    with suppress(OSError):
+        return any(file.stat().st_size for file in row_files(run, METRICS))
+    return False
+
+
+def with_evaluation(row: MetricsRow | None, found: EvaluationRow) -> MetricsRow:
+    """The metrics of a step with those of an evaluation.
+
+    Args:
+        row: The step's; None if it has none.
+        found: The evaluation.
+    """
+    row = row or MetricsRow(job_id=found.job_id, step=found.step, attempt=found.attempt, metrics={})
+    return row.model_copy(update={"metrics": {**row.metrics, **found.metrics}})
+
+
+def stamp_of(run: Path, *kinds: str) -> tuple[object, ...]:
+    """What changes whenever files of some kinds do.
+
+    Args:
+        run: The run directory.
+        kinds: What their names begin with.
+    """
+    stamp = []
+    with suppress(OSError):
+        for file in sorted(run.iterdir()):
+            if file.name.partition(".")[0] in kinds:
+                with suppress(OSError):
+                    status = file.stat()
+                    stamp.append((file.name, status.st_size, status.st_mtime_ns))
+    return tuple(stamp)
+
+
+def _key(step: int, held_out: int, place: int, rank: int, greedy: int, repeat: int) -> str:
+    return RowPlace(None if step < 0 else step, place, rank, bool(held_out), bool(greedy), repeat).key

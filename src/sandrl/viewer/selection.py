@@ -1,0 +1,236 @@
+"""Which completions of a run a list shows, in which order, and how many of each status there are."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from array import array
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from sandrl.runs.columns import RunColumns, row_key
+from sandrl.viewer.search import TextSearch
+
+T = TypeVar("T")
+
+MOST_ROWS = 1_000
+"""How many rows one answer has at most."""
+
+_ORDERS = {"index": "number", "reward": "reward", "duration": "seconds", "step": "step"}
+_SEARCHES = 8
+_ANSWERS = 8
+_DEEP = 2_000
+_COLUMNS = (
+    "rows.number, step, rank, held_out, greedy, place, repeat, id, tasks.name, statuses.name, reward, passed, total, "
+    "seconds, cached, detail, disagrees, problems.name"
+)
+_JOINS = (
+    "rows JOIN names statuses ON statuses.number = rows.status JOIN names tasks ON tasks.number = rows.task "
+    "LEFT JOIN names problems ON problems.number = rows.problem"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What rows must be like; all conditions together.
+
+    Attributes:
+        statuses: One of these; any if empty.
+        step: Of this step; rows outside of steps are of step 0.
+        task: The problem's id contains this, in upper or lower case.
+        held_out: Made to evaluate the policy, or not.
+        disagrees: Failed, and passes in one process by its second opinion.
+        search: Words that all occur in the row's texts.
+        order: `index`, `reward`, `duration` or `step`.
+        is_descending: Whether the order is reversed.
+    """
+
+    statuses: tuple[str, ...] = ()
+    step: int | None = None
+    task: str = ""
+    held_out: bool | None = None
+    disagrees: bool = False
+    search: str = ""
+    order: str = "index"
+    is_descending: bool = False
+
+    def condition(self, *, with_status: bool = True) -> tuple[str, list[object]]:
+        """The condition as SQL on `rows`, and its values; without that on texts."""
+        parts, values = ["1"], list[object]()
+        if self.statuses and with_status:
+            marks = ", ".join("?" * len(self.statuses))
+            parts.append(f"rows.status IN (SELECT number FROM names WHERE name IN ({marks}))")
+            values += self.statuses
+        if self.step is not None:
+            parts.append("step IN (0, -1)" if self.step == 0 else "step = ?")
+            values += [] if self.step == 0 else [self.step]
+        if self.task:
+            parts.append("rows.task IN (SELECT number FROM names WHERE instr(lower(name), lower(?)))")
+            values.append(self.task)
+        if self.held_out is not None:
+            parts.append("held_out = ?")
+            values.append(self.held_out)
+        if self.disagrees:
+            parts.append("disagrees = 1")
+        return " AND ".join(parts), values
+
+    @property
+    def sorting(self) -> str:
+        """The order as SQL; rows without a reward are the last ones."""
+        column, way = _ORDERS.get(self.order, "number"), "DESC" if self.is_descending else "ASC"
+        if column == "number":
+            return f"rows.number {way}"
+        last = "reward IS NULL, " if column == "reward" else ""
+        return f"{last}{column} {way}, rows.number"
+
+
+class RowLists:
+    """The lists of a run.
+
+    Args:
+        columns: The index of the run.
+    """
+
+    def __init__(self, columns: RunColumns) -> None:
+        self._columns = columns
+        self._searches: OrderedDict[Selection, TextSearch] = OrderedDict()
+        self._version = -1
+        self._answers: OrderedDict[tuple[object, ...], Any] = OrderedDict()
+        self._mutex = threading.Lock()
+
+    def page(self, selection: Selection, offset: int, limit: int) -> dict[str, Any]:
+        """A part of a list.
+
+        Args:
+            selection: Which rows.
+            offset: How many of them to pass over.
+            limit: How many to give at most.
+
+        Returns:
+            What `GET api/runs/{key}/rows` answers.
+        """
+        with self._columns.opened() as database:
+            search = self._searched(database, selection)
+            where, values = selection.condition(with_status=False)
+            if search is not None:
+                where += " AND rows.number IN (SELECT value FROM json_each(?))"
+                values.append(json.dumps(search.found.tolist()))
+            facets = self._facets(database, where, values)
+            with_status, more = Selection(selection.statuses).condition()
+            where, values = f"{where} AND {with_status}", [*values, *more]
+            wanted = set(selection.statuses)
+            total = sum(count for name, count in facets["status"].items() if not wanted or name in wanted)
+            rows = self._rows(database, selection, where, values, max(offset, 0), min(max(limit, 0), MOST_ROWS))
+            document = {"total": total, "offset": offset, "rows": rows, "facets": facets}
+        if search is not None:
+            document |= {"searched": search.searched, "is_complete": search.is_complete}
+        return document
+
+    def _rows(
+        self,
+        database: sqlite3.Connection,
+        selection: Selection,
+        where: str,
+        values: list[object],
+        offset: int,
+        limit: int,
+    ) -> list[dict[str, Any]]:
+        ordered = f"SELECT rows.number FROM rows WHERE {where} ORDER BY {selection.sorting}"
+        if selection.order == "index" or offset < _DEEP:
+            numbers = [
+                number for (number,) in database.execute(f"{ordered} LIMIT ? OFFSET ?", [*values, limit, offset])
+            ]
+        else:
+            # Far down in a long list, where sorting again for each page would take seconds.
+            known = self._known(database, (ordered, *values), lambda: _numbers(database, ordered, values))
+            numbers = known[offset : offset + limit].tolist()
+        found = database.execute(
+            f"SELECT {_COLUMNS} FROM {_JOINS} WHERE rows.number IN (SELECT value FROM json_each(?))",
+            (json.dumps(numbers),),
+        )
+        rows = {row[0]: brief_row(row) for row in found}
+        return [rows[number] for number in numbers]
+
+    def _facets(self, database: sqlite3.Connection, where: str, values: list[object]) -> dict[str, Any]:
+        query = (
+            "SELECT names.name, own.* FROM ("
+            f"SELECT status, count(*) AS n, sum(disagrees) AS d FROM rows WHERE {where} GROUP BY status"
+            ") own JOIN names ON names.number = own.status"
+        )
+        found = self._known(database, (query, *values), lambda: database.execute(query, values).fetchall())
+        return {
+            "status": {name: count for name, _, count, _ in found},
+            "disagrees": sum(disagrees for *_, disagrees in found),
+        }
+
+    def _known(self, database: sqlite3.Connection, question: tuple[object, ...], answer: Callable[[], T]) -> T:
+        """The answer to a question about the rows, which is remembered as long as these are the same."""
+        (version,) = database.execute("SELECT version FROM state").fetchone()
+        with self._mutex:
+            if version != self._version:
+                self._answers.clear()
+                self._version = version
+            if question in self._answers:
+                self._answers.move_to_end(question)
+                known: T = self._answers[question]
+                return known
+        made = answer()
+        with self._mutex:
+            if version == self._version:
+                self._answers[question] = made
+                while len(self._answers) > _ANSWERS:
+                    self._answers.popitem(last=False)
+        return made
+
+    def _searched(self, database: sqlite3.Connection, selection: Selection) -> TextSearch | None:
+        """What a search has found by now; None where nothing is searched for."""
+        if not selection.search.strip():
+            return None
+        key = replace(selection, statuses=(), order="index", is_descending=False)
+        with self._mutex:
+            search = self._searches.pop(key, None) or TextSearch(selection.search)
+            self._searches[key] = search
+            while len(self._searches) > _SEARCHES:
+                self._searches.popitem(last=False)
+        search.go_on(self._columns, database, *key.condition())
+        return search
+
+
+def _numbers(database: sqlite3.Connection, query: str, values: list[object]) -> array[int]:
+    return array("q", (number for (number,) in database.execute(query, values)))
+
+
+def each_brief(database: sqlite3.Connection) -> Iterator[dict[str, Any]]:
+    """Every row of a run as lists have it, in its order.
+
+    Args:
+        database: The index of the run.
+    """
+    return map(brief_row, database.execute(f"SELECT {_COLUMNS} FROM {_JOINS} ORDER BY rows.number"))
+
+
+def brief_row(row: tuple[Any, ...]) -> dict[str, Any]:
+    """A row as lists have it."""
+    (_, step, rank, held_out, greedy, place, repeat, id_, task, status, reward, passed, total, seconds, cached, detail,
+     disagrees, problem) = row  # fmt: skip
+    return {
+        "key": row_key(step, place, rank, held_out, greedy, repeat),
+        "step": None if step < 0 else step,
+        "index": place,
+        "id": id_,
+        "task_id": task,
+        "status": status,
+        "reward": reward,
+        "passed": passed,
+        "total": total,
+        "duration_seconds": seconds,
+        "held_out": bool(held_out),
+        "greedy": bool(greedy),
+        "cached": bool(cached),
+        "detail": detail,
+        "disagrees": bool(disagrees),
+        "problem": problem,
+    }

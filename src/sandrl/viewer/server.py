@@ -1,0 +1,157 @@
+"""The viewer as a server of this machine, from its start to the user's wish to stop."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import uvicorn
+
+from sandrl.errors import InputError, ServiceError, UsageError
+from sandrl.settings import Settings
+from sandrl.viewer.app import View
+from sandrl.viewer.guard import TOKEN, Guard
+from sandrl.viewer.library import Library
+
+HOST = "127.0.0.1"
+PORT = 8643
+"""Where the viewer listens unless told otherwise; the next free port if it is taken."""
+
+_WAITING_CONNECTIONS = 128
+_ENDING_SECONDS = 2
+_LOOK_SECONDS = 0.01
+
+
+def make_library(settings: Settings, runs_dir: Path | None) -> Library:
+    """The runs of a directory; without one, those of the usual directory and of the user's index.
+
+    Args:
+        settings: What the environment says.
+        runs_dir: The directory.
+
+    Raises:
+        InputError: If there is no such directory.
+    """
+    if runs_dir is None:
+        return Library(settings.runs_dir.absolute(), settings.state_dir, settings.cache_dir)
+    if not runs_dir.is_dir():
+        what = "is a file" if runs_dir.exists() else "there is no such directory"
+        raise InputError(what, path=runs_dir, hint="name the directory that runs are in")
+    return Library(runs_dir.absolute(), None, settings.cache_dir)
+
+
+@contextmanager
+def serving(library: Library, port: int | None = None) -> Iterator[Viewer]:
+    """Serves runs for the length of a `with` block.
+
+    Args:
+        library: The runs.
+        port: Where to listen; 0 for any port that is free, None for the usual one or any.
+
+    Raises:
+        UsageError: If the port is taken.
+        ServiceError: If the server does not start.
+    """
+    with ExitStack() as stack:
+        listening = stack.enter_context(_listening(port))
+        stack.callback(library.close)
+        viewer = Viewer(library, listening)
+        stack.callback(viewer.close)
+        viewer.start()
+        yield viewer
+
+
+class Viewer:
+    """A server that serves.
+
+    Args:
+        library: The runs.
+        listening: Where it accepts connections.
+
+    Attributes:
+        address: Its address.
+        link: The same with the token, without which it answers nobody.
+    """
+
+    def __init__(self, library: Library, listening: socket.socket) -> None:
+        port: int = listening.getsockname()[1]
+        self._view = View(library)
+        guard = Guard(self._view.app(), port)
+        self.address = f"http://{HOST}:{port}/"
+        self.link = f"{self.address}?{TOKEN}={guard.token}"
+        self._listening = listening
+        settings = uvicorn.Config(
+            guard,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            proxy_headers=False,
+            http="h11",
+            ws="none",
+            backlog=_WAITING_CONNECTIONS,
+            timeout_graceful_shutdown=_ENDING_SECONDS,
+        )
+        self._uvicorn = uvicorn.Server(settings)
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="sandrl-view", daemon=True)
+
+    def start(self) -> None:
+        """Serves from here on.
+
+        Raises:
+            ServiceError: If it does not start.
+        """
+        self._thread.start()
+        while not self._uvicorn.started:
+            self.check()
+            time.sleep(_LOOK_SECONDS)
+
+    def check(self) -> None:
+        """Makes sure that it serves.
+
+        Raises:
+            ServiceError: If it has ended by itself.
+        """
+        if not self._thread.is_alive():
+            raise ServiceError(f"the server of the viewer ended: {self._error}") from self._error
+
+    def close(self) -> None:
+        """Ends it, with the streams that are open."""
+        self._view.is_closing.set()
+        self._uvicorn.should_exit = True
+        self._thread.join(2 * _ENDING_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            self._uvicorn.run([self._listening])
+        except BaseException as error:  # noqa: BLE001 - the main thread raises it
+            self._error = error
+
+
+@contextmanager
+def _listening(port: int | None) -> Iterator[socket.socket]:
+    """The socket on which connections are accepted.
+
+    Raises:
+        UsageError: If the port is taken.
+    """
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    with listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        choices = (PORT, 0) if port is None else (port,)
+        for choice in choices:
+            try:
+                listening.bind((HOST, choice))
+                listening.listen(_WAITING_CONNECTIONS)
+                break
+            except OSError as error:
+                if choice == choices[-1]:
+                    message = f"cannot listen on port {choice}: {error.strerror}"
+                    hint = "choose another `port`; 0 is any that is free"
+                    raise UsageError(message, hint=hint, fields=("port",)) from error
+        yield listening
