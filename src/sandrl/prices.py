@@ -7,9 +7,12 @@ each runtime, so that they can be written by hand, too.
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -98,6 +101,22 @@ class Prices:
         """
         check_priced(runtime)
         return Prices(self.path, {name: price for name, price in self.by_runtime.items() if name != runtime})
+
+    @classmethod
+    @contextmanager
+    def changing(cls, settings: Settings) -> Iterator[Self]:
+        """Reads the prices for a change; another process that changes them waits until the block ends."""
+        private_directory(settings.config_dir, variable="SANDRL_CONFIG_DIR")
+        try:
+            descriptor = os.open(settings.config_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ServiceError(f"{settings.config_dir}: cannot be opened: {error.strerror}") from error
+        try:
+            # The lock is on the directory, because the file is replaced as a whole.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield cls.load(settings)
+        finally:
+            os.close(descriptor)
 
     def save(self) -> None:
         """Writes the prices.

@@ -121,7 +121,7 @@ def test_money_needs_a_price_and_then_bounds_the_run(sandrl: Run, completions: P
     words = ("reward", completions, "--problems", problems, "--budget", "$0.05", "-c", "2")
     refused = sandrl(*words)
     assert refused.returncode == 2
-    assert "--budget $0.05 needs the price of a sandbox-hour on runtime local" in refused.stderr
+    assert "--budget $0.05 cannot be used on runtime local: there is no price" in refused.stderr
     assert "sandrl prices set local PRICE" in refused.stderr
     assert "Job:" not in refused.stderr
     # A cent for each second.

@@ -40,7 +40,19 @@ PROPERTIES = {
     *("memory limit", "process limit", "disk limit", "no survivors", "host uids"),
     *("limits of what is shared", "undisturbed neighbours", "accounting", "cells"),
 }
-UNNEEDED = ("__pycache__", "mypy*", "grpc", "uv", "uv-*", "ruff*", "hypothesis", "cryptography", "pip", "setuptools", "google")
+UNNEEDED = (
+    "__pycache__",
+    "mypy*",
+    "grpc",
+    "uv",
+    "uv-*",
+    "ruff*",
+    "hypothesis",
+    "cryptography",
+    "pip",
+    "setuptools",
+    "google",
+)
 NOWHERE = "http://127.0.0.1:1"
 
 Doctor = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -114,6 +114,32 @@ def test_the_link_gives_a_cookie_for_the_token_and_leads_away_from_it(viewer: Vi
         assert token not in page.text
 
 
+def test_the_link_leads_to_no_other_site(viewer: Viewer) -> None:
+    token = viewer.link.partition("token=")[2]
+    with httpx.Client() as client:
+        answer = client.get(f"{viewer.address}/example.org/?token={token}")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/example.org/")
+
+
+@pytest.mark.parametrize(
+    "field",
+    ['"reward":1e308', '"time":"9999-12-31T23:59:59.999999Z"', '"messages":5', '"checks":[3]', '"index":9' + "9" * 30],
+)
+def test_a_row_with_impossible_values_leaves_the_rest_of_its_run_to_be_seen(
+    client: httpx.Client, training: Path, field: str
+) -> None:
+    file = training / "trajectories.jsonl"
+    first = file.read_text().splitlines()[0]
+    file.write_text(
+        file.read_text()
+        + re.sub(r'"' + field.split('"')[1] + r'":[^,\[]*(\[.*?\])?,', field + ",", first, count=1)
+        + "\n"
+    )
+    key = only_key(client)
+    for path, asked_for in (("", {}), ("/rows", {"search": "def f0"}), ("/rows", {"order": "reward"}), ("/groups", {})):
+        asked(client, f"api/runs/{key}{path}", **asked_for)
+
+
 @pytest.mark.parametrize("path", ["", "api/runs", "api/events", "api/compare", "nothing", "?token=wrong", "?token="])
 def test_without_the_link_everything_is_refused(viewer: Viewer, path: str) -> None:
     answer = httpx.get(viewer.address + path)
@@ -577,6 +603,10 @@ def test_an_earlier_export_is_replaced_and_nothing_else(training: Path, runs_dir
             write_export(library, other)
         with pytest.raises(UsageError, match="not a directory"):
             write_export(library, other / "thesis.tex")
+        (site / "notes.txt").write_text("mine", encoding="utf-8")
+        with pytest.raises(UsageError, match="other files"):
+            write_export(library, site)
+        assert (site / "notes.txt").is_file()
         assert [file.name for file in other.iterdir()] == ["thesis.tex"]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["cache", "other", "runs", "site", "state"]
 

@@ -46,7 +46,7 @@ def test_what_is_no_budget_is_refused_with_examples(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["0s", "0h", "$0", "0.0 EUR"])
 def test_a_budget_of_nothing_is_refused(text: str) -> None:
-    assert budget_problem(text).endswith("must be more than nothing")
+    assert budget_problem(text).endswith("must be more than 0")
 
 
 def test_a_number_without_a_unit_is_told_so() -> None:

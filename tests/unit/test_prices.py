@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from sandrl.config.budget import Money
 from sandrl.errors import InputError, UsageError
-from sandrl.prices import Prices
+from sandrl.prices import PRICED, Prices
 from sandrl.settings import Settings
 
 
@@ -67,3 +68,15 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "config" / "prices.toml").mkdir(parents=True)
     with pytest.raises(InputError, match="cannot be read"):
         Prices.load(settings(tmp_path))
+
+
+def test_prices_that_are_set_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    def set_price(runtime: str) -> None:
+        with Prices.changing(settings(tmp_path)) as known:
+            known.with_price(runtime, "$1").save()
+
+    with ThreadPoolExecutor() as pool:
+        for _ in range(5):
+            list(pool.map(set_price, PRICED))
+            assert set(Prices.load(settings(tmp_path)).by_runtime) == set(PRICED)
+            Prices(settings(tmp_path).config_dir / "prices.toml").save()

@@ -24,7 +24,7 @@ _Runtime = Annotated[
 
 @app.callback(invoke_without_command=True)
 def prices(context: typer.Context) -> None:
-    """What a sandbox-hour costs on each runtime; shows the prices unless told otherwise."""
+    """Show what a sandbox-hour costs on each runtime, or set or remove a price."""
     if context.invoked_subcommand is None:
         show(json_=False)
 
@@ -54,21 +54,28 @@ def set_price(
     price: Annotated[str, typer.Argument(metavar="PRICE", help="An amount and a currency: '$0.10', '0.10 EUR'.")],
 ) -> None:
     """Set what a sandbox-hour costs on a runtime."""
-    changed = _load().with_price(runtime, price)
-    changed.save()
+    from sandrl.prices import Prices
+    from sandrl.settings import load_settings
+
+    with Prices.changing(load_settings()) as known:
+        changed = known.with_price(runtime, price)
+        changed.save()
     typer.echo(f"A sandbox-hour on {runtime} costs {changed.by_runtime[runtime]}")
 
 
 @app.command("rm")
 def remove(runtime: _Runtime) -> None:
     """Remove the price of a runtime; exits with 0 if there is none."""
-    known = _load()
-    known_price = known.of(runtime)
-    changed = known.without(runtime)
-    if known_price is None:
+    from sandrl.prices import Prices
+    from sandrl.settings import load_settings
+
+    before = _load()
+    before.without(runtime)
+    if before.of(runtime) is None:
         typer.echo(f"There is no price of {runtime}", err=True)
         return
-    changed.save()
+    with Prices.changing(load_settings()) as known:
+        known.without(runtime).save()
     typer.echo(f"Removed the price of {runtime}")
 
 

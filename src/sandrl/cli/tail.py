@@ -44,7 +44,7 @@ def tail(
         error = reader.config.jobs[-1].error if reader.config.jobs else None
         why = f": {visible(error)}" if error else ""
         if state is RunState.KILLED:
-            why = ": its last job ended without a word"
+            why = ": its last job ended without writing how"
         typer.echo(f"The run {visible(reader.config.run_id)} is {state}{why}", err=True)
 
 

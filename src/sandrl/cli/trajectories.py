@@ -79,7 +79,7 @@ def _console() -> Console:
 
 
 def _heading(run: RunOverview) -> str:
-    numbers = [f"{run.completions} completions"]
+    numbers = [f"{run.completions} completion{'s' * (run.completions != 1)}"]
     if run.reward_mean is not None:
         numbers.append(f"mean reward {run.reward_mean:.3f}")
     if run.pass_rate is not None:

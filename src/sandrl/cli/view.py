@@ -17,7 +17,7 @@ def view(
     runs_dir: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RUNS_DIR]", help="Show the runs of this directory alone; default: ./runs, and all that you have."
+            metavar="[RUNS_DIR]", help="Show only the runs of this directory; default: ./runs and your index of runs."
         ),
     ] = None,
     run: Annotated[

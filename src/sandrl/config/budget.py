@@ -100,7 +100,7 @@ class Budget:
             why = "has no unit" if re.fullmatch(_NUMBER, text) else "is no budget"
             raise ValueError(f"is {text!r}, which {why}: use sandbox time or money, such as {EXAMPLES}")
         if not (seconds or (money is not None and money.amount)):
-            raise ValueError(f"is {text!r}; it must be more than nothing")
+            raise ValueError(f"is {text!r}; it must be more than 0")
         return cls(seconds, None if seconds is not None else money)
 
     def seconds_at(self, price: Money | None) -> float:

@@ -1,9 +1,11 @@
 """Names for both sides of the comparisons in a problem's asserts, so that a failed check can show what it compared.
 
 The design decision: `assert f(1) == 2` becomes `assert (_side_… :=(f(1))) == (_side_… :=(2))`. Each side is evaluated
-once, where and when it was before, and lines stay the same. An assert of which this cannot be said is left as it is:
-in a loop of two comparisons the name of the second might have the value of an earlier round, and a check that looks
-at its own names or at the lifetime of objects might find these.
+once, where and when it was before, and lines stay the same. `; _side_… = '_side_'` after the assert releases both
+values: objects live no longer, and many asserts take no more memory than one. An assert of which this cannot be said is
+left as it is: in a loop of two comparisons the name of the second might have the value of an earlier round, a check
+that looks at its own names or at the lifetime of objects might find these, and names in the body of a class would be
+attributes of that.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sandrl.rewards.guest.sides import MARK, MARKED
+from sandrl.rewards.guest.sides import MARK, MARKED, RELEASED
 from sandrl.syntax import parse
 
 # Texts with these words look at their own names, or at the lifetime or the number of objects.
-_LEFT_ALONE = re.compile(r"\b(?:locals|globals|vars|dir|inspect|weakref|gc|getrefcount|del|settrace|id|yield)\b")
+_LEFT_ALONE = re.compile(
+    r"\b(?:locals|globals|vars|dir|inspect|weakref|gc|getrefcount|del|settrace|id|yield|tracemalloc|f_locals|_getframe)\b"
+)
 _OPERATORS: dict[type[ast.cmpop], str] = {
     ast.Eq: "eq",
     ast.NotEq: "ne",
@@ -95,20 +99,35 @@ def _marked(test: str) -> str:
     if MARK in test or "\f" in test or _LEFT_ALONE.search(test):
         return test
     try:
-        tree = parse(test)
+        marked = _inserted(test, _insertions(parse(test)))
+        if marked != test:
+            # The compiler has limits, such as 200 parentheses.
+            parse(marked)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return test
-    insertions: list[tuple[int, int, str]] = []
+    return marked
+
+
+def _insertions(tree: ast.Module) -> list[tuple[int, int, str]]:
+    found: list[tuple[int, int, str]] = []
     numbers: dict[tuple[int, int], int] = {}
     for statement, pairs in _asserts(tree, is_repeated=False, is_class=False):
         lines = statement.lineno, statement.end_lineno or statement.lineno
+        around: list[tuple[int, int, str]] = []
+        names = []
         for pair in pairs:
             number = numbers[lines] = numbers.get(lines, -1) + 1
             name = f"{MARK}{lines[0]}_{lines[1]}_{number}_{pair.operator}_"
             for side, node in (("g", pair.got), ("e", pair.expected)):
                 if node is not None:
-                    insertions += _around(node, f"({name}{side}{MARKED}")
-    return _inserted(test, insertions) if insertions else test
+                    names.append(f"{name}{side}")
+                    around += _around(node, f"({name}{side}{MARKED}")
+        if names:
+            # First of those at its place, so it is behind them.
+            release = "; " + "".join(name + RELEASED for name in names) + f"'{MARK}'"
+            found.append((lines[1], statement.end_col_offset or 0, release))
+            found += around
+    return found
 
 
 def _around(node: ast.expr, begin: str) -> list[tuple[int, int, str]]:
@@ -136,10 +155,13 @@ def _asserts(node: ast.AST, *, is_repeated: bool, is_class: bool) -> Iterator[tu
         is_class: Whether it is in the body of a class.
     """
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Assert):
-            yield child, _pairs_of(child.test, is_repeated=is_repeated, is_class=is_class)
-        elif isinstance(child, ast.Expr):
-            yield child, _pairs_of_call(child.value)
+        if isinstance(child, ast.Assert | ast.Expr):
+            if is_class:
+                continue
+            if isinstance(child, ast.Assert):
+                yield child, _pairs_of(child.test, is_repeated=is_repeated)
+            else:
+                yield child, _pairs_of_call(child.value)
         elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
             # A function's names are new in each call.
             repeats = isinstance(child, _LOOPS) or (is_repeated and not isinstance(child, _SCOPES))
@@ -150,21 +172,21 @@ def _asserts(node: ast.AST, *, is_repeated: bool, is_class: bool) -> Iterator[tu
             )
 
 
-def _pairs_of(test: ast.expr, *, is_repeated: bool, is_class: bool) -> list[_Pair]:
+def _pairs_of(test: ast.expr, *, is_repeated: bool) -> list[_Pair]:
     match test:
         case ast.Compare(left=left, ops=[operator], comparators=[right]):
             return [_pair(left, right, _OPERATORS[type(operator)])]
         case ast.BoolOp(op=ast.And(), values=values) if not is_repeated:
-            found = [_pairs_of(value, is_repeated=True, is_class=is_class) for value in values]
+            found = [_pairs_of(value, is_repeated=True) for value in values]
             # A part without names would leave those of the part before it, which was true.
             return [pair for pairs in found for pair in pairs] if all(found) else []
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return [] if _is_bool_of(operand) else [_Pair(operand, None, "eq")]
         case ast.Call(func=ast.Name(id="all"), args=[ast.GeneratorExp() | ast.ListComp() as each], keywords=[]):
             # A list is made as a whole: its last round is not the one that failed.
-            if is_class or not isinstance(each, ast.GeneratorExp) or any(part.is_async for part in each.generators):
+            if not isinstance(each, ast.GeneratorExp) or any(part.is_async for part in each.generators):
                 return []
-            return _pairs_of(each.elt, is_repeated=True, is_class=False) if not _has_scope(each.elt) else []
+            return _pairs_of(each.elt, is_repeated=True) if not _has_scope(each.elt) else []
         case ast.Call():
             return _pairs_of_call(test) or [_Pair(test, None, "eq")]
         case _:

@@ -22,9 +22,9 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sandrl.errors import InputError, SandrlError
 from sandrl.events.results import passes
@@ -195,24 +195,28 @@ class Progress:
         return self.read_bytes >= self.total_bytes
 
 
+# What SQLite can hold.
+_Whole: TypeAlias = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]
+
+
 class _IndexedRow(BaseModel):
     """What the index keeps of a row; the rest of its line is left unread."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     time: datetime
-    rank: int = 0
-    step: int | None = None
-    attempt: int = 1
-    index: int
+    rank: _Whole = 0
+    step: _Whole | None = None
+    attempt: _Whole = 1
+    index: _Whole
     id: str
     task_id: str
     reward: float | None
     status: str
-    passed: int = 0
-    total: int = 0
+    passed: _Whole = 0
+    total: _Whole = 0
     duration_seconds: float
-    sandboxes: int = 0
+    sandboxes: _Whole = 0
     cached: bool = False
     held_out: bool = False
     greedy: bool = False
@@ -503,7 +507,8 @@ class RunColumns:
                 offset = begin
                 stream.seek(offset)
                 while (line := stream.readline(MAX_LINE_BYTES)).endswith(b"\n"):
-                    with suppress(ValidationError):
+                    # Numbers that SQLite cannot hold overflow.
+                    with suppress(ValidationError, OverflowError):
                         read(database, number, offset, line)
                     offset += len(line)
                 if offset > begin:

@@ -110,7 +110,10 @@ def deviation(values: Sequence[float]) -> float | None:
     middle = mean(values)
     if middle is None:
         return None
-    return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / len(values))
+    try:
+        return math.sqrt(math.fsum((value - middle) ** 2 for value in values) / len(values))
+    except OverflowError:
+        return math.inf
 
 
 def percentile(values: Sequence[float], percent: float) -> float | None:

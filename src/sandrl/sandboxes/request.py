@@ -126,7 +126,7 @@ class SandboxRequest:
             seconds = budget.seconds_at(price)
         except ValueError as error:
             hint = f"sandrl prices set {kind} PRICE sets it; or give a budget of time, such as 2h"
-            message = f"budget {self.budget} needs the price of a sandbox-hour on runtime {kind}: {error}"
+            message = f"budget {self.budget} cannot be used on runtime {kind}: {error}"
             raise UsageError(message, hint=hint, fields=("budget",)) from error
         if run is not None and before.seconds >= seconds:
             text = Held(before.seconds, price).text

@@ -56,7 +56,7 @@ def write_export(library: Library, folder: Path, *, only: str | None = None) -> 
         only: The key of the one run to write; all unless given.
 
     Raises:
-        UsageError: If there is something else in the folder, or there are no runs.
+        UsageError: If there is something else in the folder, or there are no runs that can be read.
         ServiceError: If it cannot be written.
     """
     folder = folder.absolute()
@@ -79,11 +79,13 @@ def write_export(library: Library, folder: Path, *, only: str | None = None) -> 
             except InputError:
                 left_out.append(entries[key].run_id)
             briefs.append(library.brief(key, entries))
+        if len(left_out) == len(keys):
+            raise UsageError(f"no run to export can be read: {', '.join(left_out)}", hint="sandrl runs ls")
         _write(new / "data", "runs", {"runs": briefs})
         _put(new, folder)
     except OSError as error:
         message = f"export {folder}: cannot be written: {error.strerror}"
-        raise ServiceError(message, hint="choose another folder with `export`", fields=("export",)) from error
+        raise ServiceError(message, hint="choose another directory with `export`", fields=("export",)) from error
     finally:
         shutil.rmtree(new, ignore_errors=True)
     return Export(folder / "index.html", len(keys), tuple(left_out))
@@ -97,11 +99,17 @@ def _check(folder: Path) -> None:
     """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         what = "is not a directory"
-    elif folder.is_dir() and any(folder.iterdir()) and not (folder / _MARK).is_file():
+    elif folder.is_dir() and not _is_replaceable(folder):
         what = "has other files in it, which would be lost"
     else:
         return
     raise UsageError(f"export {folder}: {what}", hint="name a new or an empty directory", fields=("export",))
+
+
+def _is_replaceable(folder: Path) -> bool:
+    """Whether a folder is empty, or an earlier export to which nothing was added at its top."""
+    names = {path.name for path in folder.iterdir()}
+    return not names or (_MARK in names and names <= {_MARK, "index.html", "data"})
 
 
 def _put(new: Path, folder: Path) -> None:

@@ -75,7 +75,8 @@ class Guard:
             return Response(status_code=405, headers={"Allow": "GET, HEAD"})
         given = request.query_params.get(TOKEN)
         if given is not None and _is_same(given, self.token):
-            answer = RedirectResponse(request.url.path, 303, headers={"Cache-Control": "no-store"})
+            # Two slashes would be the address of another site.
+            answer = RedirectResponse("/" + request.url.path.lstrip("/\\"), 303, headers={"Cache-Control": "no-store"})
             answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", path="/")
             return answer
         if not _is_same(request.cookies.get(self._cookie, ""), self._session):

@@ -82,7 +82,8 @@ class TextSearch:
         # Few rows have the words anywhere in their line; only of these it is looked where.
         if not all(needle in text or (not needle.isascii() and "\\u" in text) for needle in self._needles):
             return False
-        with suppress(ValueError, RecursionError):
+        # A damaged row may have anything anywhere.
+        with suppress(ValueError, RecursionError, TypeError, AttributeError):
             texts = "\n".join(_texts(json.loads(line))).lower()
             return all(word in texts for word in self._words)
         return False

@@ -27,6 +27,9 @@ GROUP BY n, c
 """
 _BY_TIME = "SELECT min(CAST((time - ?) / ? AS INTEGER), ?), count(*) FROM rows WHERE held_out = 0 GROUP BY 1"
 
+# The last second of the year 9998: a time in any zone.
+_LATEST_SECONDS = 253_370_764_799.0
+
 
 @dataclass(frozen=True, slots=True)
 class Totals:
@@ -72,7 +75,7 @@ class Totals:
             by_status=dict(by_status),
             pass_at=pass_at_of(counts) if any(n > 1 for n, *_ in self.by_task) else {},
             executions=sum(row[6] for row in self.by_step),
-            last_time=None if self.last_time is None else datetime.fromtimestamp(self.last_time, UTC),
+            last_time=None if self.last_time is None else _time_of(self.last_time),
             rates=[((at + 1) * span, in_span.get(at, 0) / span) for at in range(max(in_span, default=-1) + 1)],
         )
 
@@ -107,3 +110,8 @@ def _metrics(rows: list[list[Any]]) -> dict[str, float | None]:
         "no_code": float(statuses[Status.NO_CODE]),
         "executions": float(executions),
     }
+
+
+def _time_of(seconds: float) -> datetime:
+    """A time since 1970; the nearest that there is for one that is none."""
+    return datetime.fromtimestamp(min(max(seconds, 0.0), _LATEST_SECONDS), UTC)

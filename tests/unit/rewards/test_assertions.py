@@ -23,7 +23,7 @@ from sandrl.rewards.guest.excerpts import (
     excerpt_at,
     first_difference,
 )
-from sandrl.rewards.guest.sides import MARK, shown, sides_of
+from sandrl.rewards.guest.sides import MARK, Shown, shown, sides_of
 from sandrl.rewards.judge import InProcessJudge, IsolatedJudge
 from sandrl.rewards.limits import Limits
 from sandrl.sandboxes import CommandOutcome
@@ -89,6 +89,7 @@ def identity(value: object) -> object:
         ("import unittest\nunittest.TestCase().assertEqual(f(1), 2)", "1", "2", 2),
         ("def g(x):\n    assert x < 3\n    return x\nfor x in (1, 2, 3):\n    assert g(x) == x", "3", "< 3", 2),
         ("for x in (1, 2, 3):\n    assert fails(x) == x", None, None, 2),
+        ("for x in (1, 2):\n    assert f(x) == 1; assert f(x) == x", "2", "1", 2),
     ],
 )
 def test_the_sides_of_a_failed_assert_are_found(test: str, got: str | None, expected: str | None, line: int) -> None:
@@ -104,6 +105,9 @@ def test_the_sides_of_a_failed_assert_are_found(test: str, got: str | None, expe
         "assert f(1) ==",
         "x = 1\n\fassert x == 2",
         "assert sorted(locals()) == ['f']",
+        "class C:\n    assert f(1) == 1",
+        "assert " + "(" * 199 + "f(1)" + ")" * 199 + " == 1",
+        "if x == 0: pass\n" + "elif x == 1: pass\n" * 990 + "assert x == 2",
         "",
     ],
 )
@@ -130,9 +134,37 @@ def test_names_change_neither_lines_nor_meaning_nor_order_of_evaluation() -> Non
     assert bare == ast.unparse(ast.parse(test))
 
 
+@pytest.mark.parametrize(
+    "test",
+    [
+        "import enum\nclass C(enum.Enum):\n    A = 1\n    assert len('ab') == 2\nassert len(C) == 1",
+        "assert Item()\nassert Item.alive == 0",
+        "item = Item()\nassert same(item) is item and item\nitem = None\nassert Item.alive == 0",
+        "assert all(Item() for each in (1, 2))\nassert Item.alive == 0",
+        "def go():\n    assert Item() is not None, 'why'; assert Item.alive == 0  # behind\ngo()",
+        "for each in (1, 2):\n    assert Item(); assert Item.alive == 0",
+    ],
+)
+def test_names_neither_keep_objects_alive_nor_become_attributes(test: str) -> None:
+    class Item:
+        alive = 0
+
+        def __init__(self) -> None:
+            Item.alive += 1
+
+        def __del__(self) -> None:
+            Item.alive -= 1
+
+    for text in (test, marked_tests((test,))[0]):
+        exec(text, {"Item": Item, "same": identity})
+
+
 class _Unmarked(ast.NodeTransformer):
     def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
         return self.visit(node.value)
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        return None if isinstance(node.value, ast.Constant) and node.value.value == MARK else node
 
 
 @pytest.mark.parametrize(
@@ -173,6 +205,22 @@ def test_a_value_that_holds_itself_or_very_much_is_cut() -> None:
         assert len(text) <= LONGEST_EXCERPT_CHARACTERS + 1
 
 
+def test_sets_of_sets_are_ordered_at_one_level_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    value: frozenset[object] = frozenset(range(20))
+    for _ in range(4):
+        value = frozenset({value, *(value - {each} for each in value)})
+    keys: list[object] = []
+    key_of = Shown.key_of
+
+    def counted(self: Shown, item: object) -> str:
+        keys.append(item)
+        return key_of(self, item)
+
+    monkeypatch.setattr(Shown, "key_of", counted)
+    assert shown(value) is not None
+    assert len(keys) < 1000
+
+
 @pytest.mark.parametrize("judge", JUDGES)
 def test_judges_tell_what_a_check_got_and_expected(judge: InProcessJudge) -> None:
     tests = ("assert f(1) == 1", "x = 2\nassert f(x) == [3]", "assert f(5) == 5", "assert f(None)")
@@ -193,6 +241,16 @@ def test_an_object_of_the_completion_is_shown_by_its_class_and_never_asked(judge
     checks = checks_of(Problem("p", "", tests=("assert f(1) == 3", "assert f(0) == [3]")), code, judge)
     assert checks[0].got == "<Liar object>"
     assert checks[1].got in ("[1, 2]", "<Items object>")
+
+
+def test_an_array_of_objects_of_the_completion_asks_none_of_them() -> None:
+    setup = (
+        "class Array:\n    __module__ = 'numpy'\n    def __init__(self, item):\n        self.item = item\n"
+        "    def __eq__(self, other):\n        return False\n    def __repr__(self):\n        return repr(self.item)\n"
+    )
+    code = "class Liar:\n    def __repr__(self):\n        return 'asked'\ndef f(x):\n    return Liar()"
+    checks = checks_of(Problem("p", "", setup=setup, tests=("assert Array(f(1)) == 3",)), code, IsolatedJudge())
+    assert checks[0].got == "<Array object>"
 
 
 @pytest.mark.parametrize("judge", JUDGES)
@@ -242,6 +300,12 @@ def test_a_difference_far_right_in_a_long_line_is_shown() -> None:
 )  # fmt: skip
 def test_the_first_difference_is_found(text: str, expected: str, place: tuple[int, int]) -> None:
     assert first_difference(text, expected) == place
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 499_999, 999_999])
+def test_the_first_difference_of_long_lines_is_exact(place: int) -> None:
+    text = "a" * 1_000_000
+    assert first_difference(text, text[:place] + "b" + text[place + 1 :]) == (1, place + 1)
 
 
 def test_excerpts_begin_where_they_are_told_to_and_are_never_long() -> None:

@@ -297,3 +297,12 @@ def test_two_processes_fill_one_index(run: Path, columns: RunColumns, tmp_path: 
         complete(other if index % 2 else columns)
     assert len(indexed(columns)) == 6
     assert indexed(columns) == indexed(other)
+
+
+@pytest.mark.parametrize("field", ["index", "step", "rank", "passed", "sandboxes"])
+def test_a_number_that_the_index_cannot_hold_damages_its_row_alone(run: Path, columns: RunColumns, field: str) -> None:
+    good = trajectory(1)
+    bad = good.model_copy(update={field: 1 << 63, "id": "bad"})
+    write(run, trajectory(0), bad, good)
+    assert len(indexed(columns)) == 2
+    assert columns.refresh().damaged == 1

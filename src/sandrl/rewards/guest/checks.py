@@ -20,7 +20,7 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.clock import Clock, is_running, too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached
     from sandrl.rewards.guest.mirrors import Mirror, is_mirror, number_behind, plain_form, solid_of
-    from sandrl.rewards.guest.sides import MARKED, forget_sides, shown, sides_of
+    from sandrl.rewards.guest.sides import MARKED, RELEASED, forget_sides, shown, sides_of
     from sandrl.rewards.guest.supervisor import FAILED, NOT_REACHED, NOT_RUN, PASSED, TIMED_OUT
     from sandrl.rewards.guest.values import REBUILT
 
@@ -36,7 +36,7 @@ STANDARD_CLASSES = {name: module for module, name in REBUILT if module != "built
 
 def binds(text: str, name: str) -> bool:
     """Whether a text binds a name."""
-    compared = text.replace(MARKED, " ").replace("<<=", "=").replace(">>=", "=")
+    compared = text.replace(MARKED, " ").replace(RELEASED, " ").replace("<<=", "=").replace(">>=", "=")
     for operator in ("==", "!=", "<=", ">="):
         compared = compared.replace(operator, " ")
     if "=" not in compared and BINDING.isdisjoint(text.translate(NOT_IDENTIFIERS).split()):

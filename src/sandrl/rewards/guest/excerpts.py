@@ -43,10 +43,20 @@ def first_difference(text: str, expected: str) -> "tuple[int, int]":
     for number, (line, wanted) in enumerate(zip(one, other), 1):
         line, wanted = line.rstrip(), wanted.rstrip()
         if line != wanted:
-            most = min(len(line), len(wanted))
-            column = next((at for at in range(most) if line[at] != wanted[at]), most)
-            return number, column + 1
+            return number, common_length(line, wanted) + 1
     return (0, 0) if len(one) == len(other) else (min(len(one), len(other)) + 1, 1)
+
+
+def common_length(text: str, other: str) -> int:
+    """How many characters two texts have in common at their beginning; halved again and again: lines may be long."""
+    same, most = 0, min(len(text), len(other))
+    while same < most:
+        middle = (same + most + 1) // 2
+        if text[same:middle] == other[same:middle]:
+            same = middle
+        else:
+            most = middle - 1
+    return same
 
 
 def begin_of(line: int, column: int) -> "tuple[int, int]":

@@ -26,6 +26,8 @@ if "request_size" not in globals():
 MARK = "_side_"
 # What follows such a name. The form feed, a blank to the tokenizer, tells it from assignments of the check's own.
 MARKED = " :=\f("
+# What follows the name where the assert has passed: then its value is `MARK`.
+RELEASED = " =\f"
 OPERATORS_SHOWN = {"eq": "", "ne": "!= ", "lt": "< ", "le": "<= ", "gt": "> ", "ge": ">= ", "is": "is "}
 OPERATORS_SHOWN.update({"isnot": "is not ", "in": "in ", "notin": "not in "})
 MOST_LEVELS = 8
@@ -80,12 +82,18 @@ class Shown:
             self.show_items(value, kind, levels)
         elif kind is dict or (kind.__module__ == "collections" and issubclass(kind, dict)):
             self.show_pairs(value, kind, levels)
-        elif kind.__module__.partition(".")[0] in SHOWN_MODULES:
+        elif kind.__module__.partition(".")[0] in SHOWN_MODULES and self.tells_itself(value, kind):
             self.put(repr(value))
         elif isinstance(value, type):
             self.put(f"<class {value.__name__}>")
         else:
             self.put(f"<{kind.__name__} object>")
+
+    def tells_itself(self, value: "Any", kind: "Any") -> bool:
+        """Whether the text of a value of a library comes from that alone: objects of another process are in none."""
+        if self.plain is None or kind.__module__.partition(".")[0] not in ("numpy", "pandas"):
+            return True
+        return kind.__module__[:5] == "numpy" and getattr(getattr(value, "dtype", None), "kind", "O") not in "OV"
 
     def show_items(self, value: "Any", kind: "Any", levels: int) -> None:
         """Adds a list, a tuple, a set or a deque; sets in the order of their texts."""
@@ -96,7 +104,8 @@ class Shown:
                 self.put(f"{kind.__name__}()")
                 return
             first, last = ("frozenset({", "})") if kind is frozenset else ("{", "}")
-            if size <= LONGEST_EXCERPT_CHARACTERS:
+            # In keys of an outer set there is no order: each level would take a thousand times as long.
+            if size <= LONGEST_EXCERPT_CHARACTERS and levels < MOST_LEVELS:
                 items = sorted(items, key=self.key_of)
         else:
             first, last = ("(", ")") if kind is tuple else ("[", "]")
@@ -204,7 +213,7 @@ def found_sides(error: BaseException, namespace: "dict[str, Any]", plain: "Plain
     latest: "tuple[int, str]" = -1, ""
     values: "dict[tuple[int, str], Any]" = {}
     for name, value in frame.f_locals.items():
-        if type(name) is not str or name[: len(MARK)] != MARK:
+        if type(name) is not str or name[: len(MARK)] != MARK or (type(value) is str and value == MARK):
             continue
         first, last, number, operator, side = name[len(MARK) :].split("_")
         if int(first) <= line <= int(last):
