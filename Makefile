@@ -75,7 +75,7 @@ imports: venv
 generated: venv
 	@$(BIN)/python tools/generate.py --check
 
-generate: venv ## Write what is made from the code: docs/cli.md, completions/
+generate: venv ## Write what is made from the code: docs/reference/cli.md, completions/
 	@$(BIN)/python tools/generate.py
 
 pictures: venv ## Make the README's pictures from real runs (ARGS='--run RUN' for one of training)

@@ -34,7 +34,7 @@ REFERENCE = (sys.executable, "-m", "typer", "sandrl.cli.app", "utils", "docs", "
 def contents() -> dict[Path, str]:
     """Returns every generated file's path and text."""
     files = {ROOT / "completions" / name: scripts.SCRIPTS[shell] for shell, name in scripts.FILES.items()}
-    pages = {ROOT / "docs" / "cli.md": _reference(), ROOT / "docs" / "options.md": _options()}
+    pages = {ROOT / "docs" / "reference" / "cli.md": _reference(), ROOT / "docs" / "reference" / "options.md": _options()}
     return {**pages, ROOT / TREE: tree_text(), **files}
 
 

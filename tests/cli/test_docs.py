@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def first_column(title: str) -> list[str]:
-    section = (DOCS / "reward.md").read_text(encoding="utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    section = (DOCS / "concepts" / "rewards.md").read_text(encoding="utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
 
 
@@ -26,23 +26,23 @@ def test_every_word_has_its_row(title: str, words: type[Extraction] | type[Statu
 
 
 def test_the_rewards_in_the_table_are_those_of_the_statuses() -> None:
-    page = (DOCS / "reward.md").read_text(encoding="utf-8")
+    page = (DOCS / "concepts" / "rewards.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \|.*\| (1\.0|0\.0|null) \|$", page, re.MULTILINE)
     assert {status: reward == "null" for status, reward in rows} == {word: not word.scorable for word in Status}
 
 
 def test_every_trust_is_explained() -> None:
-    page = (DOCS / "reward.md").read_text(encoding="utf-8")
+    page = (DOCS / "concepts" / "rewards.md").read_text(encoding="utf-8")
     assert all(f"`{trust.value}` (" in page for trust in Trust)
 
 
 def test_the_example_document_is_json() -> None:
-    [example] = re.findall(r"^```json\n(.*?)^```$", (DOCS / "reward.md").read_text(encoding="utf-8"), re.DOTALL | re.M)
+    [example] = re.findall(r"^```json\n(.*?)^```$", (DOCS / "concepts" / "rewards.md").read_text(encoding="utf-8"), re.DOTALL | re.M)
     assert set(json.loads(example)) == {"job_id", "results", "summary"}
 
 
 def test_the_table_of_languages_has_every_language_with_its_names_and_packages() -> None:
-    page = (DOCS / "languages.md").read_text(encoding="utf-8")
+    page = (DOCS / "reference" / "languages.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w+]+)` \|(.*)\|(.*)\|$", page, re.MULTILINE)
     table = [
         (name, tuple(re.findall(r"`(.*?)`", names)), tuple(re.findall(r"`(.*?)`", debian)))

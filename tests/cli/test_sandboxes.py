@@ -226,7 +226,7 @@ def test_the_trap_for_batch_scripts_in_the_documentation_cleans_up_and_changes_n
     monkeypatch.setenv("SLURM_JOB_ID", "8842")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     lose_job(2)
-    page = (Path(__file__).parents[2] / "docs" / "sandboxes.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "sandboxes.md").read_text(encoding="utf-8")
     [trap] = re.findall(r"^trap .*$", page, re.MULTILINE)
     done = subprocess.run(
         ["sh", "-c", f"{trap}\necho working\nexit 7"],

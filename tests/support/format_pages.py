@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGES = Path(__file__).parents[2] / "docs" / "formats"
+PAGES = Path(__file__).parents[2] / "docs" / "reference" / "formats"
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def page(name: str) -> str:
-    return (DOCS / name).read_text(encoding="utf-8")
+    return (DOCS / "reference" / name).read_text(encoding="utf-8")
 
 
 def section(text: str, title: str) -> str:

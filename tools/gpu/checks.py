@@ -89,7 +89,7 @@ def _scored(reader: RunReader) -> Check:
 
 def _sums(reader: RunReader, *, is_complete: bool) -> Check:
     wrong = disagreements(reader, is_complete=is_complete)
-    return checked("the numbers of the run agree (docs/metrics.md)", not wrong, "; ".join(wrong))
+    return checked("the numbers of the run agree (docs/reference/metrics.md)", not wrong, "; ".join(wrong))
 
 
 def ended_well(reader: RunReader) -> Check:

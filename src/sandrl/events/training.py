@@ -135,7 +135,7 @@ class FlagRaised(Event):
 
     Attributes:
         step: The step after which it is raised, from 0.
-        name: The flag, a word of docs/metrics.md.
+        name: The flag, a word of docs/reference/metrics.md.
         message: What was seen, in one line.
         hint: What to try, in one line.
         metrics: The metrics it is about.

@@ -1,7 +1,7 @@
 """What to look at first: signs in the metrics that a run goes wrong in a known way.
 
 Each flag is a rule over the courses of a few metrics, and a row of one table: its metrics, its condition, its threshold
-and what to try. The table is here and in docs/metrics.md, and a test compares them. A flag is a hint, never an error:
+and what to try. The table is here and in docs/reference/metrics.md, and a test compares them. A flag is a hint, never an error:
 the numbers stay what they are, and what they mean depends on the task.
 """
 

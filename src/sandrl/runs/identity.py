@@ -1,4 +1,4 @@
-"""The identity by which the numbers of a run agree, written down in docs/metrics.md and checked here.
+"""The identity by which the numbers of a run agree, written down in docs/reference/metrics.md and checked here.
 
 Every completion, execution and sandbox is counted in three places that are written at different moments: the rows of
 completions, the metrics, and the ledger. What does not add up is a bug of sandrl or damage to the files, never weather.

@@ -1,4 +1,4 @@
-"""The application: which address answers with which document, listed in docs/view.md."""
+"""The application: which address answers with which document, listed in docs/guides/view.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls of a function as checks: judged apart from the completion, by the rules that docs/problems.md gives."""
+"""Calls of a function as checks: judged apart from the completion, by the rules that docs/reference/problems.md gives."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_the_set_is_large_enough_and_of_both_kinds() -> None:
 
 
 def test_the_documentation_counts_right() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "problems.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "problems.md").read_text(encoding="utf-8")
     assert f"{len(OWN)} original problems, {len(PROGRAMS)} of them programs" in page
 
 

@@ -112,7 +112,7 @@ def test_a_function_that_fails_names_itself_the_completion_and_the_reason(task_i
 
 
 def test_the_example_of_the_documentation_works(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "reward.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "concepts" / "rewards.md").read_text(encoding="utf-8")
     example = page.partition("# my_rewards.py\n")[2].partition("```")[0]
     (tmp_path / "my_rewards.py").write_text(example, encoding="utf-8")
     brief = load_policy("my_rewards:brief")

@@ -73,7 +73,7 @@ class RedteamRun:
                 f"{len(disturbed)} of {len(report.neighbours)} neighbours were disturbed (first: {first})"
             )
         if complaints:
-            raise GateError("; ".join(complaints), hint="docs/redteam.md says what each exploit asks of a problem")
+            raise GateError("; ".join(complaints), hint="docs/guides/redteam.md says what each exploit asks of a problem")
 
 
 def run_redteam(
