@@ -1,0 +1,154 @@
+"""The pages of the documentation as programs: blocks, files that they show, and commands in their sentences."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+# The language of `sandrl` itself and of the shell; everything else is shown, or is a file.
+RUN_LANGUAGES = ("sh", "console", "python")
+# What a block can need that no test machine has: its commands are parsed, not run.
+NEEDS = ("needs-gpu", "needs-key", "needs-hub", "needs-cluster")
+# Environments of the trainers, by the extra: slow tests run these blocks there.
+EXTRAS = ("extra-grpo", "extra-unsloth", "extra-art-tinker")
+# `installs`: run in environments of their own (`test_installs.py`); `fragment`: Python that does not stand alone.
+CLASSES = (*NEEDS, *EXTRAS, "background", "installs", "fragment")
+
+_BLOCK = re.compile(
+    r"^(?P<indent> *)(?P<fence>```+)(?P<info>[^\n`]*)\n(?P<text>.*?)^(?P=indent)(?P=fence) *$"
+    r"|^<!-- sh\n(?P<hidden>.*?)^-->$",
+    re.DOTALL | re.MULTILINE,
+)
+_INFO = re.compile(r"(?P<language>[\w-]*)(?: \{(?P<classes>[^}]*)\})?(?: title=\"(?P<title>[^\"]+)\")?")
+_HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1\n.*?^\s*\2$", re.DOTALL | re.MULTILINE)
+_SPAN = re.compile(r"(?<!`)`(sandrl [^`\n]+)`(?!`)")
+_END_OF_COMMAND = {"|", "||", "&&", ";", "&", ">", ">>", "<", "2>", "2>&1", ")"}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block, or a hidden preparation.
+
+    Attributes:
+        page: The page, relative to the repository.
+        line: The line on which it begins, from 1.
+        language: The first word after the fence; `sh` for a hidden preparation.
+        classes: The words in braces, without their dots.
+        title: The name of the file that it shows, if it shows one.
+        text: Its lines, without the indentation of the fence.
+    """
+
+    page: str
+    line: int
+    language: str
+    classes: frozenset[str]
+    title: str | None
+    text: str
+
+    @property
+    def place(self) -> str:
+        """Where it is."""
+        return f"{self.page}:{self.line}"
+
+    @property
+    def exit_code(self) -> int:
+        """How it is expected to end."""
+        return next((int(each[5:]) for each in self.classes if each.startswith("exit-")), 0)
+
+    @property
+    def unknown_classes(self) -> list[str]:
+        """Words after the fence that mean nothing."""
+        return sorted(each for each in self.classes if each not in CLASSES and not re.fullmatch(r"exit-\d+", each))
+
+    @property
+    def is_code(self) -> bool:
+        """Whether it holds commands, or Python, and is no file."""
+        return self.language in RUN_LANGUAGES and self.title is None
+
+    @property
+    def is_run_here(self) -> bool:
+        """Whether it is run in the directory of its page."""
+        return self.is_code and not self.classes & {*NEEDS, "fragment", "installs"}
+
+    @property
+    def extra(self) -> str | None:
+        """The extra without which it cannot run."""
+        return next((each.removeprefix("extra-") for each in EXTRAS if each in self.classes), None)
+
+    @property
+    def commands(self) -> list[str]:
+        """The shell commands of a `console` block, in their order."""
+        return re.findall(r"^\$ (.*)$", self.text, re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page.
+
+    Attributes:
+        name: Its path, relative to the repository.
+        blocks: Its blocks, in their order.
+        spans: The calls of `sandrl` in its sentences.
+    """
+
+    name: str
+    blocks: tuple[Block, ...]
+    spans: tuple[str, ...]
+
+
+def pages() -> list[Page]:
+    """All pages that hold commands, the README among them; the changelog has those of earlier versions."""
+    paths = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+    return [page_of(path) for path in paths if path.name != "CHANGELOG.md"]
+
+
+def page_of(path: Path) -> Page:
+    """Reads a page."""
+    name, text = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+    blocks = tuple(_block(name, found, text.count("\n", 0, found.start()) + 1) for found in _BLOCK.finditer(text))
+    return Page(name, blocks, tuple(_SPAN.findall(_BLOCK.sub("", text))))
+
+
+def _block(page: str, found: re.Match[str], line: int) -> Block:
+    if found["hidden"] is not None:
+        return Block(page, line, "sh", frozenset(), None, found["hidden"])
+    info = _INFO.fullmatch(found["info"].strip())
+    if info:
+        language, classes, title = info.group("language", "classes", "title")
+    else:
+        (language, _, classes), title = found["info"].strip().partition(" "), None
+    names = frozenset(each.removeprefix(".") for each in (classes or "").split())
+    text = re.sub(rf"^{found['indent']}", "", found["text"], flags=re.MULTILINE)
+    return Block(page, line, language, names, title, text)
+
+
+def calls_of(script: str) -> Iterator[list[str]]:
+    """The words after `sandrl` of each of its calls in a shell script; a variable is given the value 1.
+
+    Raises:
+        ValueError: If a line is not a line of a shell script.
+    """
+    for line in _HERE_DOCUMENT.sub("", script).replace("\\\n", " ").splitlines():
+        lexer = shlex.shlex(re.sub(r"\$\{?\w+\}?", "1", line), posix=True, punctuation_chars="|&;<>()")
+        lexer.whitespace_split = True
+        call: list[str] | None = None
+        for word in [*lexer, ";"]:
+            if call is None:
+                call = [] if word == "sandrl" or word.endswith("/sandrl") else None
+            elif word in _END_OF_COMMAND or set(word) <= set("|&;<>()"):
+                yield call[:-1] if call and call[-1] == "2" and word.startswith(">") else call
+                call = None
+            else:
+                call.append(word)
+
+
+def shell_of(block: Block) -> str:
+    """The shell script of a block of commands; empty for other blocks."""
+    if block.title is not None:
+        return ""
+    return {"sh": block.text, "console": "\n".join(block.commands)}.get(block.language, "")
