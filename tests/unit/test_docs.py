@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from http import HTTPStatus
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pydantic import BaseModel
@@ -21,8 +23,13 @@ from sandrl.runs import METRICS
 from sandrl.runs.flags import RULES
 from sandrl.runs.rows import JobRow, SandboxRow, TrajectoryRow
 from sandrl.sandboxes import Liveness
+from sandrl.service import models
+from sandrl.service.app import make_app
+from sandrl.service.metrics import ServiceMetrics
+from sandrl.service.state import Service
 
 DOCS = Path(__file__).parents[2] / "docs"
+SOURCE = Path(__file__).parents[2] / "src" / "sandrl"
 
 
 def page(name: str) -> str:
@@ -122,6 +129,51 @@ def test_every_row_on_the_page_of_formats_is_recognised_as_what_it_is_said_to_be
     assert found.keys() == {each.name for each in FORMATS if each.is_python or each.name == "MultiPL-E"} - {
         *("sandrl's own", "MBPP", "HumanEval")
     }
+
+
+HTTP_STATUSES = {status.name: status.value for status in HTTPStatus}
+# In the order of the tables below the heading of a route.
+BODIES: dict[str, tuple[type[BaseModel], ...]] = {
+    "POST /v1/score": (models.ScoreRequest, models.ScoreResponse, models.CompletionResult, models.CheckResult),
+    "POST /v1/execute": (models.ExecuteRequest, models.ExecuteResponse, models.ProcessResult),
+    "POST /run_code": (models.RunCodeRequest, models.RunCodeResponse, models.CommandRunResult),
+    "POST /get_reward": (models.RewardRequest, models.RewardResponse),
+}
+
+
+def tables(text: str, first_heading: str) -> list[list[str]]:
+    """The first columns of the tables whose first heading ends so."""
+    found = re.findall(rf"^\|[^|\n]*\b{first_heading} \|[^\n]*\n\|[-| ]+\|\n((?:\|[^\n]*\n)+)", text, re.MULTILINE)
+    return [re.findall(r"^\| `?([^|`]+)`? \|", rows, re.MULTILINE) for rows in found]
+
+
+def test_every_route_of_the_service_is_described_and_no_other() -> None:
+    routes = make_app(cast("Service", None)).openapi()["paths"]
+    described = re.findall(r"^## `([A-Z]+ \S+)`$", page("http-api.md"), re.MULTILINE)
+    assert sorted(described) == sorted(
+        f"{method.upper()} {path}" for path, methods in routes.items() for method in methods
+    )
+
+
+@pytest.mark.parametrize("route", BODIES)
+def test_every_field_of_a_request_and_its_response_is_described_and_no_other(route: str) -> None:
+    described = tables(section(page("http-api.md"), f"`{route}`"), "field")
+    assert [sorted(table) for table in described] == [sorted(each.model_fields) for each in BODIES[route]]
+
+
+def test_an_error_of_the_service_is_described_with_its_fields_and_every_status_that_is_raised() -> None:
+    text = section(page("http-api.md"), "Errors")
+    assert tables(text, "field") == [list(models.ProblemDetails.model_fields)]
+    described = {int(code) for cell in tables(text, "status")[0] for code in cell.split(",")}
+    source = "".join(path.read_text(encoding="utf-8") for path in (SOURCE / "service").glob("*.py"))
+    raised = {HTTP_STATUSES[name] for name in re.findall(r"HTTPStatus\.(\w+)", source)}
+    assert described == raised | {404, 405}  # the router's own
+
+
+def test_every_metric_of_the_service_is_described_and_no_other() -> None:
+    shown = re.findall(r"^# HELP (\w+) ", ServiceMetrics(lambda: 0, lambda: 0).text().decode(), re.MULTILINE)
+    [described] = tables(section(page("http-api.md"), "`GET /metrics`"), "metric")
+    assert set(described) == {name for name in shown if not name.endswith("_created")}
 
 
 def test_ci_installs_the_packages_of_every_language() -> None:

@@ -57,6 +57,9 @@ class CheckResult(BaseModel):
     detail: str
     name: str | None = None
     score: float | None = None
+    got: str | None = None
+    expected: str | None = None
+    line: int | None = None
 
 
 class CompletionResult(BaseModel):
@@ -74,6 +77,8 @@ class CompletionResult(BaseModel):
     isolation: str | None
     detail: str
     checks: list[CheckResult]
+    compile_seconds: float | None = None
+    components: dict[str, float] | None = None
 
 
 class ScoreResponse(BaseModel):
