@@ -1,4 +1,4 @@
-"""How good a model is: it is asked, what it answers is kept, and scored like any completion."""
+"""Evaluation of a model: the model answers the problems, and its answers are saved and scored like any completion."""
 
 from sandrl.evaluation.plan import make_request
 from sandrl.evaluation.request import EvalRequest, EvalRun

@@ -1,9 +1,9 @@
-"""Asking a model for completions, while those it has given are being scored.
+"""Generates a model's completions while earlier ones are being scored.
 
-The design decision: an answer is in the run directory before anyone scores it, so that nothing that was paid for is
-lost, however the job ends. A question without an answer is a completion without text, and has its reason; the model's
-failure is never taken for a wrong answer. An endpoint that fails many times in a row is taken for gone: what is left is
-not asked, because asking a server that hangs for a thousand answers would take hours.
+Each answer is written to the run directory before it is scored, so nothing that was paid for is lost, however the job
+ends. A question without an answer becomes a completion without text and with a reason; a failure of the endpoint is
+never counted as a wrong answer. After many failed requests in a row the endpoint is treated as unavailable and the
+remaining questions are not sent, because a thousand requests to a server that hangs would take hours.
 """
 
 from __future__ import annotations

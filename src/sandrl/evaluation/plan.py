@@ -1,4 +1,4 @@
-"""From the words of a command line to an evaluation, or to the reason why not."""
+"""Turns the options of a command line into an evaluation, or into the error that says why it cannot run."""
 
 from __future__ import annotations
 

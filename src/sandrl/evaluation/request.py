@@ -1,4 +1,4 @@
-"""What an evaluation is asked for, and what comes of it."""
+"""The request for an evaluation, and its report."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Going on with an evaluation: what its run was asked to do, and what of it is there.
+"""Resuming an evaluation: the options of its run, and the answers and results that the run has already.
 
-The design decision: what decides an answer and its verdict is the run's own, so that `--resume RUN` is all there is to
-say, and no evaluation is made of two kinds of answers. Where and how fast they are found may change.
+Options that affect an answer or its verdict are taken from the run, so `--resume RUN` needs no other option, and an
+evaluation never mixes two kinds of answers. Where and how fast the answers are generated may change.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One `sandrl eval`: a model is asked, and what it answers is scored like any completion.
+"""Runs one `sandrl eval`: generates the answers of a model and scores them like any completion.
 
-The design decision: while answers are judged, the next ones are generated. Nothing else is new here: the prompts are
-those of training, and a run of answers is scored by what scores a file of them.
+Answers are generated while earlier ones are judged. The prompts are the ones of training, and the answers are scored
+by the same code as a file of completions.
 """
 
 from __future__ import annotations

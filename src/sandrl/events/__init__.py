@@ -1,8 +1,8 @@
-"""What happens while sandrl works, as typed facts.
+"""Events: typed records of what happens while sandrl works.
 
-The design decision: library code never prints. It calls an `Emit` with one of these frozen records, and whoever started
-the work decides what to do with it: the command line draws, a trainer logs, a test collects. Records carry plain values
-only, so that this package depends on nothing. They are in modules by what they tell of, and are all imported from here.
+Library code never prints. It calls an `Emit` with one of these frozen records, and the caller decides what to do with
+it: the command line draws it, a trainer logs it, a test collects it. Records hold plain values only, so this package
+depends on nothing. The modules group them by subject, and all of them are imported from here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a training with ART tells while it lasts."""
+"""Events of a training run with ART."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What an event is, and who is told.
+"""The base class of events, and the type of the functions that receive them.
 
-The design decision: telling is one call of a function, so whoever works needs to know nothing of who listens.
+An event is emitted by one function call, so the code that emits it does not depend on its receivers.
 """
 
 from __future__ import annotations

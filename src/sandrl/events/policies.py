@@ -1,4 +1,4 @@
-"""Policies that are made and asked."""
+"""Events of creating a policy and of requests to it."""
 
 from __future__ import annotations
 

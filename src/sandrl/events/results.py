@@ -1,7 +1,7 @@
-"""What became of a completion: the one record of it, from its judge to whoever counts, shows or keeps it.
+"""The result of a completion: one record, used by the judge and by everything that counts, shows or saves results.
 
-The design decision: an event carries the record, a row of the run directory is made from it, and totals are counted
-from it, so that whoever needs another field of it finds it there. It holds plain values only, as events do.
+Events carry this record, rows of the run directory are made from it, and totals are counted from it, so a new field is
+available in all of these places. Like events, it holds plain values only.
 """
 
 from __future__ import annotations

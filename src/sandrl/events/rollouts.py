@@ -1,4 +1,4 @@
-"""Episodes, step by step."""
+"""Events of episodes, step by step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What any work may tell, whatever it is about."""
+"""Events that any command may emit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where sandboxes come from, how they come and go, and what keeps them from coming."""
+"""Events of sandboxes: where they are created, when they start and end, and why they cannot be created."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How completions get their verdicts."""
+"""Events of scoring completions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a service tells its operator."""
+"""Events that a service emits for its operator."""
 
 from __future__ import annotations
 

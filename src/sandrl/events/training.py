@@ -1,4 +1,4 @@
-"""A training run, from its first step to its last evaluation."""
+"""Events of a training run, from its first step to its last evaluation."""
 
 from __future__ import annotations
 

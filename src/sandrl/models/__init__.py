@@ -1,4 +1,4 @@
-"""Every model that is asked something: behind an endpoint, or in this process, through one protocol."""
+"""Models that generate answers, behind an endpoint or in this process, with one protocol for both."""
 
 from sandrl.models.client import OPENAI_BASE_URL, Client, ModelEndpoint, Stopped
 from sandrl.models.endpoint import EndpointModel

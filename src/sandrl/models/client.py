@@ -1,11 +1,12 @@
-"""The client of OpenAI-compatible endpoints: the one module that needs `openai`.
+"""The client of OpenAI-compatible endpoints: the only module that needs `openai`.
 
-The design decision: the SDK carries requests, asynchronously, so that one that nobody wants any more is cancelled and
-hundreds cost no thread each. What an answer is, is decided here, because servers differ in what they send with a 200:
-it counts when all of it is there, it is JSON, and whoever asked can read it. Whatever else happens on the way (no
-connection, a cut or endless answer, HTML, 429, 5xx) is asked again, with growing pauses or those the server asks for,
-and is the endpoint's fault in the end, never the model's. Redirections are not followed: the key would be, too. Of what
-the SDK takes from the environment (keys, headers) nothing is sent that is not said here.
+The SDK sends the requests asynchronously, so a request that is no longer needed can be cancelled, and hundreds of
+requests do not need a thread each. This module decides what counts as an answer, because servers differ in what they
+send with status 200: the answer must be complete, it must be JSON, and the caller must be able to parse it. After any
+other outcome (no connection, a truncated or endless answer, HTML, 429, 5xx) the request is retried, with growing
+pauses or the pauses that the server asks for; if it still fails, the failure is the endpoint's and never the model's.
+Redirections are not followed, because they would also forward the key. Of the settings that the SDK would read from
+the environment (keys, headers), only the ones set in this module are sent.
 """
 
 from __future__ import annotations

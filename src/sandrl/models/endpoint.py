@@ -1,9 +1,10 @@
-"""A model behind an endpoint: a conversation in, its next message out.
+"""A model behind an endpoint: it gets a conversation and returns the next message.
 
-The design decision: chat completions are asked first, because every server has them; the Responses API only where an
-endpoint says, by its refusal, that a model has no other. What a server does not take (logprobs, a temperature, the old
-name of the token limit) is left out from then on, and the question asked again: which model takes what is known to its
-endpoint only. Every answer is a request of its own, many in flight, because servers differ in what they make of `n`.
+Chat completions are tried first, because every server has them; the Responses API is used only if the endpoint's error
+says that a model requires it. If a server rejects a parameter (logprobs, a temperature, the old name of the token
+limit), the request is repeated without it, and later requests leave it out, because only the endpoint can say which
+model accepts which parameter. Each answer is a request of its own, and many are in flight at once, because servers
+differ in how they handle `n`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A model in this process for many threads at once: their questions are answered together, batch by batch.
+"""Batches the questions of many threads to a model in this process.
 
-The design decision: an episode asks one question and waits. The thread that generates takes all questions that are
-there, so that the episodes of a step are answered in a few passes, and asks nobody to come in order.
+Each episode asks one question and waits for the answer. The thread that generates takes all waiting questions at once,
+so the episodes of a step are answered in a few passes, in any order.
 """
 
 from __future__ import annotations

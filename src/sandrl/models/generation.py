@@ -1,9 +1,9 @@
-"""What of a distribution is sampled, the same for training and every evaluation in this process.
+"""Sampling settings of a model in this process, the same for training and for every evaluation.
 
-The design decision: a model's own generation settings (`generation_config.json`) are not applied unless asked for. They
-cut or bend the distribution that rewards train, and a trainer applies some of them while `generate` applies all, so
-that numbers before and after training would be of two policies. Every name that changes it stands here with the value
-that does nothing; what a model prescribes structurally (end tokens, suppressed tokens) stays in force everywhere.
+A model's own generation settings (`generation_config.json`) are ignored unless they are requested. They cut or bend
+the distribution that rewards train, and a trainer applies some of them while `generate` applies all, so the numbers
+before and after training would describe two policies. This module lists every setting that changes the distribution,
+with its neutral value; settings that a model needs structurally (end tokens, suppressed tokens) always apply.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether this machine has a GPU that CUDA can use, asked of the driver: torch takes seconds to load for that."""
+"""Detects a GPU that CUDA can use by asking the driver, because importing torch for that takes seconds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A model in this process: loaded and asked through transformers, in batches.
+"""A model in this process, loaded and run in batches with transformers.
 
-The design decision: sampled as it is trained, from the whole distribution (`generation.py`).
+It samples as in training, from the whole distribution (`generation.py`).
 """
 
 from __future__ import annotations

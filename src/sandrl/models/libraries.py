@@ -1,7 +1,7 @@
-"""The libraries that train, loaded late and kept quiet.
+"""Loads the libraries that train, late and without their output.
 
-The design decision: they log, warn and draw progress bars on the same terminal, each in its own way. All of that is
-silenced in one place, because what a user needs to know is told through events; their errors are not.
+These libraries log, warn and draw progress bars on the same terminal, each in its own way. This module silences all of
+that in one place, because events carry the information that users need; errors of the libraries are kept.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One event loop in a thread of its own, for callers that are not asynchronous themselves.
+"""One event loop in its own thread, for callers that are not asynchronous.
 
-The design decision: one loop for the whole process, started on first use. A connection belongs to the loop it was made
-on, so clients that come and go (a trained model has another name after each step) must find the same one. The thread is
-a daemon: nobody waits for a request that is not wanted any more, not even the end of the process.
+The process has one loop, started on first use. A connection belongs to the loop it was made on, so clients that are
+created and closed often (a trained model has another name after each step) must use the same loop. The thread is a
+daemon: a request that is no longer needed does not delay the end of the process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What is said in an episode, in one shape for every protocol an endpoint may speak.
+"""The messages of an episode, in one form for every protocol that an endpoint may use.
 
-The design decision: whatever a model sends becomes one of these, however malformed it is: a tool call without a name or
-with broken arguments is still a tool call, which is answered with what is wrong with it. Nothing of it is dropped,
-because training needs every token that was sampled.
+Everything that a model sends becomes one of these records, however malformed it is: a tool call without a name or with
+broken arguments is still a tool call, and its result describes the error. No part of an answer is dropped, because
+training needs every token that was sampled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the word given to `--model` stands for: a directory with a model, or a model of the hub.
+"""Resolves the value of `--model`: a directory with a model, or a model of the hub.
 
-The design decision: where no hub answers its client retries for half a minute, so that is found out first, by a short
-probe; the client then looks in its cache alone.
+If the hub does not answer, its client retries for half a minute. A short probe therefore checks the hub first; if the
+probe fails, the client reads only its cache.
 """
 
 from __future__ import annotations

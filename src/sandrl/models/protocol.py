@@ -1,8 +1,8 @@
-"""A model that is asked something, wherever it is: behind an endpoint, or in this process.
+"""The protocol of a model that generates answers, behind an endpoint or in this process.
 
-The design decision: a failed answer is a value, not an error. Whoever asks a thousand questions wants the 999 answers,
-and the reason why there is no other; only what no further question can change (a refused key, no such model) is raised.
-What a model can do besides answering is said by it, so that nobody asks for the type of a model.
+A failed answer is a value, not an exception: a caller with a thousand questions gets the 999 answers, and the reason
+why one is missing. Only failures that every further question would share (a refused key, an unknown model) are raised.
+A model's other abilities are attributes of the protocol, so callers need not check the type of a model.
 """
 
 from __future__ import annotations

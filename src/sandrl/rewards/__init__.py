@@ -1,4 +1,4 @@
-"""From a completion to a verdict to a reward: extract, judge, score, summarise.
+"""Rewards for completions: extracts the code, judges it, scores the verdict, and summarises the results.
 
 The public names below are loaded on first use, because the command line needs some of the light modules of this
 package to show its help, and the heavy ones (pydantic, the SDK) only to work.

@@ -1,4 +1,4 @@
-"""What a problem asks a completion's code to be: names that it must define, or a program that reads and prints."""
+"""Determines what a problem requires of a completion's code: names that it must define, or a program."""
 
 from __future__ import annotations
 

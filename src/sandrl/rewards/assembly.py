@@ -1,10 +1,10 @@
-"""Joining an answer in another language than Python to what its problem gives: code to begin with, and tests.
+"""Joins an answer in a language other than Python to the code and the tests of its problem.
 
-An answer may be the body of a function, with or without what ends it, the whole function, or a whole program with
-examples and a `main` of its own. The tests of MultiPL-E begin with the end of that function, and may end with that of
-its class. The decision: the answer is made a whole program without what the tests define themselves; then a function
-that does nothing, or the class that tests end, is left open for them. In scripts, where an answer's examples run, what
-tests define gets another name instead. Nothing else of an answer is changed.
+An answer may be the body of a function, with or without its closing lines, the whole function, or a whole program with
+examples and a `main` of its own. The tests of MultiPL-E begin with the closing lines of that function, and may end with
+those of its class. The answer is therefore made a whole program, without definitions that the tests repeat; then an
+empty function, or the class that the tests close, is left open for them. In scripts, where the examples of an answer
+run, definitions of the tests get another name instead. Nothing else in an answer is changed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Names for both sides of the comparisons in a problem's asserts, so that a failed check can show what it compared.
+"""Names both sides of the comparisons in a problem's asserts, so that a failed check can show what it compared.
 
-The design decision: `assert f(1) == 2` becomes `assert (_side_… :=(f(1))) == (_side_… :=(2))`. Each side is evaluated
-once, where and when it was before, and lines stay the same. `; _side_… = '_side_'` after the assert releases both
-values: objects live no longer, and many asserts take no more memory than one. An assert of which this cannot be said is
-left as it is: in a loop of two comparisons the name of the second might have the value of an earlier round, a check
-that looks at its own names or at the lifetime of objects might find these, and names in the body of a class would be
-attributes of that.
+`assert f(1) == 2` becomes `assert (_side_… :=(f(1))) == (_side_… :=(2))`. Each side is evaluated once, where and when
+it was before, and the line numbers stay the same. `; _side_… = '_side_'` after the assert releases both values, so
+objects live no longer than before, and many asserts take no more memory than one. An assert is left unchanged if the
+names could change its meaning: in a loop of two comparisons, the name of the second one might hold the value of an
+earlier round; a check that looks at its own names or at the lifetime of objects might find them; and in the body of a
+class, names would become attributes of the class.
 """
 
 from __future__ import annotations

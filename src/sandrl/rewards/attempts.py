@@ -1,12 +1,12 @@
-"""One completion on its way to its result: what failed so far, and whom that blames.
+"""The attempts to judge one completion: which failures have happened, and whether the completion caused them.
 
-The design decision: blame follows from the order of failures alone, in a small machine that touches no sandbox.
+The order of failures alone decides this, in a small state machine that touches no sandbox.
 
-A launch that never got a sandbox is nobody's fault: code that did not run cannot be blamed, and cannot bring it about
-either. A sandbox that was lost while the code ran is ambiguous. It is retried, and once the retries are used up the
-canary decides: if it fails, the runtime is broken and the completion has no reward. If it passes, the completion runs
-once more, now that the runtime is known to be well, and the canary after it: only a failure between two canaries that
-passed is the completion's own. An outage that ends in the meantime thus blames nobody.
+If a launch never got a sandbox, the completion is not the cause: its code did not run. If a sandbox was lost while the
+code ran, the cause is unclear. The completion is retried, and when the retries are used up, the canary runs. If the
+canary fails, the runtime is broken and the completion has no reward. If it passes, the completion runs once more on
+the runtime that now works, and the canary after it: only a failure between two canaries that passed is counted against
+the completion. An outage that ends in the meantime is therefore never counted against a completion.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A batch of completions: a cell or a fresh sandbox each, many at once, every one accounted for.
+"""Scores a batch of completions, many at once, each in a cell or in a fresh sandbox.
 
-The design decision: one thread and one loop. Everything slow happens on the SDK's event loop; this loop hands over,
-waits for whichever ends first, and decides. A completion leaves it in exactly one way, with a result; one that the
-user's wish to stop kept from being finished has none, and the report says so.
+A batch has one thread and one loop. The SDK's event loop does everything slow; this loop submits work, waits for the
+next result, and decides. Each completion leaves the loop in exactly one way, with a result; a completion that was not
+finished because the user stopped the command has no result, and the report counts it as unfinished.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""From the source of a program in another language than Python to what the guest needs to build and run it.
+"""Determines how the guest builds and runs a program in a language other than Python.
 
-The design decision: the host decides, from the source alone, which form of its language a program has and, in Java,
-which type its `main` is in, as a reader would. So an answer may be named and arranged as it likes, and the guest gets
-file names and commands.
+The host decides from the source alone which form a program has and, in Java, which type contains `main`, as a reader
+would. An answer may therefore use any names and any order, and the guest receives file names and commands.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Verdicts by content: the same code under the same conditions is judged once.
+"""A cache of verdicts by content: the same code under the same conditions is judged once.
 
-The design decision: the name of a verdict is a digest of everything that could change it (code, checks, limits, image,
-packages, the judge itself), so that nothing is ever invalidated: what differs has another name. Kept is only what says
-something about the code. That a sandbox failed does not, and a timeout says as much about the machine.
+The name of a verdict is a digest of everything that could change it (code, checks, limits, image, packages, the judge
+itself), so entries never have to be invalidated: other conditions give another name. Only verdicts that describe the
+code are kept. A failed sandbox does not describe it, and a timeout depends on the machine as much as on the code.
 
-A policy's reward is not kept, only the verdict: the same verdicts serve every policy.
+The cache holds verdicts and not rewards, so the same verdicts serve every reward policy.
 """
 
 from __future__ import annotations

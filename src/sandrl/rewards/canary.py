@@ -1,8 +1,7 @@
-"""A program known to be good, to tell a broken runtime from a completion that breaks its sandbox.
+"""A known-good program that distinguishes a broken runtime from a completion that breaks its sandbox.
 
-The design decision: the canary goes through the same judge, the same image and the same kind of sandbox as a
-completion. Whatever makes the canary fail would have failed any completion, and where it passes, a completion that
-still has no verdict is alone with its failure.
+The canary goes through the same judge, the same image and the same kind of sandbox as a completion. A fault that makes
+the canary fail would have failed any completion; if the canary passes, the failure is specific to the completion.
 """
 
 from __future__ import annotations

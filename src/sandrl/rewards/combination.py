@@ -1,8 +1,8 @@
-"""Several reward functions of a trainer as one, which gives None where any of them does.
+"""Combines several reward functions of a trainer into one, which returns None if any of them does.
 
-The design decision: the sum is made here and not by the trainer. TRL adds up the rewards of several functions as if a
-None were 0, so a completion whose sandbox failed gets the reward of a wrong answer. A trainer that sees one function
-masks such a completion.
+The sum is computed here and not by the trainer. TRL adds the rewards of several functions as if a None were 0, so a
+completion whose sandbox failed would get the reward of a wrong answer. A trainer with one function masks such a
+completion.
 """
 
 from __future__ import annotations

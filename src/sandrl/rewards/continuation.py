@@ -1,8 +1,8 @@
-"""Joining an answer to the code that its problem gives to begin with (`starters.py`).
+"""Joins an answer to the code that its problem gives to begin with (`starters.py`).
 
-An answer may be the body of a function alone, the method of a class, or the whole definition. Each is joined so that
-it means the same: a body and a method go where the problem leaves them open, and a definition gets the imports and
-helpers that stand before it. `assembly.py` does the same in other languages than Python.
+An answer may be the body of a function, a method of a class, or the whole definition. Each is joined so that its
+meaning is kept: a body and a method are placed where the problem leaves them open, and a definition gets the imports
+and helpers that stand before it. `assembly.py` does the same for languages other than Python.
 """
 
 from __future__ import annotations

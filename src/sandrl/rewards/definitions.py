@@ -1,7 +1,7 @@
-"""What a text in another language than Python defines at its top level, and where each definition begins and ends.
+"""Finds the top-level definitions of a text in a language other than Python, and where each one begins and ends.
 
-The decision: braces are counted, or lines that end a function at the indentation of its beginning. So a text need not
-compile, or be whole: the code that a problem gives to begin with ends in the middle of a function.
+Ends are found by counting braces, or by lines that end a function at the indentation of its beginning. So a text need
+not compile or be complete: the code that a problem gives to begin with ends in the middle of a function.
 """
 
 from __future__ import annotations

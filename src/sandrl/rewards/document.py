@@ -1,7 +1,7 @@
-"""Scores as JSON, in the words of the documented contract.
+"""Scores as JSON, with the fields of the documented contract.
 
-The design decision: the contract is written out here, field by field, instead of being whatever the dataclasses
-happen to hold; those may change, this may not.
+The contract is written out here field by field and is not derived from the dataclasses, because those may change and
+the contract may not.
 """
 
 from __future__ import annotations

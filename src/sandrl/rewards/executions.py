@@ -1,7 +1,7 @@
-"""What one execution of a completion was, as the metrics and the log of a run count it.
+"""Records of single executions of completions, for the metrics and the log of a run.
 
 The judge's command exits 0 on a pass and 1 on a fail. A timeout is an error of the execution wherever it was enforced,
-by the judge's clock or the service's, as it is for the SDK's own counters.
+by the judge's clock or by the service's, as in the SDK's own counters.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What calls must return where the problem's reference decides: values that a sandbox found out once, and keeps.
+"""Expected values of calls that the problem's reference decides: computed once in a sandbox, and kept.
 
-The design decision: values are never decoded on this machine. The judge's program in the sandbox makes one packed text
-of them and takes it back beside the next completions; here it is text with a digest. How long the reference took is
-kept besides, because it decides how long a completion may take.
+This machine never decodes the values. The judge's program in the sandbox packs them into one text and receives it back
+with later completions; on this machine it is text with a digest. The duration of the reference is also kept, because
+it decides how long a completion may take.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Finding the code in what a model wrote.
+"""Extracts the code from a completion.
 
-The design decision: the model's last word counts, as far as it is an answer. Reasoning is left out. Of the rest, the
-last block counts that compiles and defines what the problem asks for, alone or with the blocks that it needs
-(`selection.py`). If no block does, the last block is the code, and its error is the verdict. The text is hostile: it is
-compiled, never executed, and only up to a bounded length (`sources.py`). In other languages than Python nothing is
-compiled here: blocks in the problem's language come first, and names and braces say which one is meant
-(`text_sources.py`).
+The last block that is an answer counts. Reasoning is left out. Of the rest, the last block is used that compiles and
+defines the names that the problem requires, alone or with the blocks that it needs (`selection.py`). If there is no
+such block, the last block is the code, and its error is the verdict. The text is hostile: it is compiled, never
+executed, and only up to a bounded length (`sources.py`). In languages other than Python nothing is compiled here:
+blocks in the problem's language come first, and names and braces decide between them (`text_sources.py`).
 """
 
 from __future__ import annotations

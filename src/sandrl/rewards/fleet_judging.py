@@ -1,10 +1,10 @@
-"""The fleet of a job: completions judged by the nodes of a Ray cluster, each where its own sandboxes are.
+"""The fleet of a job: the nodes of a Ray cluster judge completions, each in its own sandboxes.
 
-The design decision: the driver decides which node has which completion, by what each has shown that it can do. A node
-has as many as it works at and a little more; the next goes to the one that will be done first. When nothing is left to
-hand out, a node that has nothing to do takes over what a slow one, or one that does not answer, has not finished: the
-first verdict counts, and the other is dropped. A node that is lost blames nobody: what it had is judged elsewhere, and
-only what no node could say anything about has no reward.
+The driver decides which node gets which completion, by the speed that each node has shown. A node holds the completions
+that it works on and a few more; the next one goes to the node that will finish it first. When no completion is left to
+hand out, an idle node also judges what a slow node, or a node that does not answer, has not finished: the first verdict
+counts, and the other one is dropped. The loss of a node is never counted against a completion: its completions are
+judged elsewhere, and only a completion that no node could judge has no reward.
 """
 
 from __future__ import annotations

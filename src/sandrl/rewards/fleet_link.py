@@ -1,8 +1,7 @@
-"""The driver's side of one node: what it was sent, what it has shown, and the threads that talk to it.
+"""The driver's side of one node: the work that it was sent, its results so far, and the threads that exchange both.
 
-The design decision: one thread sends and one receives, so that neither waits for the other. They do nothing but call
-the node, and put what comes of it into the queue of the fleet. Everything else here belongs to the thread of the batch,
-so nothing of it needs a lock but the next parcel.
+One thread sends and one receives, so neither waits for the other. They only call the node and put its results into the
+queue of the fleet. All other data here belongs to the thread of the batch, so only the next parcel needs a lock.
 """
 
 from __future__ import annotations

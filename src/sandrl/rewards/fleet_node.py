@@ -1,8 +1,8 @@
-"""The part of a job that a node of a cluster has: a job of its own on the node's local runtime.
+"""The part of a job that runs on a node of a cluster: a job of its own on the node's local runtime.
 
-The design decision: one thread judges, as the one of a batch does, and whatever it finds out is put where the driver's
-next call takes it from. A call returns as soon as there is enough to be worth its way, so verdicts arrive as they come
-and a call carries several of them. If this process is killed, its keeper ends the sandboxes.
+One thread judges, like the thread of a batch, and puts its results where the driver's next call takes them from. A
+call returns as soon as there are enough results for a round trip, so verdicts arrive when they are ready, and one call
+carries several. If this process is killed, its keeper ends the sandboxes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which nodes a cluster has: looked at again and again, on a thread of its own.
+"""Watches which nodes a cluster has, repeatedly, on a thread of its own.
 
-The design decision: a cluster that does not answer, or a node that takes its time, must keep no verdict waiting. So all
-that is found out is put into the queue of the fleet, and the batch reads it when it has time.
+A cluster that does not answer, or a slow node, must not delay a verdict. The watcher therefore puts its findings into
+the queue of the fleet, and the batch reads them when it has time.
 """
 
 from __future__ import annotations

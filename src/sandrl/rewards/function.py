@@ -1,8 +1,8 @@
 """A reward function for any trainer: prompts and completions in, one number per completion out.
 
-The design decision: the function keeps what a training run should keep (one job, one judge, one cache of verdicts) and
-nothing else; what a batch needs it finds in the batch. The shape of its arguments is TRL's, which others accept or are
-easily adapted to: `f(prompts, completions, **columns)`, each a list with one entry per completion.
+The function keeps the parts that a training run should share between batches (one job, one judge, one cache of
+verdicts) and nothing else; everything else comes with a batch. Its arguments have TRL's shape, which other trainers
+accept or can easily be adapted to: `f(prompts, completions, **columns)`, each a list with one entry per completion.
 """
 
 from __future__ import annotations

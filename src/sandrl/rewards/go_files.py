@@ -1,7 +1,7 @@
-"""A file of Go from an answer: its package, and its imports joined with those that the problem gives.
+"""Assembles a Go file from an answer: its package, and its imports joined with the imports that the problem gives.
 
-Go refuses an import that is not used. The decision: an import that only removed code used goes with that code, and one
-of the problem's goes where nothing uses it. An import of the answer that its own code never used stays, and fails.
+Go rejects an unused import. An import that only removed code used is therefore removed with that code, and an import
+of the problem is removed if no code uses it. An import that the answer's own code never used stays, and fails.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How the guest's report on one completion is read.
+"""Reads the guest's report on one completion.
 
-The design decision: the report is text from a sandbox, in which hostile code ran. Only a line with the execution's key
-is read, one entry for each check, and only statuses that the guest may give; passed checks are counted here.
+The report is text from a sandbox in which hostile code ran. Only a line with the execution's key is read, with one
+entry for each check, and only statuses that the guest may give; passed checks are counted here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the guest is sent: the way of judging a problem, and which part of the problem which process may hold.
+"""The request to the guest: how a problem is judged, and which process may hold which part of the problem.
 
-The design decision: a request has two parts. The process of a completion may hold the first. The second (expected
-outputs, checkers, calls, what a reference returned) is read by the judge alone, once the completion's process exists.
+A request has two parts. The process of a completion may hold the first. The second (expected outputs, checkers, calls,
+the reference's return values) is read by the judge alone, after the completion's process was created.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A precompiled header: what many programs in C++ begin with is compiled once, and read by all later compilations.
+"""A precompiled header: the common beginning of many C++ programs, compiled once and used by all later compilations.
 
-The compiler reads `<bits/stdc++.h>` in most of the time that a short program takes. The decisions: the header is made
-by this process, from the compiler and the headers of this machine alone, with the flags of the programs that use it,
-and sandboxes see it read-only, so nothing that a completion does gets into it. It serves only programs that include
-`<bits/stdc++.h>` after nothing but comments and other standard headers, so that reading it first changes no meaning; a
-macro or a pragma before it would. Whatever fails with it is compiled again without it, so only what compiles quicker
-depends on it. It is made beside the first completions, which do not wait for it.
+Reading `<bits/stdc++.h>` takes most of the time of compiling a short program. This process makes the header from the
+compiler and the headers of this machine alone, with the flags of the programs that use it, and sandboxes see it
+read-only, so no completion can change it. It serves only programs that include `<bits/stdc++.h>` after nothing but
+comments and other standard headers, so that reading it first changes no meaning; a macro or a pragma before it would.
+A compilation that fails with it is repeated without it, so it can only save time. It is made in parallel with the first
+completions, which do not wait for it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a judge is, and the one that runs completion and checks in one process.
+"""The interface of a judge, and the judge that runs completion and checks in one process.
 
-The design decision: a judge never touches a sandbox. It turns a problem and a completion's code into a command, and
-the command's outcome into a verdict; whoever owns sandboxes runs what is in between. So judges need no runtime to
-be tested, and several of them share one path to it.
+A judge never touches a sandbox. It turns a problem and a completion's code into a command, and the command's outcome
+into a verdict; the owner of the sandboxes runs the command. So judges can be tested without a runtime, and several
+judges share one way to it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""From a completion's code to its verdict: in sandboxes of this job, or wherever else its connection says.
+"""Gets the verdict for a completion's code: in sandboxes of this job, or wherever its connection runs them.
 
-The design decision: a batch knows what is asked, what is known already and what a verdict earns. Whatever happens on
-the way to a verdict (launches, retries, canaries, trials) is here, behind a few calls, so a batch does not know where
-its completions run.
+This module hides everything between code and verdict (launches, retries, canaries, trials) behind a few calls. A batch
+handles only the requests, the known verdicts and the rewards, and does not depend on where its completions run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a judge has found out about problems, by trials that no completion takes part in.
+"""Facts about problems that a judge determined by trials without a completion.
 
-The design decision: memory is bounded. A judge of a long process (a service) sees problems without end; those that were
-asked about longest ago are forgotten, and their trials repeated if they come again.
+Memory is bounded. The judge of a long process (a service) gets an unlimited number of problems; the least recently used
+ones are dropped, and their trials repeated if they come again.
 """
 
 from __future__ import annotations

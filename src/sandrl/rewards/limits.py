@@ -1,7 +1,7 @@
-"""What a completion may use: times, output, files.
+"""Limits of a completion: times, output, files.
 
-The design decision: the limits of a run and the problem's own are put together in one place, so that the judge, the
-verdict cache and the batch mean the same time.
+The limits of a run and of a problem are combined in one place, so that the judge, the verdict cache and the batch use
+the same time.
 """
 
 from __future__ import annotations

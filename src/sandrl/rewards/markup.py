@@ -1,4 +1,4 @@
-"""The structure of a model's text: fenced blocks, tags, reasoning, and the tokens that end a text.
+"""Parses the structure of a model's text: fenced blocks, tags, reasoning, and the tokens that end a text.
 
 Everything here is linear in the length of the text. Only `Sources`, which has a bound of its own, compiles anything:
 a fence or a tag inside a string of code that compiles is part of that code.

@@ -1,7 +1,7 @@
-"""The code in another language than Python that a problem gives to begin with, and the name that it asks for.
+"""The code in a language other than Python that a problem gives to begin with, and the name that it requires.
 
-Sets give a function without its body: as the whole prompt (MultiPL-E), in a fence of it, or in `starter_code`. The
-decision: a text is code to be continued only if it ends within a definition that it begins. Prose is never put before
+Datasets give a function without its body: as the whole prompt (MultiPL-E), in a fence of it, or in `starter_code`. A
+text is treated as code to be continued only if it ends within a definition that it begins, so prose is never put before
 an answer.
 """
 

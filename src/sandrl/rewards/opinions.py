@@ -1,12 +1,12 @@
 """Second opinions: failed completions, judged again in plain Python in one process.
 
-The design decision: an opinion is a measurement of the judge, never a part of a result. It is sought after the result
-was handed out, in slots that no completion waits for, and it is kept apart from verdicts: in no cache, in no count of
-executions. A completion that fails isolated and passes in one process shows one of two things: the judge is unfair to
-it, or it deceives checks that share its process.
+An opinion measures the judge and is never part of a result. It is computed after the result was returned, in slots that
+no completion waits for, and it is kept apart from verdicts: in no cache, in no count of executions. If a completion
+fails isolated and passes in one process, then either the judge is wrong about it, or the completion deceives checks
+that share its process.
 
-Which completions are asked about depends on their problem and their code alone, so that a run that is repeated or
-resumed asks about the same ones, and a higher rate asks about those of a lower rate and more.
+Problem and code alone decide which completions get an opinion, so a run that is repeated or resumed chooses the same
+ones, and a higher rate chooses those of a lower rate and more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How to score: everything about it that is neither the completions nor the runtime."""
+"""Options of scoring, without the completions and the runtime."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a command would take, before it takes anything: how many sandboxes, for how long, and at what cost.
+"""Estimates the sandboxes, time and cost of a command before it starts.
 
-The design decision: an outlook is made of what the command line, the problems and earlier runs say. No runtime is
-asked, so nothing is started to make one; where only a runtime could tell, it says so. It has two numbers: the upper
-bound is what the time limits allow, and the typical one what completions of earlier runs on this machine have taken.
+The estimate uses the command line, the problems and earlier runs. No runtime is contacted, so nothing is started for
+it; a value that only a runtime has is shown as unknown. There are two numbers: the upper bound follows from the time
+limits, and the typical value is the time of completions of earlier runs on this machine.
 """
 
 from __future__ import annotations

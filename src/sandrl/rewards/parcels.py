@@ -1,8 +1,8 @@
-"""What travels between the driver of a job and the part of it that a node has.
+"""The records that the driver of a job and its part on a node exchange.
 
-The design decision: plain records, in batches. A problem travels to a node once, as bytes that were made once; a
-completion as the code that was found in it. What comes back is a verdict and what it took to reach it: the driver keeps
-results, policies and the cache, as if the completion had run there.
+They are plain records, sent in batches. A problem is sent to a node once, as bytes that were made once; a completion is
+sent as the code that was extracted from it. The node returns a verdict and its costs: the driver keeps results,
+policies and the cache, as if the completion had run on its own machine.
 """
 
 from __future__ import annotations

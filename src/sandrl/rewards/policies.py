@@ -1,10 +1,10 @@
-"""From a verdict to the number that is trained on.
+"""Reward policies: they compute the reward from a verdict.
 
-The design decision: a policy is a plain function of a verdict and its completion, so that one verdict (which is dear)
-can be rewarded in several ways (which is cheap), and a policy cannot turn an unscorable verdict into a number. A new
-one is a function in this file and its line in `POLICIES`, or a function of the user's, `package.module:function`. What
-is rewarded besides correctness (form, length, time) are components, told apart from the reward everywhere, so that a
-model that learns to please them is never mistaken for one that solves problems.
+A policy is a plain function of a verdict and its completion, so one verdict (which is expensive) can be rewarded in
+several ways (which is cheap), and a policy cannot turn an unscorable verdict into a number. A new one is a function in
+this file and its line in `POLICIES`, or a function of the user's, `package.module:function`. Rewards for anything but
+correctness (form, length, time) are components. They are kept apart from the reward everywhere, so that a model that
+learns to please them is never mistaken for one that solves problems.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a run keeps of the problems that its completions answer: each once, by a digest of its content.
+"""The records that a run keeps of the problems of its completions: each problem once, by a digest of its content.
 
-The design decision: a row holds what a reader needs to see why a completion failed, and no more of a large problem than
-that. Checks that the prompt does not show are marked, so that no one who copies from a run gives them to a model.
+A row holds what a reader needs to see why a completion failed, and only a part of a large problem. Checks that the
+prompt does not show are marked, so that a reader who copies from a run does not give them to a model.
 """
 
 from __future__ import annotations

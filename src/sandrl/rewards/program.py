@@ -1,8 +1,8 @@
-"""The guest: files of `sandrl.rewards.guest` as one program, sent to where the completion is.
+"""Joins files of `sandrl.rewards.guest` into the guest's program, which is sent to the sandbox of a completion.
 
-The design decision: a program holds the files that its way of judging needs and no others, because loading it is part
-of the cost of every judged completion. The files that only the judge needs are loaded after the fork: the completion's
-process never contains them, and no memory is copied for them.
+A program holds only the files that its way of judging needs, because every judged completion pays for loading it. The
+files that only the judge needs are loaded after the fork: the completion's process never contains them, and no memory
+is copied for them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a run keeps of a scored completion, the same for scoring, training and episodes.
+"""The rows that a run keeps of scored completions, the same for scoring, training and episodes.
 
-The design decision: rows are validated from the result, field by field of the same name, so a new field of both is
-nobody's work; only what rows call otherwise is named here.
+Rows are validated from the result by field name, so a field that is added to both needs no further code; only fields
+with different names are listed here.
 """
 
 from __future__ import annotations

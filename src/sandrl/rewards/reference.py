@@ -1,7 +1,7 @@
-"""What a problem's reference says about its checks: which names, modules and operators they mean.
+"""Reads from a problem's reference which names, modules and operators its checks mean.
 
-The design decision: the reference is the only witness of what a problem asks for that no completion can influence. A
-name that it does not define, but imports, is the judge's own; a name that it knows nothing of is nobody's.
+The reference is the only source for this that no completion can influence. A name that it imports but does not define
+is the judge's own; names that it does not contain belong neither to the judge nor to the completion.
 """
 
 from __future__ import annotations

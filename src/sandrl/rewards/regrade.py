@@ -1,8 +1,8 @@
-"""Judging a run's completions again, with the judge there is now: which verdicts would be others today?
+"""Judges a run's completions again with the current judge, and lists the verdicts that changed.
 
-The design decision: the run stays as it was. What is compared are the saved verdict and a new one of the same text,
-found with the options the run had; where they differ, either the judge has learned something, the problem has changed,
-or the outcome was chance, and the list says which completions to read.
+The run is not modified. The saved verdict is compared with a new one of the same text, extracted with the options of
+the run. If they differ, the judge was changed, the problem was changed, or the outcome was chance; the list names the
+completions to read.
 """
 
 from __future__ import annotations

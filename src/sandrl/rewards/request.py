@@ -1,4 +1,4 @@
-"""What comes of a run of scored completions."""
+"""The request for a run of scored completions, and its report."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One `sandrl reward` from its inputs to its report: the whole workflow, without a word about how it is shown.
+"""Runs one `sandrl reward` from its inputs to its report, without its presentation.
 
-The design decision: everything that can be wrong with the input is found out before a runtime is looked for.
+Everything that can be wrong with the input is checked before a runtime is contacted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Programs that are run for what they do: their output, their exit status, the files that they leave.
+"""Runs programs for their effects: their output, their exit status, the files that they leave.
 
-The design decision: to a batch, a program is a completion whose judge only tells what happened. So a program has what
-completions have: cells, a bound on sandboxes, retries where a sandbox failed, and the canary before anything is blamed.
+For a batch, such a program is a completion whose judge only reports what happened. So programs get everything that
+completions get: cells, a limit of sandboxes, retries after a failed sandbox, and the canary before a failure is counted
+against them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A run whose work is to score completions: those of a file, or those that a model is giving at this moment.
+"""A run that scores completions: those of a file, or those that a model is generating.
 
-The design decision: completions come in batches, each asked for only when the one before is scored, so it makes no
-difference whether they existed before. A result is in the run directory and in `--out` by the time anyone hears of it.
-A run that is resumed keeps the results it has; whatever gets another one has a row with a higher `attempt`.
+Completions come in batches, and a batch is requested only after the one before is scored, so it makes no difference
+whether they existed before. A result is written to the run directory and to `--out` before its event is emitted. A run
+that is resumed keeps the results it has; a completion that is scored again gets a row with a higher `attempt`.
 """
 
 from __future__ import annotations

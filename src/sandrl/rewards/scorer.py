@@ -1,9 +1,9 @@
-"""Scores what many callers hand over at any time: one thread, one job, one batch that goes on and on.
+"""Scores completions that many callers submit at any time: one thread, one job, one batch without an end.
 
-The design decision: what waits is kept here, and the batch has no more than it can launch at once. So what a caller
-gives up before its turn was never run, a caller with ten thousand completions delays another one's single completion by
-no more than one place in a sandbox, and memory is bounded by what may wait. The next place goes to the client that has
-the fewest; among the requests of one client they take turns.
+Waiting completions are kept here, and the batch holds only as many as it can launch at once. So a completion that its
+caller gives up before its turn is never run, a caller with ten thousand completions delays another one's single
+completion by no more than one place in a sandbox, and the limit of waiting completions bounds memory. The next place
+goes to the client that has the fewest; the requests of one client take turns.
 """
 
 from __future__ import annotations

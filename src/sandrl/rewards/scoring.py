@@ -1,7 +1,7 @@
-"""Scoring completions: the call, and what it makes for itself where it is not given.
+"""Scores completions in one call, and creates the job, judge and cache that the caller does not pass.
 
-The design decision: a job, a judge and a cache may outlive a batch of completions, so each is the caller's if the
-caller has one; the batch itself (`batch.py`) is made anew for every call.
+A job, a judge and a cache may outlive a batch of completions, so the caller may pass its own; the batch itself
+(`batch.py`) is created for every call.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which of several blocks of code are the answer.
+"""Selects which of several blocks of code are the answer.
 
-The design decision: one rule. The answer is the last block that compiles and defines what the problem asks for, joined
-with those blocks that define what it needs. A program defines no name that is asked for: there it is the last block
-that runs by itself, reads where there is input, and prints where output is expected.
+There is one rule. The answer is the last block that compiles and defines the names that the problem requires, joined
+with the blocks that define what it needs. If the problem requires a program, there are no such names: the answer is the
+last block that runs by itself, reads if there is input, and prints if output is expected.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The client of `sandrl serve`: for programs, and for commands that score with a service instead of sandboxes.
+"""The client of `sandrl serve`, for programs and for commands that score with a service instead of sandboxes.
 
-The design decision: a request has a key, and is asked again with the same key until it has its answer. So a connection
-that breaks, a service that is restarted and a full queue cost time and no result, and nothing is scored twice where
-that can be avoided. There is one client, which is asynchronous; the other one runs it in a thread of its own.
+Each request has a key, and is sent again with the same key until its answer arrives. So a broken connection, a
+restarted service or a full queue costs time but loses no result, and nothing is scored twice if that can be avoided.
+The client is asynchronous; the synchronous client runs it in a thread.
 """
 
 from __future__ import annotations

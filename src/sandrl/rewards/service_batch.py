@@ -1,4 +1,4 @@
-"""A batch of completions that a service scores, with the events and the ways to stop of one that is scored here."""
+"""Scores a batch of completions with a service, with the same events and ways to stop as a batch scored locally."""
 
 from __future__ import annotations
 

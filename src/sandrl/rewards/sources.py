@@ -1,7 +1,7 @@
 """Python source that a model wrote: whether it compiles, which names it binds, and which it needs from elsewhere.
 
-The design decision: the compiler answers all three, and nothing is executed. The text is hostile, so the number of
-characters that one completion can have compiled is bounded.
+The compiler answers all three questions, and nothing is executed. The text is hostile, so the number of characters of
+one completion that are compiled is bounded.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The code that a problem gives to begin with: a function without its body, or a class without its methods' bodies.
 
-Sets give it in many ways: the prompt is nothing but code (HumanEval), the prompt quotes it in a fence or between
-sentences (LeetCode, LiveCodeBench), or a field of its own has it. The decision: a text is code to be continued only if
-it parses as Python, with `pass` for the missing body. Prose is never put before an answer.
+Datasets give it in many ways: the prompt is nothing but code (HumanEval), the prompt quotes it in a fence or between
+sentences (LeetCode, LiveCodeBench), or a field of its own has it. A text is treated as code to be continued only if it
+parses as Python, with `pass` for the missing body, so prose is never put before an answer.
 """
 
 from __future__ import annotations

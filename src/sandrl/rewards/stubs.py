@@ -1,7 +1,7 @@
-"""Answers that must fail: programs without any work in them, for finding checks that accept anything.
+"""Stubs: programs that do no work and must fail, for finding checks that accept anything.
 
-A check that a stub passes says little about an answer. Most checks are decided from their source: a stub returns a
-constant or its first argument, so a comparison with a literal that is another value fails. Only the rest has to run.
+A check that a stub passes proves little about an answer. Most checks are decided from their source: a stub returns a
+constant or its first argument, so a comparison with a literal of another value fails. Only the rest has to run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What came of scoring: the results, and their totals as every reader of a run counts them (`sandrl.runs.summary`)."""
+"""The report of scoring: results, and totals that are counted as everywhere else (`sandrl.runs.summary`)."""
 
 from __future__ import annotations
 

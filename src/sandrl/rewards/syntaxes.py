@@ -1,7 +1,7 @@
-"""How source in each language is read without its compiler: comments and strings, braces, and what is defined.
+"""Reads source in each language without its compiler: comments and strings, braces, and definitions.
 
-The decision: tables of regular expressions, read in linear time. The compiler gives the verdict, in the sandbox. What
-is read here only decides where an answer's code is, and how it is joined to what its problem gives.
+This uses tables of regular expressions, which take linear time. The compiler gives the verdict, in the sandbox; the
+tables only decide where the code of an answer is, and how it is joined to the code that its problem gives.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The terms on which completions are judged: those of one batch, or of one request of many to a service.
+"""The terms on which completions are judged: those of one batch, or of one of many requests to a service.
 
-The design decision: whatever the options of one client may change (limits, what a trial under these limits has found
-out, names of verdicts) belongs to its terms. So clients of one process with different options share its sandboxes, and
-nothing that decides a verdict.
+Everything that a client's options can change (limits, results of trials under these limits, names of verdicts) belongs
+to its terms. So clients of one process with different options share its sandboxes, but nothing that decides a verdict.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Source in another language than Python that a model wrote, and which of several blocks of it are the answer.
+"""Source in a language other than Python that a model wrote, and which of several blocks of it are the answer.
 
-The decision: the same rule as for Python (`selection.py`), decided by what can be read without a compiler. The answer
-is the last block that defines what the problem asks for, joined with earlier blocks of imports, and with those that
+The rule is the same as for Python (`selection.py`), applied to what can be read without a compiler. The answer is the
+last block that defines the name that the problem requires, joined with earlier blocks of imports, and with blocks that
 define what it uses and nothing that it defines itself.
 """
 

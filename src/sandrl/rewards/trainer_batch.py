@@ -1,7 +1,7 @@
-"""A trainer's batch, read as completions of known problems.
+"""Reads a trainer's batch as completions of known problems.
 
-The design decision: trainers hand prompts and completions over as they have them, as text or as conversations, with the
-problem's name in a column or without one. Everything about that is here; what scores sees completions only.
+Trainers pass prompts and completions in different forms: as text or as conversations, with the problem's name in a
+column or without one. This module handles all of these forms, and the scoring code receives only completions.
 """
 
 from __future__ import annotations

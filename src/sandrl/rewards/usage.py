@@ -1,7 +1,8 @@
-"""How the checks of a problem use what a completion defines, as far as their source says.
+"""Determines from the source of a problem's checks how they use the definitions of a completion.
 
-A problem without a reference has no other witness that a completion cannot influence. Two questions are answered here:
-which names the checks use as classes, and whether the checks do something that only means the same in one process.
+For a problem without a reference, there is no other source that a completion cannot influence. This module answers two
+questions: which names the checks use as classes, and whether the checks do something that only means the same in one
+process.
 """
 
 # ruff: noqa: SIM905

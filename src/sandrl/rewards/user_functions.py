@@ -1,8 +1,8 @@
-"""A function of the user's, found by the name `package.module:function`.
+"""Loads a user's function by its name `package.module:function`.
 
-The design decision: the function is the user's own code, so it is imported into this process, as `python -m` would
-import it: from the current directory first, then from what is installed. Everything that can be wrong with it is found
-out before a runtime is looked for, and said in one line.
+The function is the user's own code, so it is imported into this process as `python -m` would import it: from the
+current directory first, then from the installed packages. Errors in it are detected before a runtime is contacted, and
+reported in one line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Validating a set of problems: its own reference solutions, through the same judge as any completion.
+"""Validates a set of problems: judges their own reference solutions like any completion.
 
-The design decision: a reference is a completion like any other, with the same limits, judge and sandboxes, so what
-validates here is what will be rewarded in training.
+A reference gets the same limits, judge and sandboxes as a completion, so a problem that validates is also rewarded in
+training.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What happened to a completion, in a closed set of words.
+"""The verdict on a completion, with a closed set of statuses.
 
-The design decision: what the code did and what it earns are two things. A `Verdict` says what happened; a reward policy
-(`sandrl.rewards.policies`) turns it into a number, or into None where the code cannot be blamed or praised. Its words
-are those of the results that events carry.
+A `Verdict` describes what the code did. A reward policy (`sandrl.rewards.policies`) turns it into a number, or into
+`None` if nothing can be said about the code. Its statuses are those of the results in events.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a validation found out about checks that accept a stub, kept for the commands that reward answers with them.
+"""Records which checks accepted a stub in a validation, for the commands that reward answers with these checks.
 
-The decision: a small file in the state directory, by a digest of a problem's checks. So a warning follows the problem
+The record is a small file in the state directory, by a digest of a problem's checks. So a warning follows the problem
 wherever its file is, and ends when its checks change.
 """
 

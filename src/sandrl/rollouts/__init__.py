@@ -1,1 +1,1 @@
-"""Models at work on problems, over several turns: what is asked, what they may do, and what is kept of it."""
+"""Models that work on problems over several turns: their prompts, their tools, and the records of their episodes."""

@@ -1,7 +1,7 @@
-"""Files that travel with a solution: from the sandbox of the episode into the code that is judged.
+"""Files that a solution needs, copied from the sandbox of the episode into the code that is judged.
 
-The design decision: a solution stays one program. The files are in it, as statements that write them, so that it is
-judged, kept and judged again like any other.
+A solution stays one program: it contains its files, as statements that write them. It is therefore judged, saved and
+judged again like any other solution.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""An episode: one model, one problem, one sandbox, until there is a solution or no more room for one.
+"""An episode: one model works on one problem in one sandbox, until there is a solution or a limit is reached.
 
-The design decision: an episode ends in one of two ways. Either there is something to judge, be it nothing at all, and
-it gets a verdict by the normal judge in a fresh sandbox, never the one the model could prepare; or the endpoint or a
-sandbox failed, and it is lost: it has a reason and no reward. Nothing the model says leads to the second.
+An episode ends in one of two ways. Either there is something to judge, possibly an empty solution: it gets a verdict
+from the normal judge in a fresh sandbox, never in the one that the model could prepare. Or the endpoint or a sandbox
+failed: the episode is lost, and has a reason and no reward. No output of the model leads to the second way.
 """
 
 from __future__ import annotations

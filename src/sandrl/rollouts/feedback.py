@@ -1,7 +1,7 @@
-"""What a model is told of an attempt: how its code fares, in its own sandbox, with the checks that its prompt shows.
+"""The feedback on an attempt: the result of the model's code, in its own sandbox, on the checks that its prompt shows.
 
-The design decision: nothing that the prompt hides can be in what is fed back, because hidden checks never enter the
-sandbox an episode works in. That they fail is told, one bit, without a word about them.
+Feedback cannot contain anything that the prompt hides, because hidden checks never enter the sandbox of an episode.
+If hidden checks fail, the model receives only this fact, one bit, and no details.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What episodes would take in sandboxes, before one is played."""
+"""Estimates the sandboxes that episodes would use, before an episode is run."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a run keeps of an episode: one row with everything that was said, sampled and judged.
+"""The row that a run keeps of an episode, with all messages, tokens and verdicts.
 
-The design decision: a row is enough to train on later. It has each message as it was sent and sampled, with tokens and
-logprobs where the endpoint gave them; the tools that were offered are in the run's configuration, once.
+A row is sufficient for later training. It has each message as it was sent and sampled, with tokens and logprobs if the
+endpoint returned them; the tools that were offered are saved once, in the run's configuration.
 """
 
 from __future__ import annotations

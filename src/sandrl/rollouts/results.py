@@ -1,4 +1,4 @@
-"""What comes of a run of episodes."""
+"""The report of a run of episodes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A run of episodes, step by step: who plays, on what, where, and what is kept of it.
+"""Runs episodes step by step: which model, which problems, which runtime, and what is saved.
 
-The design decision: everything that can be wrong is found out before the first token is spent: the options, the
-problems, the endpoint and its model, the runtime. A trajectory is in the run directory by the time anyone hears of it.
+Everything that can be wrong is checked before the first token is paid for: the options, the problems, the endpoint and
+its model, the runtime. A trajectory is written to the run directory before its event is emitted.
 """
 
 from __future__ import annotations

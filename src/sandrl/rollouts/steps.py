@@ -1,7 +1,7 @@
-"""One step of episodes: every problem of it played by every member of its group, all at once.
+"""One step of episodes: each member of a group runs an episode of each problem, all at the same time.
 
-The design decision: a step knows nothing of what it is for. Whoever plays it, to look at a model or to train one, gets
-the episodes back when the last of them is in the run directory; what it measures and what comes next is theirs.
+A step does not depend on its purpose. The caller, which examines a model or trains one, gets the episodes when the last
+one is in the run directory, and decides what to measure and what to do next.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Many episodes at once, each in a thread of its own, until all are over or nobody wants them any more.
+"""Runs many episodes at once, each in its own thread, until all of them end or the caller stops.
 
-The design decision: an episode mostly waits, for a model or for a sandbox, so a thread each is all it takes. They are
-daemons: what is given up is not waited for, however long an endpoint keeps its socket open. Whoever plays them hears of
-each as it ends, in one thread.
+An episode mostly waits, for a model or for a sandbox, so one thread per episode is enough. The threads are daemons:
+episodes that are given up are not waited for, however long an endpoint keeps its socket open. The caller receives each
+episode when it ends, in one thread.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The tools of one episode, in use: every call a model makes has an answer, until one of them ends the episode.
+"""The tools of one episode in use: every call of a model gets an answer, until a call ends the episode.
 
-The design decision: all that decides about a call is here, and nothing of it with whoever plays the episode: what is
-wrong with the call, how many there may be, what the first submission ends. Trainers differ in when they stop asking a
-model; whatever it calls after the end has the same answer everywhere, and changes nothing.
+This module makes all decisions about a call, independent of the code that runs the episode: whether the call is valid,
+how many calls are allowed, and that the first submission ends the episode. Trainers differ in when they stop asking a
+model; every call after the end gets the same answer and changes nothing.
 
-A submission is only kept. It is judged after the episode, in a fresh sandbox with the judge's own isolation, because
-whatever the policy did to the sandbox it worked in, or left there, must not decide its reward.
+A submission is only stored. It is judged after the episode, in a fresh sandbox with the judge's own isolation, because
+changes that the policy made to its own sandbox must not decide its reward.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The tools of an episode, each declared once: what a model is told of it, what it takes, what it does.
+"""The tools of an episode, each declared once: its description, its arguments, and its action.
 
-The design decision: a call of a tool is a pydantic model. Its docstring and its fields are the schema that an endpoint
-is offered and the signature that TRL reads off an environment's methods; its validation is what a malformed call is
-refused with. So a policy meets the same tools, and the same words, wherever it works or is trained.
+A tool call is a pydantic model. Its docstring and its fields are the schema that an endpoint is offered, and the
+signature that TRL reads from the methods of an environment; its validation errors are the answer to a malformed call.
+So a policy gets the same tools with the same descriptions wherever it works or is trained.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""The one sandbox of an episode: made with its first use, kept between uses, gone with the episode.
+"""The sandbox of an episode: created on first use, kept between uses, deleted with the episode.
 
-The design decision: what a policy brings about is an observation: output, a timeout, a file that is not there. All
-episodes have the same: what is long keeps its first 1,000 characters, which show what kind of output it is, and its
-last 3,000, because errors come last. That is about 1,200 tokens: twenty of them fit into the context of a small model.
-So that this does not depend on who runs a command, its time and its output are limited inside the sandbox: what is
-printed before a timeout is seen, and hundreds of episodes may each print all they like at once.
+Every effect of the policy's commands is an observation: output, a timeout, a missing file. All observations are cut
+in the same way: long output keeps its first 1,000 characters, which show what kind of output it is, and its last
+3,000, because errors come last. That is about 1,200 tokens: twenty of them fit into the context of a small model. Time
+and output of a command are limited inside the sandbox, so the limits do not depend on the caller: output before a
+timeout is kept, and hundreds of episodes may print as much as they like at once.
 
-The loss of the sandbox is not the policy's doing, and no observation. Where the runtime ended and took the sandbox
-along, the workbench runs the commands of the episode again in a new sandbox, in their order, and the episode goes on: a
-trainer such as TRL cannot begin a conversation again, and a policy must find the files that it has written. The new
-sandbox counts only if every command has the result that the policy has read; otherwise, and where a sandbox failed by
-itself, the episode is lost. The workbench remembers the loss, and its user ends the episode without a reward.
+The loss of the sandbox is not caused by the policy, and is not an observation. If the runtime ended and its sandboxes
+with it, the workbench repeats the commands of the episode in a new sandbox, in their order, and the episode continues:
+a trainer such as TRL cannot restart a conversation, and the policy must find the files that it wrote. The new sandbox
+is used only if every command has the result that the policy has read. Otherwise, or if a sandbox failed by itself, the
+episode is lost. The workbench records the loss, and its caller ends the episode without a reward.
 """
 
 from __future__ import annotations

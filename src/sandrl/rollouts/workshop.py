@@ -1,9 +1,9 @@
-"""One job for many episodes at once: where they work, and where what they submit is judged.
+"""One job for many episodes at once: it runs their commands and judges their submissions.
 
-The design decision: a job belongs to one thread, and that is the thread of a batch that is being scored: episodes ask
-it for commands in their own sandboxes between its completions. So both share one bound on sandboxes, one cleanup, and
-what they submit is judged exactly as `sandrl reward` judges: in fresh sandboxes, timeouts again alone, canaries,
-one verdict for identical code. An episode is a thread that waits; it is told at once when there is nothing to wait for.
+A job belongs to one thread, the thread of the batch that is being scored; between completions it runs the commands of
+episodes in their own sandboxes. So both share one limit of sandboxes and one cleanup, and submissions are judged
+exactly as by `sandrl reward`: in fresh sandboxes, with retries of timeouts, canaries, and one verdict for identical
+code. An episode is a thread that waits; it is notified at once if there is nothing to wait for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Runs the checks against a completion in another process, and gives the verdict.
+"""Runs the checks against a completion in another process, and produces the verdict.
 
-Checks run in a namespace where mirrors (`mirrors.py`) take the place of the completion's functions, classes and
-objects. How far an object of the completion is believed is decided in `client.py`.
+Checks run in a namespace where proxies (`mirrors.py`) replace the completion's functions, classes and objects. How far
+an object of the completion is trusted is decided in `client.py`.
 """
 
 # The style is explained in `descriptors.py`.

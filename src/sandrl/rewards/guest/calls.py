@@ -1,10 +1,10 @@
-"""Calls as checks: a function of the completion, its arguments, and what it must return.
+"""Calls as checks: a function of the completion, its arguments, and the value that it must return.
 
-What is expected is in this process alone, as plain values. A result is compared type by type; an object of the
-completion is compared as in any other check, by the rules of its mirror.
+Expected values are in this process alone, as plain values. A result is compared type by type; an object of the
+completion is compared as in any other check, by the rules of its proxy.
 
-Where the problem's reference decides what is expected, the same program runs the reference first and keeps what its
-calls return. That is packed by the format in which values cross (`values.py`), which builds nothing but values.
+If the problem's reference decides the expected values, the same program runs the reference first and keeps what its
+calls return. The values are packed in the format in which values cross (`values.py`), which builds nothing but values.
 """
 
 # The style is explained in `descriptors.py`.

@@ -1,4 +1,4 @@
-"""Judges a program by what it prints: one process per case, and one that compares (`comparison.py`)."""
+"""Judges a program by its output: one process per case, and one process that compares (`comparison.py`)."""
 
 # The style is explained in `descriptors.py`.
 # ruff: noqa: UP037

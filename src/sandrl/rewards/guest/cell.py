@@ -1,13 +1,12 @@
-"""A cell: how a process that was just cloned makes itself a place of its own, which ends with it.
+"""A cell: a process that was just cloned isolates itself in namespaces of its own, which end with it.
 
-The design decision: the first process of a cell is its supervisor. It is process 1 of the cell's own process
-namespace: no program in the cell can kill or stop it, and the kernel ends all of them with it. Nothing of a cell is a
-part of another one: its user, process, mount, IPC, UTS and network namespaces are its own, and so are `/tmp` and all
-that can be written to, `/proc` and its terminals. It has no capability when it reads its request, and can make no
-further namespace.
+The first process of a cell is its supervisor. It is process 1 of the cell's own process namespace: no program in the
+cell can kill or stop it, and the kernel ends all of them with it. Cells share nothing: the user, process, mount, IPC,
+UTS and network namespaces of a cell are its own, and so are `/tmp` and everything that can be written to, `/proc` and
+its terminals. It has no capability when it reads its request, and cannot make further namespaces.
 
-A cell needs no filter of system calls of its own, which would be compiled for each one, on all processors: it has the
-worker's, and the calls which that has to leave to the worker need a capability.
+A cell needs no system call filter of its own, which would be compiled for each cell, on all processors: it has the
+worker's, and the calls which that filter has to leave to the worker need a capability.
 """
 
 # The style is explained in `descriptors.py`.

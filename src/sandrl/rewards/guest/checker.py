@@ -1,18 +1,18 @@
-"""Judges what programs print by the problem's own checker, in a process that the completion cannot reach.
+"""Judges the output of programs with the problem's own checker, in a process that the completion cannot reach.
 
-The design decision: the checker is forked from the process that compares, which was forked before the completion ran
-and never ran a line of it, and only when no process of the completion is left. So nothing of the completion can watch
-it, stop it, or write to its files. The supervisor is the reaper of all processes below it: one that left its parent and
-its session is found all the same. The checker and the expected outputs are known to the process alone that compares.
+The checker is forked from the process that compares, which was forked before the completion ran and never ran a line of
+it, and only when no process of the completion is left. So the completion cannot watch it, stop it, or write to its
+files. The supervisor is the reaper of all processes below it, so it also finds a process that left its parent and its
+session. Only the process that compares holds the checker and the expected outputs.
 
-A checker runs in a directory of its own, made under a name that nobody could know before, which is also its home, its
-place for temporary files and the first place where it finds modules. The interpreter is the supervisor's: it reads no
-environment variables, no `.pth` files and no modules of a user. The limits that it inherits are those that its parent
-began with, or the completion is refused. So all that reaches it from the completion is the text of its
-output, which is bounded and decoded.
+A checker runs in a directory of its own with a name that could not be predicted, which is also its home, its place for
+temporary files and the first place where it finds modules. The interpreter is the supervisor's: it reads no environment
+variables, no `.pth` files and no modules of a user. The limits that it inherits must be those that its parent began
+with, or the completion is refused. So only the text of its output reaches the checker from the completion, bounded and
+decoded.
 
-What a checker says counts only if it ends well and gives a number from 0 to 1. All else is the problem's fault. That a
-completion left no room to run the checker in is the completion's.
+A checker's result counts only if it ends without an error and gives a number from 0 to 1. Anything else is the
+problem's fault. If a completion left no room to run the checker in, that is the completion's fault.
 """
 
 # B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.

@@ -1,4 +1,4 @@
-"""Runs a problem's checks in a namespace where mirrors take the place of the completion's functions."""
+"""Runs a problem's checks in a namespace where proxies replace the completion's functions."""
 
 # The style is explained in `descriptors.py`.
 # ruff: noqa: BLE001, SIM105, UP037

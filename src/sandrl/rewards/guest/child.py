@@ -1,4 +1,4 @@
-"""The child: how it becomes one that can reach nothing of its supervisor, and what it says when it ends."""
+"""The child process: how it is cut off from its supervisor, and what it reports when it ends."""
 
 # The style is explained in `descriptors.py`.
 # ruff: noqa: BLE001, SIM105

@@ -1,14 +1,13 @@
 """Time limits: of a whole completion, and of a single check of it.
 
-The design decision: a limit is time in which the completion could run. Time that it waited for a processor, or that the
-host of a virtual machine took the processor from it, and time in which nothing ran (a frozen sandbox, a suspended
-machine), does not count. Three rules keep a completion from gaining by
-this. All of the processor time of its processes counts, so threads that wait for each other gain nothing. A judge that
-was stopped by a signal was stopped by the completion: that time counts. And after `LONGEST` times the limit by the
-clock the time is over in any case, frozen time excepted.
+A limit is time in which the completion could run. Time that it waited for a processor, or that the host of a virtual
+machine took the processor from it, and time in which nothing ran (a frozen sandbox, a suspended machine), does not
+count. Three rules keep a completion from gaining by this. All processor time of its processes counts, so threads that
+wait for each other gain nothing. If a signal stopped the judge, the completion sent it: that time counts. And after
+`LONGEST` times the limit by the clock, the time is over in any case, frozen time excepted.
 
-One timer of the kernel ticks while a completion runs. Its signal raises once the time is over, so nothing has to ask
-how late it is.
+One kernel timer ticks while a completion runs. Its signal raises when the time is over, so no other code has to check
+the time.
 """
 
 # The style is explained in `descriptors.py`.

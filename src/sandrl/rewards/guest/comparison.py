@@ -1,9 +1,9 @@
-"""Compares what a program printed with what it should print, in a process of its own.
+"""Compares what a program printed with the expected output, in a process of its own.
 
-The design decision: each case is compared when it has run, and every process of the completion is forked from the
-supervisor. So what is expected must never be in the supervisor's memory. It is read by a process that is forked from it
-before the first case, and answers one question for each case. What a case printed is dropped then, so 2,000 cases take
-no more room than one.
+Each case is compared after it ran, and every process of the completion is forked from the supervisor. So the expected
+output must never be in the supervisor's memory. It is read by a process that is forked from the supervisor before the
+first case, and that answers one question for each case. The output of a case is dropped after the comparison, so 2,000
+cases take no more memory than one.
 """
 
 # The style is explained in `descriptors.py`.

@@ -1,7 +1,7 @@
-"""How objects cross between the judge and a completion: what a message says of them, and what is made of that.
+"""How objects cross between the judge and a completion: their form in a message, and the objects built from it.
 
 Each end keeps its own objects by number. Plain values cross as copies (`values.py`). Lists and other containers that
-both ends still use are kept in step, so that a change on one side is seen on the other one.
+both ends still use are kept in step, so that a change on one side is seen on the other side.
 """
 
 # B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.

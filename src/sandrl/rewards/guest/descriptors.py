@@ -1,8 +1,8 @@
 """Runs one completion with its checks inside a sandbox: pipes, files and the calls of libc that this takes.
 
-The design decision: two processes. The *supervisor* runs none of the completion's code; it holds the clock, the output
-caps and the only descriptor that reaches the host. The *child* is forked from it and runs the code. The key that marks
-the verdict line as genuine is read from standard input after the fork, so the child's memory never held it.
+There are two processes. The *supervisor* runs none of the completion's code; it holds the clock, the output caps and
+the only descriptor that reaches the host. The *child* is forked from it and runs the code. The key that marks the
+verdict line as genuine is read from standard input after the fork, so the child's memory never held it.
 
 Interpreter start dominates the cost of a judged completion, hence the unusual style: every module used in this package
 is built into the interpreter (`posix` and `_signal` instead of `os` and `signal`), `_ctypes` alone is a tenth of
@@ -10,7 +10,7 @@ is built into the interpreter (`posix` and `_signal` instead of `os` and `signal
 syntax is that of Python 3.8, because the image decides which interpreter runs this.
 
 Standard input: a `marshal`led request, what is hidden from the completion (`hidden_size` bytes of it), 32 bytes of key.
-Standard output: what the completion printed (up to the cap), a line break, and the verdict line.
+Standard output: the output of the completion (up to the cap), a line break, and the verdict line.
 """
 
 # The style is explained above.

@@ -1,8 +1,8 @@
-"""Excerpts of what a failed check compared: bounded texts, chosen so that both sides show the same place.
+"""Excerpts of what a failed check compared: bounded texts that show the same place of both sides.
 
-The design decision: the process that compares knows what is expected, the supervisor must not, because every process of
-the completion is forked from it. So the answer on a case holds an excerpt of what was printed and the place where it
-begins, and the host cuts its own text of what is expected at that place.
+The process that compares holds the expected output; the supervisor must not, because every process of the completion is
+forked from it. So the answer on a case holds an excerpt of what was printed and the place where it begins, and the host
+cuts its own text of the expected output at that place.
 """
 
 # B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.

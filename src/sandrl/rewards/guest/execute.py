@@ -1,8 +1,8 @@
-"""Runs a program once, and tells what it did: how it ended, what it printed, and the files that it has left.
+"""Runs a program once and reports how it ended, what it printed, and the files that it left.
 
-The design decision: a program is run as `script.py` and `programs.py` run one that is judged, and nothing is compared.
-What is told of it goes where a judge tells what a reference has returned, in words that are text all through: nothing
-that a program has made is decoded where its files are asked for.
+A program is run in the same way as one that is judged (`script.py`, `programs.py`), and nothing is compared. The report
+is sent in the place of a reference's return values, in words that are text all through: nothing that a program made is
+decoded by the process that requests its files.
 """
 
 # The style is explained in `descriptors.py`.

@@ -1,7 +1,7 @@
-"""What the completion may do to objects of a check, and what it may know of the judge's process.
+"""Limits the completion's access to objects of a check, and to the judge's process.
 
-A check may hand the completion a function or an object. From then on the completion can send any question about it, and
-only those that are listed here are answered, about these objects and nothing else: neither the code of a check nor a
+A check may pass a function or an object to the completion. From then on the completion can send any question about it.
+Only the questions that are listed here are answered, and only about these objects: neither the code of a check nor a
 frame can be reached from them.
 """
 

@@ -1,6 +1,6 @@
 """Judges a completion whose checks run in its own process.
 
-The design decision: the child can say one thing only, which checks passed, and what it says must add up.
+The child can report only which checks passed, and its report must be consistent.
 """
 
 # The style is explained in `descriptors.py`.

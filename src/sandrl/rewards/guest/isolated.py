@@ -1,4 +1,4 @@
-"""Judges a completion from another process: forks the completion's process, and then loads what judges it.
+"""Judges a completion from another process: forks the completion's process, and then loads the code that judges it.
 
 The completion's process never contains a check, an expected value of a check, or the code of the judge's end of the
 channel (`apart.py`).

@@ -1,7 +1,7 @@
-"""Coroutines of one process that the other one awaits.
+"""Coroutines of one process that the other process awaits.
 
 Each process has an event loop of its own, which runs while the other process waits for it: a step of a few milliseconds
-at a time, so that both loops go on.
+at a time, so that both loops make progress.
 """
 
 # The style is explained in `descriptors.py`.

@@ -1,9 +1,9 @@
-"""Mirrors: classes made here for the classes of the other process, and objects of them that stand for its objects.
+"""Proxies: classes made here for the classes of the other process, and objects of them that stand for its objects.
 
-A mirror class has the name, the bases and the special methods of the class it stands for, and no others, so that Python
-itself finds out what an object can do: `len`, `with`, `await`, `except`, `isinstance` and pattern matching work by the
-interpreter's own rules. A class derived from a builtin type has a mirror derived from that type, whose objects hold the
-plain value besides; an exception class has a mirror that can be raised and caught.
+A proxy class has the name, the bases and the special methods of the class it stands for, and no others. So `len`,
+`with`, `await`, `except`, `isinstance` and pattern matching work by the interpreter's own rules. A class derived from a
+builtin type has a proxy derived from that type, whose objects also hold the plain value; an exception class has a proxy
+that can be raised and caught.
 """
 
 # The style is explained in `descriptors.py`.

@@ -1,7 +1,7 @@
-"""One end of the channel: what is done to a mirror here happens to the object in the other process.
+"""One end of the channel: an operation on a proxy here is done to the object in the other process.
 
 Both processes run this. The judge asks about the completion's objects. While the completion answers, it may ask about
-objects that a check handed to it: a function, or an object of a class that the check defines.
+objects that a check passed to it: a function, or an object of a class that the check defines.
 """
 
 # The style is explained in `descriptors.py`.

@@ -1,4 +1,4 @@
-"""What one process does to its objects when the other one asks, and what both need to know of the standard library."""
+"""Operations that one process does on its objects for the other one, and the standard library's part in them."""
 
 # The style is explained in `descriptors.py`.
 # ruff: noqa: BLE001, UP037

@@ -1,9 +1,9 @@
-"""How EvalPlus compares what a function returns with what its reference returned.
+"""Compares what a function returns with what its reference returned, by the rules of EvalPlus.
 
-The design decision: the rules of PyPI `evalplus` 0.3.1, without NumPy, whose `allclose` they rest on. Two differences
-are deliberate, because there EvalPlus looks at the shape alone: numbers in lists of unequal lengths are near like any
-others, and a list whose items NumPy would repeat to fit is of another length, so it is not near. Objects of the
-completion are equal to nothing by their own word (`client.py`).
+The rules are those of PyPI `evalplus` 0.3.1, without NumPy, whose `allclose` they use. Two differences are deliberate,
+because there EvalPlus looks at the shape alone: numbers in lists of unequal lengths are near like any others, and a
+list whose items NumPy would repeat to fit is of another length, so it is not near. An object of the completion cannot
+declare itself equal to anything (`client.py`).
 """
 
 # B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.

@@ -1,8 +1,8 @@
-"""Where the completion's objects come from: what a check made itself, and what the completion returned.
+"""Where the completion's objects come from: created by a check itself, or returned by the completion.
 
 An object that a method or a function returns may pretend to be the value that a check asks for, even if it is `self`,
-and even in a list. An object that a check made by calling a class that it names is what the check says. Objects and
-classes are known by the numbers that they have on the channel.
+and even in a list. An object that a check made by calling a class by its name is what the check requires. Objects and
+classes are identified by their numbers on the channel.
 """
 
 # The style is explained in `descriptors.py`.

@@ -1,7 +1,7 @@
 """Modules of the standard library that a worker loads once, for the cells that import them.
 
-The design decision: no cell finds a module that it has not imported. What a worker loads is taken out of `sys.modules`
-again. A finder gives it to the first `import` in a cell, with the modules that it imports itself, as if it had been
+A cell must not see a module that it has not imported. The worker takes the modules that it loads out of `sys.modules`
+again. A finder gives one to the first `import` in a cell, with the modules that it imports itself, as if it had been
 loaded then; each cell has copies of its own, because each has memory of its own. A file of the same name that would be
 found before the standard library is imported instead, as always.
 

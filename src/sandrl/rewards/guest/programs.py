@@ -1,8 +1,8 @@
-"""Judges a program in another language than Python: compiles it, and runs what came of it.
+"""Judges a program in a language other than Python: compiles it, and runs the result.
 
-The design decision: between two runs the program is in this process's memory, which no other can reach. Each run has
-directories of its own, with a fresh copy of the program, and every process that a run left behind is killed before the
-next one. So a run finds what the one before it found, whatever that did to its files, its home, or its own program. The
+Between two runs the program is in this process's memory, which no other process can reach. Each run has directories of
+its own, with a fresh copy of the program, and every process that a run left behind is killed before the next one. So
+each run starts from the same state, whatever the one before it did to its files, its home, or its own program. The
 compiler, which reads hostile text, is a child like any other, with a time limit of its own.
 """
 

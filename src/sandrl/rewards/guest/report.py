@@ -1,4 +1,4 @@
-"""The frame around every judge: reads the request, has it judged, and writes the verdict no completion can write."""
+"""The frame around every judge: reads the request, runs the judge, writes a verdict that no completion can write."""
 
 # The style is explained in `descriptors.py`.
 

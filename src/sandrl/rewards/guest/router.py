@@ -1,9 +1,9 @@
 """The router of a worker: takes requests from the host, decides when each gets its cell, and passes on the results.
 
-The design decision: as many cells run as there are processors for. A cell whose processes all wait (for a clock, a
-lock, each other) leaves its place to the next one. So programs that sleep delay no others, and programs that compute do
-not crowd one another. The router passes on how a cell ended. The host decides about its meaning, and runs a completion
-without a verdict once more, in a sandbox of its own.
+As many cells run as there are processors for. A cell whose processes all wait (for a clock, a lock, each other) leaves
+its place to the next one. So programs that sleep delay no others, and programs that compute do not crowd one another.
+The router passes on how a cell ended. The host interprets it, and runs a completion without a verdict once more, in a
+sandbox of its own.
 
 This process holds what completions must not see. It forks nothing, and only what it forked before is an ancestor of a
 completion.

@@ -1,10 +1,10 @@
-"""Judges a completion that is a program: it runs to its end, and its exit status says how that was.
+"""Judges a completion that is a program: it runs to its end, and its exit status decides.
 
-The design decision: of the process, the exit status is all that counts. The expected output is not in the process, so a
-program gains nothing by ending early, and what it reports only explains an exit status other than 0. So a program may
-replace its process (`os.execv`), end it at once (`os._exit(0)`), or fork. Its interpreter ends as any Python
-interpreter does: threads are joined, exit hooks and finalizers run, buffers are written. Where nothing of that kind is
-left, the process ends at once, which takes a quarter of a millisecond instead of three.
+Only the exit status of the process counts. The expected output is not in the process, so a program gains nothing by
+ending early, and its report only explains an exit status other than 0. So a program may replace its process
+(`os.execv`), end it at once (`os._exit(0)`), or fork. Its interpreter ends as any Python interpreter does: threads are
+joined, exit hooks and finalizers run, buffers are written. If nothing of that kind is left, the process ends at once,
+which takes a quarter of a millisecond instead of three.
 """
 
 # The style is explained in `descriptors.py`.

@@ -1,4 +1,4 @@
-"""The completion's process in isolation: it runs the code, then does what the judge asks of its objects."""
+"""The completion's process in isolation: it runs the code, and then performs the judge's operations on its objects."""
 
 # The style is explained in `descriptors.py`.
 # ruff: noqa: BLE001, SIM105, SIM905, UP037

@@ -1,8 +1,8 @@
 """Both sides of the comparison that failed in a check, as texts.
 
 The host has given a name to each side of an assert (`sandrl.rewards.assertions`), so that its value is found where the
-assert failed: nothing is evaluated twice. To show a value, none of the completion's code runs: only values of types
-that the interpreter or its library defines are shown, of all others their class.
+assert failed: nothing is evaluated twice. To show a value, none of the completion's code runs: values of types that the
+interpreter or its library defines are shown; of any other value, only the class.
 """
 
 # The style is explained in `descriptors.py`.

@@ -1,4 +1,4 @@
-"""The supervisor: starts a child, waits for it no longer than it may, and tells how it ended."""
+"""The supervisor: starts a child, waits for it up to the time limit, and reports how it ended."""
 
 # The style is explained in `descriptors.py`.
 # ruff: noqa: BLE001, SIM105, UP037

@@ -1,8 +1,8 @@
-"""Numbers in what a program prints, compared within a tolerance.
+"""Compares numbers in the output of a program within a tolerance.
 
-The design decision: exact arithmetic on decimal numbers, never floats, so that nothing overflows, nothing is rounded,
-and `nan`, `inf`, `0x10` or digits of other scripts are text like any other. A word may have text around its numbers:
-`[1.5,`, `x=1.5`, `(1+2j)`, `5%`. That text must be equal.
+It uses exact arithmetic on decimal numbers, never floats, so that nothing overflows, nothing is rounded, and `nan`,
+`inf`, `0x10` or digits of other scripts are text like any other. A word may have text around its numbers: `[1.5,`,
+`x=1.5`, `(1+2j)`, `5%`. That text must be equal.
 """
 
 # B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.

@@ -1,9 +1,9 @@
-"""Completions in one sandbox as processes of different users: where no cell can be made, and the user says so.
+"""Completions in one sandbox as processes of different users, if cells are not available and the user chooses this.
 
-The design decision: a place has the interface of a cell, and less behind it. Its processes have a user id of their own,
-with which they can neither signal nor read those of others, and a directory of their own. What they leave behind is
+A place has the interface of a cell, but weaker isolation. Its processes have a user id of their own, with which they
+can neither signal nor read those of other users, and a directory of their own. Everything that they leave behind is
 found by that id: processes, files where everyone may write, System V objects. They share the rest of the sandbox with
-their neighbours: the network, `/proc`, memory and disk. The judge stays root, as in any such sandbox.
+the others: the network, `/proc`, memory and disk. The judge stays root, as in any such sandbox.
 """
 
 # The style is explained in `descriptors.py`.

@@ -1,8 +1,8 @@
 """How plain values cross between the judge and a completion.
 
 The format is our own and expresses numbers, text and containers, so that decoding what a hostile process sent builds
-nothing else. Anything that is no plain value is left to the caller (`objects.py`). Types of the standard library that
-tests compare (Counter, deque, Fraction, …) cross as their parts and are rebuilt by the receiver's own classes.
+nothing else. Anything that is not a plain value is left to the caller (`objects.py`). Types of the standard library
+that tests compare (Counter, deque, Fraction, …) cross as their parts and are rebuilt by the receiver's own classes.
 
 A mutable container gets the next index of its message on both sides. A container that stands in a message twice, or
 that both sides still share since an earlier message, is sent as a reference: identity and cycles survive the crossing.

@@ -1,11 +1,11 @@
 """A worker: judges many completions in one sandbox, each in a cell.
 
-The design decision: two processes. The *forker* has the programs of the judges loaded and clones the first process of
-each cell. No ancestor of a completion's process may ever have held a byte that is hidden from a completion, which a
-child would find in freed memory. So the forker never reads a request: the *router* (`router.py`), which it forks before
-the first one comes, takes them from the host and puts each in a file that only the cell's first process opens.
+There are two processes. The *forker* has the programs of the judges loaded and clones the first process of each cell.
+No ancestor of a completion's process may ever have held a byte that is hidden from a completion, because a child would
+find it in freed memory. So the forker never reads a request: the *router* (`router.py`), which it forks before the
+first one comes, takes them from the host and puts each in a file that only the cell's first process opens.
 
-The forker stays as small as a judge: what it loads, every process of every cell has.
+The forker stays as small as a judge, because every process of every cell has everything that it loads.
 """
 
 # The style is explained in `descriptors.py`.

@@ -1,8 +1,8 @@
-"""The corpus against problems and their judge, with honest neighbours in between.
+"""Runs the corpus against problems and their judge, with controls in between.
 
-The design decision: every problem's reference is judged before any exploit runs. What fails then is the problem's own
-fault and no neighbour of anybody; what passed then and fails next to an exploit was disturbed by it. And that the
-checks of a problem cannot be split from a completion is found out by the reference, never by an exploit.
+Every problem's reference is judged before any exploit runs. If it fails then, the problem itself is at fault, and the
+reference is not used as a control; a reference that passed then and fails beside an exploit was disturbed by it. The
+reference also decides whether the checks of a problem can be split from a completion; an exploit never does.
 """
 
 from __future__ import annotations

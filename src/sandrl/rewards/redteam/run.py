@@ -1,4 +1,4 @@
-"""One `sandrl redteam` from its request to its report, without a word about how it is shown."""
+"""Runs one `sandrl redteam`, from its request to its report, without its presentation."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ class RedteamRun:
                 f"{len(disturbed)} of {len(report.neighbours)} neighbours were disturbed (first: {first})"
             )
         if complaints:
-            raise GateError("; ".join(complaints), hint="docs/guides/redteam.md says what each exploit asks of a problem")
+            raise GateError(
+                "; ".join(complaints), hint="docs/guides/redteam.md says what each exploit asks of a problem"
+            )
 
 
 def run_redteam(
