@@ -104,13 +104,13 @@ def test_the_error_tree_is_the_one_in_the_code() -> None:
     def drawn(text: str) -> list[tuple[str, str]]:
         return re.findall(r"([A-Za-z]+Error) +(\d+) ", text + " ")
 
-    assert drawn(page("errors.md")) == drawn(errors.__doc__ or "")
+    assert drawn(page("exit-codes.md")) == drawn(errors.__doc__ or "")
 
 
 def test_the_exit_codes_in_the_table_are_those_of_the_errors() -> None:
     listed = {
         int(code)
-        for cell in re.findall(r"^\| ([\d, ]+) \|", page("errors.md"), re.MULTILINE)
+        for cell in re.findall(r"^\| ([\d, ]+) \|", page("exit-codes.md"), re.MULTILINE)
         for code in cell.split(",")
     }
     raised = {each.exit_code for each in vars(errors).values() if isinstance(getattr(each, "exit_code", None), int)}
