@@ -6,6 +6,8 @@ VENV_GRPO ?= .venv-grpo
 VENV_UNSLOTH ?= .venv-unsloth
 VENV_ART ?= .venv-art
 VENV_INTEGRATIONS ?= .venv-integrations
+# So has the documentation's site.
+VENV_DOCS ?= .venv-docs
 BIN    := $(VENV)/bin
 SETUP   = $(PYTHON) tools/setup_venv.py
 # Extra words for the program at hand: make test ARGS='-k judge'.
@@ -14,7 +16,7 @@ ARGS   ?=
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check static format lint types imports generated generate venv venv-base venv-grpo test-grpo venv-unsloth test-unsloth venv-art test-art venv-integrations test-integrations lock pictures bench clean
+.PHONY: help demo test check static format lint types imports generated words docs docs-serve venv-docs generate venv venv-base venv-grpo test-grpo venv-unsloth test-unsloth venv-art test-art venv-integrations test-integrations lock pictures bench clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -58,7 +60,7 @@ test-integrations: venv-integrations ## Run the tests of the integrations, with 
 
 check: static test ## Run everything that CI runs
 
-static: format lint types imports generated
+static: format lint types imports generated words docs
 
 format: venv
 	@$(BIN)/ruff format --check --quiet . || { echo 'format: run $(BIN)/ruff format .' >&2; exit 1; }
@@ -74,6 +76,21 @@ imports: venv
 
 generated: venv
 	@$(BIN)/python tools/generate.py --check
+
+words: venv ## Find words in texts for users that plain technical English does without
+	@$(BIN)/python tools/words.py $(ARGS)
+
+venv-docs:
+	@$(SETUP) --lock docs $(VENV_DOCS)
+
+# The notice is about a later MkDocs; the lock has the one that this theme is made for.
+MKDOCS = NO_MKDOCS_2_WARNING=1 $(VENV_DOCS)/bin/python -m mkdocs
+
+docs: venv-docs ## Build the documentation's site into site/, strictly
+	@$(MKDOCS) build
+
+docs-serve: venv-docs ## Show the documentation's site while its pages are edited
+	@$(MKDOCS) serve $(ARGS)
 
 generate: venv ## Write what is made from the code: docs/reference/cli.md, completions/
 	@$(BIN)/python tools/generate.py
@@ -93,6 +110,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --no-config --universal --python-version
 lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versions)
 	@$(COMPILE) $(ARGS) -o requirements/base.txt
 	@$(COMPILE) $(ARGS) --extra dev -c requirements/base.txt -o requirements/dev.txt
+	@$(COMPILE) $(ARGS) --extra docs -c requirements/base.txt -o requirements/docs.txt
 	@sed -n '/^torch/p' requirements/grpo.torch.txt | $(COMPILE) $(ARGS) --extra dev --extra grpo -c requirements/dev.txt -c - \
 		--excludes requirements/grpo.excludes.txt --no-emit-package torch -o requirements/grpo.txt
 	@sed -n '/^torch/p' requirements/grpo.torch.txt | $(COMPILE) $(ARGS) --extra dev --extra unsloth -c requirements/dev.txt -c - \
@@ -106,4 +124,4 @@ lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versi
 	@cat requirements/integrations.bare.txt >> requirements/integrations.txt
 
 clean: ## Remove .venv and caches
-	rm -rf $(VENV) $(VENV_GRPO) $(VENV_UNSLOTH) $(VENV_ART) $(VENV_INTEGRATIONS) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VENV_GRPO) $(VENV_UNSLOTH) $(VENV_ART) $(VENV_INTEGRATIONS) $(VENV_DOCS) site .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

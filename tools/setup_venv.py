@@ -21,6 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LOCKS = {
     "base": ["base"],
     "dev": ["base", "dev"],
+    "docs": ["base", "docs"],
     "grpo": ["base", "dev", "grpo"],
     "unsloth": ["base", "dev", "unsloth"],
     # Not dev: ART wants an older openai.

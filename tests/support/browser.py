@@ -44,9 +44,16 @@ def launched() -> Iterator[Any]:
 
 @contextmanager
 def opened(
-    browser: Any, file: Path | str, *, at: str = "", width: int = 1280, height: int = 900, dark: bool = False
+    browser: Any,
+    file: Path | str,
+    *,
+    at: str = "",
+    width: int = 1280,
+    height: int = 900,
+    dark: bool = False,
+    ready: str = "html[data-ready]",
 ) -> Iterator[Page]:
-    """Opens a page of runs, and waits until it is drawn.
+    """Opens a page, and waits until it is drawn.
 
     Args:
         browser: What `launched` gives.
@@ -55,6 +62,7 @@ def opened(
         width: Of the window.
         height: Of the window.
         dark: Whether the user prefers dark pages.
+        ready: The element that is there when it is drawn; by default that of a page of runs.
     """
     scheme = "dark" if dark else "light"
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
@@ -65,7 +73,7 @@ def opened(
     page.on("request", lambda request: seen.requests.append(request.url))
     try:
         page.goto((file.as_uri() if isinstance(file, Path) else file) + at)
-        page.wait_for_selector("html[data-ready]", timeout=60_000)
+        page.wait_for_selector(ready, state="attached", timeout=60_000)
         yield seen
     finally:
         context.close()
