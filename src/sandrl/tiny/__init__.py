@@ -1,4 +1,4 @@
-"""The tiny policy: a real model for the real trainer, made on the spot, with nothing downloaded."""
+"""The tiny policy: a small real model for real trainers, trained from scratch on this machine without downloads."""
 
 from sandrl.tiny.policy import copy_tiny_policy, find_tiny_policy, tiny_policy
 from sandrl.tiny.recipe import Recipe

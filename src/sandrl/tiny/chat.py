@@ -1,8 +1,8 @@
-"""How a conversation with the tiny policy is written down, and read back.
+"""Formats conversations for the tiny policy and parses its answers.
 
-The design decision: short ChatML, because every token of a prompt costs time in every step. Tools are listed by name
-and parameters alone. A tool call has the form of Qwen 3.5, in which code stands as it is: a model of this size should
-not have to learn how JSON escapes it.
+The format is a short ChatML, because every token of a prompt costs time in every step. Tools are listed by name and
+parameters only. A tool call has the format of Qwen 3.5, which contains code without escapes, so that a model of this
+size does not have to learn JSON escaping.
 """
 
 from __future__ import annotations

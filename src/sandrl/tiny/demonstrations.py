@@ -1,4 +1,4 @@
-"""Conversations that the tiny policy is shown: problems to train on, answered in text or through a tool."""
+"""Demonstrations for the tiny policy: training problems that are solved in text or with a tool."""
 
 from __future__ import annotations
 

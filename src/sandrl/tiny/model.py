@@ -1,4 +1,4 @@
-"""The model of the tiny policy: Qwen 2 in the smallest, with fresh weights."""
+"""The model of the tiny policy: a very small Qwen 2 with new weights."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Makes the tiny policy, or finds the one that was made before.
+"""Creates the tiny policy, or loads it from the cache.
 
-The design decision: a policy lies under the name of its recipe, next to digests of its files, and appears there in one
-step. Whoever finds it whole uses it; whoever does not, makes it again. A lock only keeps two processes from making the
-same policy at once, it does not keep anything true.
+The cache directory of a policy is named after its recipe, contains digests of its files, and is created by one rename.
+A process uses a complete directory and replaces an incomplete one. The lock only prevents two processes from creating
+the same policy at the same time; correctness does not depend on it.
 """
 
 from __future__ import annotations

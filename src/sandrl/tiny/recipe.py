@@ -1,7 +1,7 @@
-"""Every number that the tiny policy is made with.
+"""All numbers of the recipe that creates the tiny policy.
 
-The design decision: the recipe is data, and a policy's address in the cache is the digest of it. Whoever changes a
-number gets another policy and never an old one.
+The recipe is data, and its digest is the name of the policy in the cache. After a change of any number, the cache
+returns no policy of an older recipe.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The tokenizer of the tiny policy: byte-level BPE, trained on the conversations it will have.
+"""The tokenizer of the tiny policy: byte-level BPE, trained on the conversations of the recipe.
 
-The design decision: text is cut as Qwen 2 cuts it, because that is what transformers makes of any tokenizer next to a
-model of Qwen 2, whatever was saved: into bytes in the end, so that any text can be encoded (a file name, an error
-message), and single digits, so that 27 and 72 share what they are made of. The rest is what conversations are full of.
+Text is split as for Qwen 2, because transformers loads every tokenizer next to a Qwen 2 model as that class. Bytes are
+the smallest units, so any text can be encoded (a file name, an error message). Digits are single tokens, so that 27 and
+72 share tokens. The other tokens are frequent parts of the conversations.
 """
 
 from __future__ import annotations

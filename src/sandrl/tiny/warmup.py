@@ -1,7 +1,6 @@
-"""The warm start: supervised, short, and muddled at its end, so that rewards have something left to teach.
+"""The supervised warm start of the tiny policy: first clean labels, then noisy labels, so that rewards can improve it.
 
-The design decision: first only right answers, then a muddled teacher. Muddle from the start teaches nothing, and a
-policy that is always right has no use for rewards.
+Noisy labels from the beginning teach nothing, and rewards cannot improve a policy that is always right.
 """
 
 from __future__ import annotations

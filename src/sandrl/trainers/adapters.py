@@ -1,7 +1,7 @@
-"""Low-rank adapters that are trained further: a directory that holds them, and names the model they belong to.
+"""Continues the training of low-rank adapters from a directory that contains them and names their base model.
 
-The design decision: what such a directory says of its adapters is part of the run's configuration. So `config.json`
-shows what is trained, and an option that says something else is refused.
+The adapter settings in that directory become part of the run's configuration. So `config.json` shows what is trained,
+and an option with a different value is refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From our configuration to TRL's: every name that differs, in one place."""
+"""Converts a configuration of sandrl to the arguments of TRL; all names that differ are here."""
 
 from __future__ import annotations
 

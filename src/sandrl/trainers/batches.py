@@ -1,7 +1,7 @@
-"""How many problems a batch of completions takes, and which batch fits a set of problems.
+"""Number of problems per batch of completions, and batch sizes that fit a set of problems.
 
-TRL's sampler takes the problems of a batch together, and drops the rest of an epoch that fills no whole batch. So a set
-with fewer problems than one batch takes gives no step at all, and no error. That is found out here, before a run.
+TRL's sampler takes the problems of a batch together and drops an incomplete batch at the end of an epoch. A set with
+fewer problems than one batch would therefore give no step and no error. This module detects that before a run starts.
 """
 
 from __future__ import annotations

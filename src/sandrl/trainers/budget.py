@@ -1,8 +1,8 @@
-"""The budget of a training: it ends between two steps where another one would exceed it.
+"""The budget of a training: the training stops before the first step that would exceed it.
 
-The design decision: a step that is torn open is lost, so a training stops before the step that does not fit, and its
-last checkpoint is that of its last step. A step is expected to use as much sandbox time as the one before it, the time
-in which the trainer makes its completions included.
+A step that is cut off is lost, so a training stops between steps, and its last checkpoint belongs to its last step. A
+step is expected to use as much sandbox time as the previous one, including the time in which the trainer generates
+completions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Between the trainer's callbacks and ours: the only place that knows when the trainer calls what."""
+"""Connects the trainer's callbacks to those of sandrl; no other module depends on when the trainer calls them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Checkpoints that are whole: finding the last of them, and removing old ones.
+"""Finds the last complete checkpoint, and removes old ones.
 
-The design decision: a process can be killed in the middle of writing a checkpoint, and a part of one looks like one. So
-the last thing written is a marker, when every process has written its part; without it a checkpoint does not exist.
+A process can be killed while it writes a checkpoint, and a partial checkpoint looks like a complete one. The last file
+written is therefore a marker, after every process has written its part; a checkpoint without the marker is ignored.
 """
 
 from __future__ import annotations

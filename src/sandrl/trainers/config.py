@@ -1,8 +1,7 @@
-"""What a GRPO run is trained with: defaults by the kind of model.
+"""The resolved configuration of a GRPO run: defaults by kind of model, file and command line.
 
-The design decision: the configuration is made of layers (defaults for the kind of model, then the file, then the
-command line), and what comes out has no holes: it is what `--print-config` shows, what the run directory keeps, and
-what a resumed run is compared with.
+The layers are merged into a configuration without unset fields. `--print-config` shows it, the run directory stores it,
+and a resumed run is compared with it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every part of a training run needs to know."""
+"""The state that all parts of a training run share."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Conversations in the shape of TRL and transformers, as the messages that a run keeps.
+"""Converts conversations of TRL and transformers to the messages that a run stores.
 
-The design decision: what cannot be understood is kept as text. A policy writes whatever it likes, templates differ in
-what they make of it, and a message that is left out could be the one that explains the reward.
+Content that cannot be parsed is stored as text. Policies write arbitrary text, templates parse it in different ways,
+and a dropped message could be the one that explains the reward.
 """
 
 from __future__ import annotations

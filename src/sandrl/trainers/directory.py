@@ -1,4 +1,4 @@
-"""What a training run keeps in its run directory for the one that goes on with it, and what that one may change."""
+"""State in the run directory that a resumed run needs, and the options that a resumed run may change."""
 
 from __future__ import annotations
 

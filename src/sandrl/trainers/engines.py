@@ -1,8 +1,7 @@
-"""What a command trains with: TRL by itself, or TRL on a model that Unsloth has loaded.
+"""The training engine of a command: TRL alone, or TRL with a model loaded by Unsloth.
 
-The design decision: there is one runner, and an engine is all in which the commands differ: what must be installed, how
-the policy is loaded, which defaults suit it, and what a run is called. What the runner asks of an engine is this class,
-which is TRL by itself; another engine overrides what it does differently.
+There is one runner. An engine contains the differences between the commands: required packages, loading of the policy,
+defaults, and the name of a run. The base class is TRL alone; another engine overrides what differs.
 """
 
 from __future__ import annotations

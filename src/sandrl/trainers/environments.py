@@ -1,10 +1,10 @@
-"""Episodes with tools in TRL's own loop: the environment that it makes for each episode, and the trainer that runs it.
+"""Episodes with tools inside TRL's loop: the environment of each episode, and the trainer that runs it.
 
-The design decision: the toolbox answers every call, as in any other episode. TRL's loop would answer some by itself, in
-words of its own: calls of tools that there are not, and calls whose arguments are no object. Its trainer looks tools up
-in a table by name, and has the tokenizer parse what was sampled; with a table that has every name, and arguments that
-are always an object, both reach the toolbox. TRL asks a policy on after its submission; what it calls then changes
-nothing. A message whose calls the model's template cannot read has no calls, for TRL as for a server, and is the last.
+The toolbox answers every call, as in other episodes. TRL's loop would answer some calls with its own messages: calls of
+unknown tools, and calls whose arguments are not an object. Its trainer looks tools up in a table by name and parses
+sampled text with the tokenizer; with a table that contains every name, and arguments that are always an object, both
+cases reach the toolbox. TRL continues to sample after a submission; later calls have no effect. A message whose calls
+the template cannot parse has no calls, for TRL as for a server, and is the last one.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Evaluates the policy of TRL's trainer before, between and after the steps, and leaves no trace in the training.
+"""Evaluates the policy of TRL's trainer before, during and after training, without any effect on the training.
 
-The design decision: the trainer generates and the reward function judges, as in training, so that both measure one
-policy. When that is done is decided here, not by the trainer: an evaluation follows the checkpoint of the same step, so
-a job that is killed in it loses the evaluation alone. Evaluations draw from a random state of their own, made from the
-seed and the number of steps, and the training's is restored: whether and how often a policy is evaluated changes no
-completion of the training, and a resumed run evaluates as an uninterrupted one.
+The trainer generates and the reward function judges, as in training, so both measure the same policy. This module
+schedules the evaluations: each one follows the checkpoint of its step, so a job that is killed during an evaluation
+loses only that evaluation. Evaluations use a random state derived from the seed and the step, and the state of the
+training is restored afterwards: evaluations change no completion of the training, and a resumed run evaluates like an
+uninterrupted one.
 """
 
 from __future__ import annotations

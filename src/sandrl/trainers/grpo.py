@@ -1,8 +1,8 @@
-"""One run of GRPO from its configuration to its last evaluation, by TRL's own trainer.
+"""Runs GRPO with TRL's trainer, from the configuration to the last evaluation.
 
-The design decision: nothing of GRPO is written here. TRL's `GRPOTrainer` trains; this module gives it a policy, prompts
-and a reward function, and looks after what a trainer does not: sandboxes, a run directory, interruption and resumption.
-What can be wrong with the configuration is found out before a policy, a sandbox or a directory is made.
+This module contains no GRPO code. TRL's `GRPOTrainer` trains; this module supplies the policy, the prompts and the
+reward function, and manages sandboxes, the run directory, interruption and resumption. Configuration errors are
+reported before a policy, a sandbox or a directory is created.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Ctrl-C during training: the first lets the step in hand finish and be saved, the second gives it up.
+"""Ctrl-C during training: the first one finishes and saves the current step, the second one cancels it.
 
-The design decision: a step of a real model can take minutes inside libraries that look at no flag, so the second wish
-is raised as an error in the middle of them, where Python delivers signals anyway. Nothing is lost by that: what counts
-is in the last checkpoint, and rewards that are being computed are cancelled through an interrupt of their own.
+A step of a large model can spend minutes inside libraries that check no flag, so the second Ctrl-C raises an exception
+there, at the point where Python delivers signals. Nothing is lost: the last checkpoint is complete, and rewards that
+are being computed are cancelled separately.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the libraries print, kept out of the results.
+"""Redirects the output of libraries to a file in the run directory.
 
-The design decision: standard output belongs to results, and what Unsloth prints there by the dozen lines (banners,
-notes on the model) is no result, yet useful when something is odd. So it goes to a file in the run directory.
+Standard output is reserved for results. Unsloth prints many lines there (banners, notes on the model), which are not
+results but help with diagnosis.
 """
 
 from __future__ import annotations

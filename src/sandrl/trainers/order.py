@@ -1,9 +1,9 @@
-"""A trainer that goes on from a checkpoint with the problems and completions it would have had without the stop.
+"""Restores the order of problems and completions when a trainer resumes from a checkpoint.
 
-Weights, optimizer and random state are in every checkpoint. Two more things decide what comes next, and the libraries
-do not restore them. TRL's sampler draws one permutation per epoch from a generator that a new process begins anew: so
-every epoch gets the permutation of its number here. And where completions are generated for several steps at once, a
-checkpoint may lie between these steps: so it keeps the rest of them.
+Checkpoints contain weights, optimizer and random state, but two more things decide the next step, and the libraries do
+not restore them. TRL's sampler draws one permutation per epoch from a generator that a new process starts again, so
+this module gives every epoch the permutation of its number. If completions are generated for several steps at once, a
+checkpoint can fall between these steps, so the checkpoint also contains the remaining completions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The weights that a new run begins with: a checkpoint of an earlier run, its last one or a given one.
+"""The initial weights of a new run: a given checkpoint of an earlier run, or its last one.
 
-The design decision: the directory of the checkpoint becomes the model of the new run, so that training, resuming and
-evaluating load it as any other model. What a checkpoint cannot say of itself (its problems, where in an answer the code
-is, how long an answer may be) comes from the configuration of the earlier run, as the lowest layer of the new one's.
+The directory of the checkpoint becomes the model of the new run, so training, resuming and evaluating load it like any
+other model. Settings that a checkpoint does not contain (problems, extraction, maximum completion length) come from the
+configuration of the earlier run, as the lowest layer of the new configuration.
 """
 
 from __future__ import annotations

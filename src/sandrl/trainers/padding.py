@@ -1,8 +1,8 @@
-"""Rows that make an evaluation divisible among processes, and are no part of it.
+"""Rows that make an evaluation set divisible among processes, without being part of the evaluation.
 
-Processes that evaluate together must have batches of equal size, or they wait for one another for ever. Accelerate
-fills the last batches with rows from the beginning, which are then judged and counted again. Here the dataset itself is
-filled, with rows that say so, and these get no reward.
+Processes that evaluate together need batches of equal size, otherwise they wait for each other indefinitely. Accelerate
+fills the last batches with rows from the beginning, which would be judged and counted twice. Here the dataset itself is
+filled with marked rows, and these get no reward.
 """
 
 from __future__ import annotations

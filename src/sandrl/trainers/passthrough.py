@@ -1,7 +1,7 @@
 """Fields of TRL's own configuration, given in the table `set`.
 
-The design decision: TRL's dataclass is the list of what can be set and of what type it is; nothing of it is copied
-here, so that a new release brings its new fields. What sandrl decides itself has an option of its own, and says which.
+TRL's dataclass defines the available fields and their types; nothing is copied here, so a new release brings its new
+fields. A field that sandrl sets itself has an option, and the error message names that option.
 """
 
 from __future__ import annotations

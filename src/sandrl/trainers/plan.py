@@ -1,8 +1,8 @@
-"""From the words of a command line to a request that can be trained, or to the reason why not.
+"""Converts a command's options to a training request, or to the error that explains why the training cannot run.
 
-The design decision: a run that goes on has one configuration, the one it was begun with. What is given again must say
-the same, because a run whose rows were made in two ways can be read in none. The number of steps may be raised: every
-step that was made stays what it is.
+A resumed run keeps the configuration with which it started, and options that are given again must have the same values:
+rows that were made with two configurations cannot be compared. Only the number of steps can be raised, because that
+changes no existing step.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a training run writes down and tells, step by step.
+"""Records a training run step by step: metrics rows and events.
 
-The design decision: the numbers about rewards are counted from what happened in all processes, those about optimization
-are the trainer's. Both are one row of `metrics.jsonl`, written when the trainer logs the step, which is before it saves
-a checkpoint: so a checkpoint never stands for a step that is not written down.
+Numbers about rewards are counted from the events of all processes; numbers about optimization come from the trainer.
+Both are in one row of `metrics.jsonl`, which is written when the trainer logs the step, before it saves a checkpoint:
+so every checkpoint belongs to a step that has a row.
 """
 
 from __future__ import annotations

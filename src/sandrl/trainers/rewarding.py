@@ -1,7 +1,7 @@
-"""The reward function at the trainer's seam: TRL asks for rewards, sandboxes answer, every completion is written down.
+"""The reward function that TRL calls: sandboxes compute the rewards, and every completion is recorded.
 
-The design decision: the trainer knows steps, the reward function knows completions, and this is where they meet. It
-counts nothing: what happened is told as events, and whoever records them puts the parts of all processes together.
+The trainer works in steps and the reward function in completions; this module connects both. It counts nothing: it
+emits events, and the recorder combines those of all processes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Unsloth's way of loading a policy: 4 bits and adapters on a GPU, full precision and adapters on a processor.
+"""Loads a policy with Unsloth: 4 bits and adapters on a GPU, full precision and adapters on a processor.
 
-The design decision: TRL's trainer stays the one that trains. Unsloth changes it, and transformers, and peft, when it is
-imported, so it comes before them; what it has really changed is looked up in the trainer afterwards, because it depends
-on the machine, the model and its release.
+TRL's trainer still trains. Unsloth changes TRL, transformers and peft when it is imported, so it is imported before
+them. Its actual changes are read from the trainer afterwards, because they depend on the machine, the model and the
+release.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from sandrl import extras
 from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import HardwareError, MissingExtraError, UsageError
 from sandrl.events import Emit, Warned, ignore
+from sandrl.installation import install_command, package_command
 from sandrl.models import libraries
 from sandrl.settings import Settings
 from sandrl.trainers.adapters import find_adapters
@@ -61,10 +62,10 @@ class UnslothEngine(Engine):
             raise
         except (ImportError, RuntimeError) as error:
             if isinstance(error, NotImplementedError) and not on_gpu:
-                hint = "2026.10.9 trains without one: pip install -U unsloth"
+                hint = f"2026.10.9 trains without one: {package_command('unsloth>=2026.10.9')}"
                 raise HardwareError("this release of Unsloth needs a GPU, and torch finds none", hint=hint) from error
             message = f"Unsloth cannot be loaded: {libraries.first_line(error)}"
-            raise UsageError(message, hint=extras.install_command(self.extra)) from error
+            raise UsageError(message, hint=install_command(self.extra)) from error
         if not on_gpu:
             emit(Warned("no GPU: training on Unsloth's CPU backend, in full precision instead of 4 bits"))
 

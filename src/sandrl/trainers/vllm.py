@@ -1,9 +1,9 @@
-"""Generation with vLLM: what TRL is given for it, and what must be there first.
+"""Generation with vLLM: TRL's settings for it, and the checks of its prerequisites.
 
-The design decision: TRL's own integration generates, and every field of it but three is reached through `set`. What TRL
-finds out late (after the policy is loaded, or after waiting minutes for a server) is found out here, so that
-`--dry-run` reports it. Sampling needs nothing: TRL sends vLLM each setting that vLLM would take from a model's own
-generation settings (`top_k`, `top_p`, `min_p`, `repetition_penalty`, `temperature`, `max_tokens`), in both modes.
+TRL's own integration generates, and all but three of its fields are set through `set`. Errors that TRL detects late
+(after the policy is loaded, or after waiting minutes for a server) are detected here, so that `--dry-run` reports them.
+Sampling settings need no code: TRL sends vLLM each setting that vLLM would take from the model's own generation
+settings (`top_k`, `top_p`, `min_p`, `repetition_penalty`, `temperature`, `max_tokens`), in both modes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import HardwareError, MissingExtraError, ServiceError, UsageError
+from sandrl.installation import package_command
 from sandrl.models import libraries
 from sandrl.models.generation import NEUTRAL
 from sandrl.problems.hub import hub_answers
@@ -53,7 +54,7 @@ def check_vllm(config: GrpoConfig, *, world_size: int) -> None:
             "vllm needs a GPU, and torch finds none", hint="leave it out to train on the CPU", fields=("vllm",)
         )
     if importlib.util.find_spec("vllm") is None:
-        raise MissingExtraError("the package 'vllm' is not installed", hint="pip install 'trl[vllm]'")
+        raise MissingExtraError("the package 'vllm' is not installed", hint=package_command("trl[vllm]"))
     if config.vllm == "server":
         address = server_address(config)
         if not hub_answers(f"{address}/health"):

@@ -1,4 +1,4 @@
-"""Training with OpenPipe's ART: episodes of several turns in sandboxes, and gradients by one of its backends.
+"""Training with OpenPipe's ART: episodes of several turns in sandboxes, and gradient steps by one of its backends.
 
-Nothing of ART is loaded before everything has been checked that can be checked without it.
+ART is loaded only after every check that does not need it has passed.
 """

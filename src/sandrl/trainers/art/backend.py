@@ -1,7 +1,7 @@
-"""A model that is being trained, as the training sees it: it can be asked, and it can take a step.
+"""The protocol of a training backend: it samples from the model and performs optimizer steps.
 
-The design decision: a backend says what it did, in steps and tokens, and never that all went well. A step that moved
-nothing is told from one that did by the numbers, not by the absence of an error.
+A backend reports steps and tokens, not success. A step that changed no weights is detected from these numbers, because
+the libraries raise no error for it.
 """
 
 from __future__ import annotations

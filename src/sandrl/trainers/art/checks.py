@@ -1,7 +1,7 @@
-"""Everything that can be wrong, found out before anything is spent: options, hardware, keys, problems, endpoints.
+"""Checks options, hardware, keys, problems and endpoints before a training starts.
 
-The design decision: one function checks for a training and for `--dry-run` alike, so that what a dry run says is what
-the training would have found.
+The same function runs for a training and for `--dry-run`, so a dry run reports exactly the errors that the training
+would report.
 """
 
 from __future__ import annotations

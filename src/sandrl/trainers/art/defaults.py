@@ -1,7 +1,7 @@
-"""What a training with ART does where nothing else is said: which backend, which model, and who acts.
+"""Default backend, model and acting policy of a training with ART.
 
-The design decision: the defaults follow from what is there, and are options like others: the run keeps them, and a run
-that goes on has them from there, whatever keys are set by then.
+The defaults depend on the machine and its keys, and are resolved to ordinary options. The run stores them, so a resumed
+run uses the same values even if the keys have changed.
 """
 
 from __future__ import annotations

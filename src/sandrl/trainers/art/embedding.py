@@ -1,7 +1,7 @@
-"""An embedded Tinker service for one training: which model it has, where its checkpoints are, and its address.
+"""An embedded Tinker service for one training: its model, its checkpoint directory and its address.
 
-The design decision: for the rest of a training an embedded service is a Tinker service like any other: at an address,
-with a key, both in the settings. Only its start, its end and the place of its checkpoints (the run directory) are here.
+The rest of a training uses an embedded service like any other Tinker service: by an address and a key in the settings.
+Only its start, its end and its checkpoint directory (inside the run directory) are handled here.
 """
 
 from __future__ import annotations

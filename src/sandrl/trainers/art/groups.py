@@ -1,7 +1,7 @@
-"""What is trained on: groups of episodes with their rewards, and why a step of them could teach nothing.
+"""Groups of episodes with rewards, and the reasons why a step on them would have no gradient.
 
-The design decision: whether a group has a gradient is decided here, before a backend is asked. Backends skip what
-teaches nothing without a word, and some count a step that was not one.
+Whether a group has a gradient is decided here, before the backend is called. Backends skip such groups silently, and
+some count a step that did nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""From an episode to what ART trains on: one history for each turn of the model, with that turn as its last message.
+"""Converts an episode to training histories of ART: one history per model turn, with that turn as its last message.
 
-The design decision: ART trains the last sampled message of a history, and repeats earlier ones in the context of later
-ones. So each turn is a history of its own, in which the turns before it are plain messages: every turn is trained
-exactly once, in the context in which it was sampled.
+ART trains the last sampled message of a history and repeats earlier ones in the context of later ones. Each turn
+therefore gets a history of its own, in which earlier turns are plain messages: every turn is trained exactly once, in
+the context in which it was sampled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a run has trained already, as far as its files and its backend agree.
+"""The steps that a run has already trained, reconciled between its files and its backend.
 
-The design decision: the backend's step is the truth, because its weights are what counts. A run that was killed after
-the backend's step and before its own line gets that line when it goes on, so no step is lost or done twice.
+The step of the backend is authoritative, because it belongs to the weights. If a run was killed after the step of the
+backend and before its own row, the row is written when the run is resumed, so no step is lost or repeated.
 """
 
 from __future__ import annotations

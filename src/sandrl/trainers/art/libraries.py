@@ -1,7 +1,7 @@
-"""ART and what it needs, loaded late and kept from surprising anyone.
+"""Imports ART and its dependencies on use, without their side effects.
 
-The design decision: importing ART reads a `.env` file into the environment, asks the network for prices, and logs to
-the terminal. None of it is wanted of a library, and all of it can be switched off before the import, in one place.
+On import, ART reads a `.env` file into the environment, requests prices from the network and logs to the terminal. All
+of this is disabled here, before the import.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from types import ModuleType
 
 from sandrl import extras
 from sandrl.errors import MissingExtraError
+from sandrl.installation import install_command
 from sandrl.models.libraries import without_warnings
 
 VERSION = "0.5.18"
@@ -83,10 +84,10 @@ def check_installed(extra: str) -> None:
     try:
         found = version("openpipe-art")
     except PackageNotFoundError as error:
-        raise MissingExtraError("the package 'art' is not OpenPipe's", hint=extras.install_command(extra)) from error
+        raise MissingExtraError("the package 'art' is not OpenPipe's", hint=install_command(extra)) from error
     if found != VERSION:
         raise MissingExtraError(
-            f"openpipe-art {found} is installed, and sandrl needs {VERSION}", hint=extras.install_command(extra)
+            f"openpipe-art {found} is installed, and sandrl needs {VERSION}", hint=install_command(extra)
         )
 
 

@@ -1,9 +1,9 @@
 """A model that is trained on a GPU of this machine, by ART's `LocalBackend` with Unsloth and vLLM.
 
-The design decision: the backend lives in this process, because what starts vLLM passes its token on a command line
-that every user of the machine can read; here the token goes through the environment. A teacher's words are scored by
-that same vLLM before they are trained on: ART skips what has no logprobs, or, told not to, trains earlier turns again
-with each later one.
+The backend runs in this process, because the separate launcher of vLLM puts its token on a command line that every user
+of the machine can read; here the token is in the environment. The messages of a teacher are scored by the same vLLM
+before the training: ART skips messages without logprobs, or, if configured otherwise, trains earlier turns again with
+each later one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The event loop that ART lives in: a thread of its own, which other threads ask for results.
+"""The event loop of ART, in a thread of its own; other threads submit coroutines and wait for results.
 
-The design decision: ART's backends, and the server through which the trained model acts, are coroutines of one loop,
-while episodes are threads that wait. Whoever waits here is woken by a wish to cancel, too: a service that trains for
-minutes does not keep a user who wants to leave.
+ART's backends and the server of the trained model are coroutines of one loop, while episodes are threads that wait. A
+request to cancel also wakes a waiting thread, so Ctrl-C works during a training step of several minutes.
 """
 
 from __future__ import annotations

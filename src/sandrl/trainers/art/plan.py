@@ -1,4 +1,4 @@
-"""From the words of a command line to a request that can be trained, and to what it would use."""
+"""Converts a command's options to a training request, and to the plan that `--dry-run` prints."""
 
 from __future__ import annotations
 

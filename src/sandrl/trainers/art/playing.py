@@ -1,7 +1,7 @@
-"""Who plays the episodes of `sandrl art rollout` without an endpoint: the tiny policy, in this process.
+"""Selects the policy for `sandrl art rollout` if no endpoint is given: the tiny policy, in this process.
 
-The design decision: an endpoint that is named, by an option or a variable, is asked and never replaced. Only the usual
-address, which nobody named, gives way to the tiny policy where nothing listens there.
+An endpoint that an option or a variable names is always used. Only the default address is replaced by the tiny policy,
+if no server listens there.
 """
 
 from __future__ import annotations

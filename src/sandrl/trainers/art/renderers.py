@@ -1,4 +1,4 @@
-"""How conversations become tokens on Tinker: by a renderer of tinker_cookbook's and the model's tokenizer."""
+"""Converts conversations to tokens for Tinker, with a renderer of tinker_cookbook and the tokenizer of the model."""
 
 from __future__ import annotations
 

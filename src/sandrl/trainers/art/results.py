@@ -1,4 +1,4 @@
-"""What a training with ART is asked for, and what comes of it."""
+"""The request for a training with ART, and its result."""
 
 from __future__ import annotations
 

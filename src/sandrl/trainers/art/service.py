@@ -1,6 +1,6 @@
-"""The Tinker service: whether it is there, lets us in and has the model, found out in seconds.
+"""Checks within seconds that a Tinker service is reachable, accepts the key and has the model.
 
-The design decision: its SDK asks a service that is not there for minutes, so one plain request goes before it.
+The Tinker SDK retries for minutes if the service is not reachable, so this module sends one plain request first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A model that a Tinker service trains, by ART's `TinkerNativeBackend`.
+"""A model that is trained by a Tinker service, with ART's `TinkerNativeBackend`.
 
-The design decision: ART's backend is used as it is released, and what it leaves open is closed around it: its server
-takes a token and listens on loopback only, every step leaves a checkpoint a killed run can go on from, and a teacher's
-words are scored under the model that is trained before they are, because ART skips what has no logprobs.
+ART's backend is used unchanged, and this module closes its gaps: its server requires a token and listens on loopback
+only; every step saves a checkpoint from which a killed run can be resumed; and the messages of a teacher are scored
+under the trained model first, because ART skips messages without logprobs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One training with ART: episodes, a step by its backend, a line in the run; and again.
+"""The training loop with ART: run episodes, perform a backend step, write a row; repeat.
 
-The design decision: a round is what is played or read for one step, and every round is a step of the run's curves,
-whether it taught anything or not: a curve without the rounds that taught nothing would show another policy. What counts
-as progress is the backend's step alone, and a training whose rounds teach nothing, one after another, has failed.
+A round is the episodes that are run or read for one step. Every round is a step in the metrics, even if it had no
+gradient: without those rounds, the curve would describe a different policy. Only the backend's step counts as progress,
+and a training fails after several rounds in a row without a gradient.
 """
 
 from __future__ import annotations

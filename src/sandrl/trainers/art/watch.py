@@ -1,7 +1,7 @@
-"""An eye on the service a training depends on, whose own library waits for it without a word.
+"""Reports that a training is waiting for its service, while the service's own library waits silently.
 
-The design decision: nothing is decided here. A service that is away for a moment comes back, and who does not want to
-wait can leave; but nobody should have to guess what is being waited for.
+This module decides nothing. A service can come back after a short outage, and the user can stop the training; the
+message says what the training is waiting for.
 """
 
 from __future__ import annotations

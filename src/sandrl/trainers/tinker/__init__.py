@@ -1,19 +1,19 @@
-"""A service of the Tinker API over torch: the SDK's own protocol, exact gradients and samples, one small model.
+"""A service of the Tinker API on torch: the SDK's own protocol, exact gradients and samples, one small model.
 
-A Tinker service trains and samples models behind an HTTP API; its SDK (`tinker`), and ART and tinker-cookbook on top of
-it, can be pointed at another address with `TINKER_BASE_URL`. `sandrl tinker serve` is such an address, and `sandrl art
-train` starts one for a run where neither a key nor an address is set. It serves small models, and is for trying things
-out: one process computes everything, on a processor or on one GPU.
+A Tinker service trains and samples models behind an HTTP API. Its SDK (`tinker`), ART and tinker-cookbook use the
+address in `TINKER_BASE_URL`. `sandrl tinker serve` provides such an address, and `sandrl art train` starts a service
+for its own run if neither a key nor an address is set. The service is for small models and experiments: one process
+computes everything, on the processor or on one GPU.
 
-The design decision: requests and answers are the SDK's own types, so the service accepts what the SDK sends and answers
-in the form that the SDK parses. Behind the routes is one queue and one thread that owns all weights, so the requests of
-a client are done in the order in which the client made them.
+Requests and answers are the SDK's own types, so the service accepts what the SDK sends and answers in the form that the
+SDK parses. Behind the routes are one queue and one thread that owns all weights, so the requests of a client are
+processed in the order in which the client made them.
 
-Compared once with another service of the API, SkyRL's (`skyrl-tx` 0.3.0, JAX), on the same base model and datums, the
+In a comparison with another service of the API, SkyRL's (`skyrl-tx` 0.3.0, JAX), on the same base model and datums, the
 losses of a first step were 829.87939 and 829.87940 (cross_entropy), 135.11006 and 135.11007 (importance_sampling),
-154.307205 and 154.307207 (ppo); no logprob differed by more than 2e-6. It has no cispo, which ART uses.
+154.307205 and 154.307207 (ppo); no logprob differed by more than 2e-6. SkyRL's service has no cispo, which ART uses.
 
 `app` has the routes, `service` their operations, `work` the queue, `models` the models in training, `losses` the loss
 functions, `sampling` the sampler, `checkpoints` the files, `server` the process. Only `embedded` and `options`, which
-start such a process, are imported by the rest of sandrl: the others import torch and tinker.
+start such a process, are imported by the rest of sandrl; the others import torch and tinker.
 """

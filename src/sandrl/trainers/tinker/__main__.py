@@ -1,7 +1,7 @@
-"""An embedded service, as a process: `python -m sandrl.trainers.tinker`; see `sandrl.trainers.tinker.embedded`.
+"""The process of an embedded service: `python -m sandrl.trainers.tinker`; see `sandrl.trainers.tinker.embedded`.
 
-Standard input has one line, with the options and the key as JSON. Standard output gets one line: an object with the
-address, or with the error. The service ends with standard input.
+Standard input contains one line, with the options and the key as JSON. Standard output gets one line: an object with
+the address, or with the error. The service ends when standard input is closed.
 """
 
 from __future__ import annotations

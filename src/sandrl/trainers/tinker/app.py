@@ -1,9 +1,8 @@
-"""The routes of the Tinker API, as far as its SDK 0.18, ART 0.5.18 and tinker-cookbook 0.3 use them.
+"""The routes of the Tinker API that its SDK 0.18, ART 0.5.18 and tinker-cookbook 0.3 use.
 
-The design decision: bodies are the SDK's own request types, and the statuses those to which the SDK reacts: 401 for a
-wrong key, 400 and 404 for a request that it must not send again, 408 for a future that takes longer, 409 for a
-checkpoint that is there already, 410 for an unknown future, 413 for a body that is too large, 429 for a full queue.
-Only `healthz` answers without the key.
+Bodies are the SDK's own request types. The status codes are those to which the SDK reacts: 401 for a wrong key, 400 and
+404 for a request that must not be repeated, 408 for a future that is not ready, 409 for an existing checkpoint, 410 for
+an unknown future, 413 for a body that is too large, 429 for a full queue. Only `healthz` answers without the key.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Checkpoints on disk, under the names the service gives them.
+"""Checkpoints on disk, under the names that the service gives them.
 
-`tinker://RUN/weights/NAME` and `tinker://RUN/sampler_weights/NAME` are directories `RUN/weights/NAME` and so on. The
-design decision: such a directory appears in one step and is never changed. A service that is killed while it saves
-leaves no half of one, and a service started on the same directory later knows all of them.
+`tinker://RUN/weights/NAME` and `tinker://RUN/sampler_weights/NAME` are directories `RUN/weights/NAME` and so on. Such a
+directory is created by one rename and never changed. A service that is killed while it saves leaves no partial
+checkpoint, and a service that is started later on the same directory has all of them.
 """
 
 from __future__ import annotations

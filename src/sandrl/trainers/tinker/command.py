@@ -1,4 +1,4 @@
-"""A service of the Tinker API for other programs: its model, its key, and its life between two signals."""
+"""A service of the Tinker API for other programs: its model, its key, and its process until a signal ends it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""An embedded Tinker service: a process that a training starts, that nothing else can find, and that ends with it.
+"""An embedded Tinker service: a process that a training starts, that no other program can use, and that ends with it.
 
-The design decision: the process gets its options and its key through standard input, so that neither is in a command
-line, in an environment or in a file; and it ends when that pipe is closed, which the kernel does for a training that
-was killed. Its imports take as long as those of ART, so it is started before ART is imported, and waited for later.
+The process receives its options and its key through standard input, so neither is in a command line, in an environment
+or in a file. It ends when that pipe is closed, which the kernel also does for a killed training. Its imports take as
+long as those of ART, so it is started before ART is imported.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Tinker's loss functions, token by token.
+"""Tinker's loss functions, per token.
 
 The definitions are those of https://tinker-docs.thinkingmachines.ai/tinker/losses: each is summed over all tokens of
-all datums and divided by nothing. With p for the probability of a target token now, q for the one it was sampled with,
-A for its advantage and r = p / q:
+all datums and not normalized. With p for the current probability of a target token, q for its probability when it was
+sampled, A for its advantage and r = p / q:
 
     cross_entropy         -weight · log p
     importance_sampling   -r · A
@@ -10,7 +10,7 @@ A for its advantage and r = p / q:
     cispo                 -stop_gradient(clip(r)) · A · log p
     dro                   -(A · log p - β / 2 · (log r)²)
 
-`clip` is to `clip_low_threshold` and `clip_high_threshold` (0.8 and 1.2 unless told otherwise), β is `beta` (0.05).
+`clip` limits r to `clip_low_threshold` and `clip_high_threshold` (default 0.8 and 1.2); β is `beta` (default 0.05).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much memory is free where the models are: on the GPU, or on this machine."""
+"""Free memory where the models are: on the GPU, or on this machine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A model in training: its trained tensors, their gradients, its optimizer.
 
-The design decision: the optimizer is `torch.optim.AdamW`, which the SDK says the service's is identical to, and a
-checkpoint holds exactly its state. Gradients add up over calls of forward_backward until a step is taken.
+The optimizer is `torch.optim.AdamW`, which according to the SDK is identical to that of the service, and a checkpoint
+contains exactly its state. Gradients of forward_backward calls are accumulated until the next optimizer step.
 """
 
 from __future__ import annotations

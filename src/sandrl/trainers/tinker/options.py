@@ -1,4 +1,4 @@
-"""How a service of the Tinker API is started: what `sandrl tinker serve` and an embedded service have in common."""
+"""Options of a Tinker service that `sandrl tinker serve` and an embedded service share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client did wrong, apart from what went wrong in the service."""
+"""Errors of a client's request, as opposed to errors of the service."""
 
 from __future__ import annotations
 

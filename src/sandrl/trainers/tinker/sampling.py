@@ -1,16 +1,17 @@
-"""Draws tokens for many requests at once.
+"""Samples tokens for many requests at once.
 
-The design decision: requests are padded at their beginning into one batch, but each has its own random numbers, one for
-each token, and picks where that number falls among the probabilities. So what a request gets does not depend on which
-others it was served with, and a seed gives the same tokens again.
+Requests are padded on the left into one batch, but each request has its own random numbers, one per token, and selects
+the token at that point of the cumulative distribution. So the tokens of a request do not depend on the other requests
+in its batch, and a seed reproduces them.
 
 The log-probability returned for a token is that of the distribution at its temperature, before top_k and top_p cut it:
-the service's maintainers say that theirs are "the same logprobs used for sampling, even when temperature scaling is
-applied" (thinking-machines-lab/tinker-cookbook#86; a user has doubted it since, tinker-feedback#148). At temperature 1
-that is what a forward pass gives. A temperature of 0 means the likeliest token, and log-probabilities as at 1.
+the maintainers of the service say that theirs are "the same logprobs used for sampling, even when temperature scaling
+is applied" (thinking-machines-lab/tinker-cookbook#86; a user has doubted it since, tinker-feedback#148). At temperature
+1 this equals the result of a forward pass. A temperature of 0 means the most likely token, and log-probabilities as at
+1.
 
 The token that ends a sequence is part of it. Sequences end with a stop token, a token that completes a stop string, or
-the model's own end token, as with any server of models.
+the model's own end token, as with other servers of models.
 """
 
 from __future__ import annotations

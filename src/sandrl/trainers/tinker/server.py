@@ -1,8 +1,8 @@
 """The process of a service: its model, its socket, its end.
 
-The design decision: one process for both ways in. `sandrl tinker serve` runs it for other programs; an embedded service
-is the same process, started by a training with its options and its key on standard input, and ended by the end of
-standard input: so it outlives no training, however that ends.
+One process serves both uses. `sandrl tinker serve` runs it for other programs; an embedded service is the same process,
+started by a training with its options and its key on standard input. It ends when standard input is closed, so it never
+outlives its training.
 """
 
 from __future__ import annotations

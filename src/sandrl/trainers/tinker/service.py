@@ -1,10 +1,10 @@
 """The operations behind the routes: sessions, models in training, samplers and their checkpoints.
 
-The design decision: a request that cannot be done is refused at once where that is known at once; a request that
-touches weights becomes a job of the queue, and its failure is the answer to the future. Models in training and samplers
-belong to the process; a checkpoint belongs to the directory in which it lies.
+A request that is known to be impossible is refused immediately. A request that uses weights becomes a job of the queue,
+and its error is the result of the future. Models in training and samplers belong to the process; a checkpoint belongs
+to the directory that contains it.
 
-Every model of the Tinker API is a LoRA, so the answers say so even where all weights are trained.
+Every model of the Tinker API is a LoRA, so the answers say so even if all weights are trained.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What is trained: LoRA on the linear layers, or all weights.
+"""The trained tensors: LoRA on the linear layers, or all weights.
 
-The design decision: nothing is built into the model. Trained tensors are turned into a full set of weights, with
-gradients flowing back, and the one model that was loaded computes with that set (`torch.func.functional_call`). So one
-copy of the model serves every client, and a sampler is a set of weights.
+The model itself is not modified. The trained tensors are converted to a full set of weights, through which gradients
+flow back, and the one loaded model computes with that set (`torch.func.functional_call`). So one copy of the model
+serves every client, and a sampler is a set of weights.
 
 LoRA is that of Hu et al. (arXiv:2106.09685) as the Tinker service trains it: W + α / rank · B · A with α = 32
 (`tinker_cookbook/weights/README.md`), A random and B zero at first, no dropout.

@@ -1,12 +1,12 @@
-"""The queue of requests, and the one thread that does them.
+"""The queue of requests, and the one thread that processes them.
 
-The design decision: one thread owns all weights, and does requests in the order in which they came. Only samples of the
-same weights go together, however far behind one another they wait: nothing changes the weights of a sampler, and a
-batch of a hundred takes little longer than one request alone.
+One thread owns all weights and processes requests in the order in which they arrived. Only samples of the same weights
+are batched, regardless of their distance in the queue: nothing changes the weights of a sampler, and a batch of a
+hundred takes little longer than one request alone.
 
-A job is known by the number that its client gave it: a request sent twice, because its answer was lost, is done once.
-The queue is bounded in requests and in tokens, and so are the answers that are kept for clients who ask again; an
-answer that its client has not fetched yet is kept for ten minutes.
+The number that its client assigned identifies a job: a request that is sent twice, because its answer was lost, is
+processed once. The queue is bounded in requests and in tokens. Answers that are stored for repeated requests are
+bounded as well; an answer that its client has not fetched yet is stored for ten minutes.
 """
 
 from __future__ import annotations
