@@ -16,11 +16,12 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def first_column(title: str) -> list[str]:
-    section = (DOCS / "concepts" / "rewards.md").read_text(encoding="utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    page = (DOCS / "concepts" / "rewards.md").read_text(encoding="utf-8")
+    section = page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("title", "words"), [("Where the code is", Extraction), ("What happened", Status)])
+@pytest.mark.parametrize(("title", "words"), [("Extraction", Extraction), ("Statuses", Status)])
 def test_every_word_has_its_row(title: str, words: type[Extraction] | type[Status]) -> None:
     assert first_column(title) == [word.value for word in words]
 
@@ -32,12 +33,13 @@ def test_the_rewards_in_the_table_are_those_of_the_statuses() -> None:
 
 
 def test_every_trust_is_explained() -> None:
-    page = (DOCS / "concepts" / "rewards.md").read_text(encoding="utf-8")
+    page = (DOCS / "concepts" / "trust.md").read_text(encoding="utf-8")
     assert all(f"`{trust.value}` (" in page for trust in Trust)
 
 
 def test_the_example_document_is_json() -> None:
-    [example] = re.findall(r"^```json\n(.*?)^```$", (DOCS / "concepts" / "rewards.md").read_text(encoding="utf-8"), re.DOTALL | re.M)
+    page = (DOCS / "concepts" / "rewards.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"^```json\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     assert set(json.loads(example)) == {"job_id", "results", "summary"}
 
 
