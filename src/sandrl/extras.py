@@ -1,4 +1,4 @@
-"""Optional dependencies are asked for in one place, so that a missing one is always the same one-line error."""
+"""Imports optional dependencies in one place, so that a missing one always causes the same one-line error."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ from collections.abc import Iterable
 from types import ModuleType
 
 from sandrl.errors import MissingExtraError
-
-
-def install_command(extra: str) -> str:
-    """Returns the command that installs an extra."""
-    return f"pip install 'sandrl[{extra}]'"
 
 
 def require(module: str, *, extra: str) -> ModuleType:
@@ -28,7 +23,7 @@ def require(module: str, *, extra: str) -> ModuleType:
     Raises:
         MissingExtraError: If it is not installed, or one of its own dependencies is missing.
     """
-    return _imported(module, install_command(extra))
+    return _imported(module, extra=extra)
 
 
 def require_framework(module: str, *, package: str) -> ModuleType:
@@ -41,21 +36,21 @@ def require_framework(module: str, *, package: str) -> ModuleType:
     Raises:
         MissingExtraError: If it is not installed, or one of its own dependencies is missing.
     """
-    return _imported(module, f"pip install '{package}'")
+    return _imported(module, package=package)
 
 
-def _imported(module: str, hint: str) -> ModuleType:
+def _imported(module: str, *, extra: str = "", package: str = "") -> ModuleType:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
-        package = module.partition(".")[0]
-        missing = error.name or package
-        message = f"the package {package!r} is not installed"
-        if package == "sandrl":
+        wanted = module.partition(".")[0]
+        missing = error.name or wanted
+        message = f"the package {wanted!r} is not installed"
+        if wanted == "sandrl":
             message = f"the package {missing.partition('.')[0]!r} is not installed"
-        elif missing.partition(".")[0] != package:
-            message = f"the package {package!r} cannot be imported: {missing!r} is not installed"
-        raise MissingExtraError(message, hint=hint) from error
+        elif missing.partition(".")[0] != wanted:
+            message = f"the package {wanted!r} cannot be imported: {missing!r} is not installed"
+        raise MissingExtraError(message, hint=_hint(extra, package)) from error
 
 
 def check(modules: Iterable[str], *, extra: str) -> None:
@@ -70,4 +65,10 @@ def check(modules: Iterable[str], *, extra: str) -> None:
     """
     for module in modules:
         if importlib.util.find_spec(module) is None:
-            raise MissingExtraError(f"the package {module!r} is not installed", hint=install_command(extra))
+            raise MissingExtraError(f"the package {module!r} is not installed", hint=_hint(extra))
+
+
+def _hint(extra: str, package: str = "") -> str:
+    from sandrl.installation import install_command, package_command
+
+    return install_command(extra) if extra else package_command(package)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sandrl.installation import install_command
 from sandrl.models.gpu import gpu_count
 from tests.cli.conftest import Run
 
@@ -22,7 +23,7 @@ def test_without_a_gpu_the_local_backend_is_one_clear_line(sandrl: Run, tmp_path
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
         "Backend: local (asked for), model Qwen/Qwen3-8B",
-        "sandrl: error: --backend local trains on a GPU with CUDA, and this machine has none",
+        "sandrl: error: --backend local needs a GPU with CUDA, and this machine has none",
         "  hint: --backend tinker trains elsewhere; --backend embedded trains a small model on the processor",
     ]
     assert not (tmp_path / "runs").exists()
@@ -56,23 +57,23 @@ def test_without_a_key_and_the_extra_the_line_that_installs_it_is_shown(
     assert done.returncode == 2
     assert done.stderr.splitlines()[-2:] == [
         "sandrl: error: the package 'art' is not installed",
-        "  hint: pip install 'sandrl[art-tinker]'",
+        f"  hint: {install_command('art-tinker', directory=tmp_path)}",
     ]
     assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.skipif(HAS_ART, reason="ART is installed here")
-def test_a_service_without_the_extra_says_the_same(sandrl: Run) -> None:
+def test_a_service_without_the_extra_says_the_same(sandrl: Run, tmp_path: Path) -> None:
     done = sandrl("tinker", "serve")
     assert done.returncode == 2
-    assert "hint: pip install 'sandrl[art-tinker]'" in done.stderr
+    assert f"hint: {install_command('art-tinker', directory=tmp_path)}\n" in done.stderr
 
 
 @pytest.mark.skipif(HAS_ART, reason="ART is installed here")
-def test_without_the_extra_the_line_that_installs_it_is_shown(sandrl: Run) -> None:
+def test_without_the_extra_the_line_that_installs_it_is_shown(sandrl: Run, tmp_path: Path) -> None:
     done = sandrl("art", "train", "--backend", "tinker", "--dry-run", ART_TINKER_API_KEY="tml-key-of-nobody")
     assert done.returncode == 2
-    assert "hint: pip install 'sandrl[art-tinker]'" in done.stderr
+    assert f"hint: {install_command('art-tinker', directory=tmp_path)}\n" in done.stderr
     assert "tml-key" not in done.stderr
 
 

@@ -13,6 +13,7 @@ import pytest
 from sandrl.config.eval import EvalConfig
 from sandrl.config.layers import resolve
 from sandrl.config.toml import read_toml
+from sandrl.installation import install_command
 from sandrl.problems import load_problems
 from sandrl.runs import RunReader
 from sandrl.settings import load_settings
@@ -93,10 +94,11 @@ def test_a_file_configures_an_evaluation_and_resuming_reads_all_of_it_back(sandr
 
 
 @pytest.mark.skipif(find_spec("torch") is not None, reason="`torch` is installed here")
-def test_without_the_extra_the_command_that_installs_it_is_named(sandrl: Run) -> None:
+def test_without_the_extra_the_command_that_installs_it_is_named(sandrl: Run, tmp_path: Path) -> None:
     for words in (("eval",), ("policy", "build", "tiny", "somewhere")):
         done = sandrl(*words)
         assert done.returncode == 2
         assert done.stderr == (
-            "sandrl: error: the package 'torch' is not installed\n  hint: pip install 'sandrl[grpo]'\n"
+            "sandrl: error: the package 'torch' is not installed\n"
+            f"  hint: {install_command('grpo', directory=tmp_path)}\n"
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sandrl.installation import install_command
 from sandrl.problems import load_problems
 from tests.cli.conftest import SANDRL, Run
 from tests.support.format_rows import ROWS
@@ -164,7 +165,7 @@ def test_an_unknown_problem_is_told_which_may_be_meant(sandrl: Run) -> None:
     done = sandrl("problems", "show", "slow-sun")
     assert done.returncode == 2
     assert done.stderr == (
-        "sandrl: error: no problem is called 'slow-sun'; is it 'slow-sum'?\n"
+        "sandrl: error: there is no problem 'slow-sun'; did you mean 'slow-sum'?\n"
         "  hint: sandrl problems ls --problems … lists them\n"
     )
 
@@ -172,7 +173,7 @@ def test_an_unknown_problem_is_told_which_may_be_meant(sandrl: Run) -> None:
 def test_a_set_that_is_none_names_what_works(sandrl: Run) -> None:
     done = sandrl("problems", "ls", "nonsense")
     assert done.returncode == 2
-    assert "no problem set or file is called 'nonsense'" in done.stderr
+    assert "there is no problem set or file 'nonsense'" in done.stderr
     assert "`bundled`, `toy`, `tiny`, `mbpp`, `humaneval`" in done.stderr
 
 
@@ -182,7 +183,7 @@ def test_mbpp_without_its_extra_names_the_command_that_installs_it(sandrl: Run) 
     assert done.returncode == 2
     assert done.stderr == (
         "sandrl: error: google-research-datasets/mbpp needs `datasets`: the package 'datasets' is not installed\n"
-        "  hint: pip install 'sandrl[hub]', or give a local .jsonl file\n"
+        f"  hint: {install_command('hub')}, or give a local .jsonl file\n"
     )
 
 
@@ -232,14 +233,14 @@ def test_checks_that_accept_an_answer_without_any_work_are_named_then_and_wherev
     done = sandrl("problems", "validate", "--problems", path)
     assert done.returncode == 0
     assert done.stdout.endswith(
-        "Checks that accept an answer without any work: weak, echo\n"
+        "Checks that accept an answer that does no work: weak, echo\n"
         "  weak: one that gives None\n  echo: one that gives its input\n"
     )
     summary = json.loads(sandrl("problems", "validate", "--problems", path, "--json").stdout)["summary"]
     assert summary["accepted_stubs"] == {"weak": ["None"], "echo": ["its input"]}
     answers = written(tmp_path / "c.jsonl", {"task_id": "weak", "code": "def square(n): return n * n"})
     scored = sandrl("reward", answers, "--problems", path)
-    assert "warning: the checks of weak accept an answer without any work: one that gives None\n" in scored.stderr
+    assert "warning: the checks of weak accept an answer that does no work: one that gives None\n" in scored.stderr
     # Other checks are other checks.
     path = written(tmp_path / "p.jsonl", {**weak, "tests": SQUARE["tests"]})
     assert "without any work" not in sandrl("reward", answers, "--problems", path).stderr
@@ -275,7 +276,7 @@ def test_a_test_that_cannot_fail_is_refused_with_its_place_and_the_reason(sandrl
     path = written(tmp_path / "p.jsonl", SQUARE, {**SQUARE, "task_id": "vacuous", "tests": ["square(2) == 4"]})
     done = sandrl("problems", "ls", path)
     assert done.returncode == 2
-    message = "field 'tests[0]': compares and asserts nothing: write `assert square(2) == 4`"
+    message = "field 'tests[0]': compares values but asserts nothing: write `assert square(2) == 4`"
     assert done.stderr == f"sandrl: error: {path}:2: {message}\n"
 
 
@@ -323,7 +324,7 @@ def test_completions_of_the_bundled_set_are_scored(sandrl: Run, tmp_path: Path) 
     path = written(tmp_path / "c.jsonl", {"task_id": "rice-grains", "code": code}, {"task_id": "is-even", "code": ""})
     done = sandrl("reward", path, "--json")
     assert done.returncode == 2
-    assert "no problem is called 'is-even'" in done.stderr
+    assert "there is no problem 'is-even'" in done.stderr
     done = sandrl("reward", path, "--json", "--skip-bad-rows")
     assert [result["reward"] for result in json.loads(done.stdout)["results"]] == [1.0]
 
@@ -349,7 +350,7 @@ def test_a_checker_must_accept_the_expected_outputs_and_no_stub(sandrl: Run, tmp
     assert "Problem 1 (broken)" in done.stdout
     assert "the problem's checker failed: ZeroDivisionError: division by zero (line 2)" in done.stdout
     assert "References that pass: 2/2 (100.0%)" in done.stdout
-    assert "Checks that accept an answer without any work: gullible\n" in done.stdout
+    assert "Checks that accept an answer that does no work: gullible\n" in done.stdout
 
 
 def test_a_checker_and_files_are_shown_and_converted(sandrl: Run, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from sandrl.errors import MissingExtraError
 from sandrl.events import Event, ReportingStarted, Warned
+from sandrl.installation import install_command
 from sandrl.runs import RunReader, RunWriter, SandboxEvent
 from sandrl.runs.wandb import WandbSink, reported
 from sandrl.settings import ReportTo, Settings
@@ -158,7 +159,7 @@ def test_where_wandb_is_missing_asking_for_it_names_the_install_line(
         reported(writer, ReportTo.WANDB, settings(tmp_path), is_training=True),
     ):
         pass
-    assert caught.value.hint == "pip install 'sandrl[wandb]'"
+    assert caught.value.hint == install_command("wandb")
     told: list[Event] = []
     keyed = settings(tmp_path, wandb_api_key=KEY)
     with reported(writer, ReportTo.AUTO, keyed, is_training=True, emit=told.append) as run_id:

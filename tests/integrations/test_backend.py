@@ -14,6 +14,7 @@ import pytest
 
 from sandrl.errors import AuthenticationError, ServiceError, UsageError
 from sandrl.events.results import ScoredCompletion, Status
+from sandrl.installation import package_command
 from sandrl.integrations.backend import LocalBackend, Scoring, ServiceBackend, backend_for, scored
 from sandrl.integrations.problems import problem_of
 from sandrl.problems import Problem
@@ -268,5 +269,5 @@ except MissingExtraError as error:
 """
     assert run(program) == {
         "message": f"the package {module!r} is not installed",
-        "hint": f"pip install '{package}'",
+        "hint": package_command(package),
     }

@@ -7,6 +7,7 @@ import pytest
 
 from sandrl.errors import MissingExtraError
 from sandrl.extras import check, require
+from sandrl.installation import install_command
 
 
 def test_an_installed_module_is_returned() -> None:
@@ -17,7 +18,7 @@ def test_a_missing_package_names_the_command_that_installs_it() -> None:
     with pytest.raises(MissingExtraError) as caught:
         require("no_such_package.part", extra="art-tinker")
     assert str(caught.value) == "the package 'no_such_package' is not installed"
-    assert caught.value.hint == "pip install 'sandrl[art-tinker]'"
+    assert caught.value.hint == install_command("art-tinker")
 
 
 def test_a_package_whose_own_dependency_is_missing_says_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,4 +34,4 @@ def test_checking_loads_nothing_and_names_the_first_that_is_missing() -> None:
     assert "turtledemo" not in sys.modules
     with pytest.raises(MissingExtraError, match="'no_such_package' is not installed") as caught:
         check(["json", "no_such_package", "no_other_package"], extra="grpo")
-    assert caught.value.hint == "pip install 'sandrl[grpo]'"
+    assert caught.value.hint == install_command("grpo")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from sandrl.doctor.report import Check, State
 from sandrl.errors import InfrastructureError, InterruptedRunError, SandrlError
-from sandrl.extras import install_command
 from sandrl.fleet.cluster import Cluster, NodeFacts, connect
+from sandrl.installation import install_command
 
 if TYPE_CHECKING:
     from sandrl.doctor.node import NodeView

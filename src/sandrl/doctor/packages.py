@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from sandrl import __version__
 from sandrl.doctor.report import Check, State
-from sandrl.extras import install_command
+from sandrl.installation import install_command, package_command
 
 _DISTRIBUTION = "sandrl"
 _DEVELOPMENT = "dev"
@@ -31,7 +31,7 @@ def version_checks() -> list[Check]:
         detail = installed or "not installed"
         if installed is not None and not fits:
             detail = f"{installed}, but sandrl needs {requirement.specifier}"
-        hint = None if fits else f"pip install '{requirement}'"
+        hint = None if fits else package_command(str(requirement))
         checks.append(Check(requirement.name, State.OK if fits else State.FAILED, detail, hint))
     return checks
 

@@ -15,7 +15,7 @@ from sandrl.config.art import ArtBackendKind, choose_backend
 from sandrl.deadlines import TookTooLong, answer_within
 from sandrl.doctor.report import Check, State
 from sandrl.errors import SandrlError
-from sandrl.extras import install_command
+from sandrl.installation import install_command
 from sandrl.problems.hub import PROBE_SECONDS, hub_answers
 from sandrl.settings import RuntimeKind, Settings
 

@@ -21,6 +21,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from sandrl.errors import UsageError
+from sandrl.installation import package_command
 from sandrl.runtime.host.images import parse_reference
 from sandrl.runtime.state import RuntimeDirectory
 
@@ -94,7 +95,7 @@ def _closure(names: Sequence[str]) -> dict[str, Distribution]:
             if not asked_for:
                 continue  # a requirement of another platform or an incomplete environment; importing it tells
             message = f"packages: {name!r} is not installed here"
-            raise UsageError(message, hint=f"pip install {name}", fields=("packages",)) from error
+            raise UsageError(message, hint=package_command(name), fields=("packages",)) from error
         for line in found[key].requires or []:
             requirement = Requirement(line)
             marker = requirement.marker

@@ -62,8 +62,8 @@ class UnslothEngine(Engine):
             raise
         except (ImportError, RuntimeError) as error:
             if isinstance(error, NotImplementedError) and not on_gpu:
-                hint = f"2026.10.9 trains without one: {package_command('unsloth>=2026.10.9')}"
-                raise HardwareError("this release of Unsloth needs a GPU, and torch finds none", hint=hint) from error
+                hint = f"release 2026.10.9 trains without a GPU: {package_command('unsloth>=2026.10.9')}"
+                raise HardwareError("this release of Unsloth needs a GPU, and torch detects no GPU", hint=hint) from error
             message = f"Unsloth cannot be loaded: {libraries.first_line(error)}"
             raise UsageError(message, hint=install_command(self.extra)) from error
         if not on_gpu:
@@ -163,7 +163,7 @@ def _of_memory(model: Any) -> list[str]:
     if any(getattr(module, "_offloaded_gradient_checkpointing", False) for module in modules):
         return ["gradient checkpointing by Unsloth: activations are offloaded"]
     if any(getattr(module, "gradient_checkpointing", False) for module in modules):
-        return ["gradient checkpointing: activations are computed again"]
+        return ["gradient checkpointing: activations are recomputed"]
     return []
 
 

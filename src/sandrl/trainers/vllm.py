@@ -51,7 +51,7 @@ def check_vllm(config: GrpoConfig, *, world_size: int) -> None:
         return
     if not libraries.has_gpu():
         raise HardwareError(
-            "vllm needs a GPU, and torch finds none", hint="leave it out to train on the CPU", fields=("vllm",)
+            "vllm needs a GPU, and torch detects no GPU", hint="leave `vllm` out to train on the CPU", fields=("vllm",)
         )
     if importlib.util.find_spec("vllm") is None:
         raise MissingExtraError("the package 'vllm' is not installed", hint=package_command("trl[vllm]"))
@@ -60,7 +60,7 @@ def check_vllm(config: GrpoConfig, *, world_size: int) -> None:
         if not hub_answers(f"{address}/health"):
             raise ServiceError(
                 f"no vLLM server answers at {address}",
-                hint="start it before the training (`vllm serve MODEL`), or name its address with `vllm_server_url`",
+                hint="start it before the training (`vllm serve MODEL`), or give its address with `vllm_server_url`",
                 fields=("vllm_server_url",),
             )
 
@@ -75,12 +75,12 @@ def _check_fields(config: GrpoConfig, world_size: int) -> None:
             raise UsageError(message, hint=f"leave it out, or add `vllm` {needed}", fields=("set", "vllm"))
     parallel = int(str(config.set.get("vllm_tensor_parallel_size") or 1))
     if world_size % parallel:
-        message = f"set vllm_tensor_parallel_size={parallel}: does not divide {world_size} processes"
-        raise UsageError(message, hint="TRL divides the processes of the training into such groups", fields=("set",))
+        message = f"set vllm_tensor_parallel_size={parallel}: is not a divisor of {world_size} processes"
+        raise UsageError(message, hint="TRL divides the training processes into groups of this size", fields=("set",))
     given = libraries.keywords(config.set, "generation_kwargs")
     unknown = next((name for name in given if name in NEUTRAL.keys() - _SETTINGS), None)
     if config.vllm is not None and unknown is not None:
-        message = f"set generation_kwargs: vLLM has no {unknown}, which is a setting of transformers"
+        message = f"set generation_kwargs: vLLM does not support {unknown}, which is a setting of transformers"
         raise UsageError(message, hint="leave it out", fields=("set",))
 
 

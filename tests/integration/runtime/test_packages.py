@@ -9,6 +9,7 @@ import pytest
 from cwsandbox import Session
 
 from sandrl.errors import UsageError
+from sandrl.installation import package_command
 from sandrl.runtime.packages import build_overlay
 from sandrl.runtime.state import DaemonEndpoint
 
@@ -36,7 +37,7 @@ def test_an_overlay_is_read_only(session: Session, endpoint: DaemonEndpoint) -> 
 def test_a_package_that_is_not_installed_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="'no-such-package' is not installed") as error:
         build_overlay(["no-such-package"], tmp_path, image=IMAGE)
-    assert error.value.hint == "pip install no-such-package"
+    assert error.value.hint == package_command("no-such-package")
 
 
 def test_packages_of_another_python_are_refused(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 from sandrl.config.grpo import GrpoConfig
 from sandrl.errors import HardwareError, MissingExtraError, UsageError
 from sandrl.events import Event, Warned
+from sandrl.installation import install_command, package_command
 from sandrl.models import libraries
 from sandrl.settings import Settings, load_settings
 from sandrl.trainers.config import resolve
@@ -178,14 +179,17 @@ def test_an_unsloth_that_cannot_be_imported_is_one_line_with_a_way_out(
     with pytest.raises(kind, match=message) as caught:
         UNSLOTH.prepare(settings)
     assert caught.value.hint is not None
-    assert "pip install" in caught.value.hint
+    assert caught.value.hint in {
+        install_command("unsloth"),
+        f"2026.10.9 trains without one: {package_command('unsloth>=2026.10.9')}",
+    }
 
 
 def test_without_the_package_nothing_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match="the package 'unsloth' is not installed") as caught:
         UNSLOTH.check_installed()
-    assert caught.value.hint == "pip install 'sandrl[unsloth]'"
+    assert caught.value.hint == install_command("unsloth")
 
 
 def test_each_engine_has_a_real_model_of_its_own() -> None:

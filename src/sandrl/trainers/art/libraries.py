@@ -87,7 +87,7 @@ def check_installed(extra: str) -> None:
         raise MissingExtraError("the package 'art' is not OpenPipe's", hint=install_command(extra)) from error
     if found != VERSION:
         raise MissingExtraError(
-            f"openpipe-art {found} is installed, and sandrl needs {VERSION}", hint=install_command(extra)
+            f"openpipe-art {found} is installed, but sandrl needs {VERSION}", hint=install_command(extra)
         )
 
 

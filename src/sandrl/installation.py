@@ -1,0 +1,263 @@
+"""How this sandrl was installed, and the command that adds a package to its environment.
+
+A bare `pip install` can add a package to another environment, where sandrl does not find it: `uv tool` and `pipx` keep
+an environment of their own for sandrl, and the `pip` on PATH may belong to another interpreter. `uv tool install`
+removes extras that it is not given, so the command repeats the extras and packages that are there already.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shlex
+import shutil
+import sys
+import sysconfig
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+_NAME = "sandrl"
+# The extras whose pins contradict one another, with the package that shows which one is installed.
+_TRAINERS = {"grpo": "trl", "unsloth": "unsloth", "art-tinker": "openpipe-art", "art-local": "openpipe-art"}
+# In a clone, `make` sets up an environment for each of them.
+_MAKE_TARGETS = {"grpo": "venv-grpo", "unsloth": "venv-unsloth", "art-tinker": "venv-art"}
+
+
+class Kind(StrEnum):
+    """The program that made the environment in which sandrl is installed."""
+
+    UV_TOOL = "uv tool"
+    """`uv tool install`."""
+    UVX = "uvx"
+    """`uvx`, which is `uv tool run`: an environment in uv's cache."""
+    PIPX = "pipx"
+    """`pipx install`."""
+    PIPX_RUN = "pipx run"
+    """`pipx run`: an environment in pipx's cache."""
+    UV_PIP = "uv pip"
+    """A virtual environment without pip, made by uv."""
+    PIP = "pip"
+    """Any other environment: virtual, conda's, or the interpreter's own."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """An environment with sandrl in it.
+
+    Args:
+        prefix: Its directory.
+        python: Its interpreter.
+        kind: The program that made it.
+        clone: The checkout that it runs sandrl from, if that is an editable installation.
+        source: The URL that sandrl was installed from, if it was no package index and can still be read.
+        has_pip: Whether pip is installed in it.
+        is_managed: Whether pip refuses to change it without `--break-system-packages`.
+    """
+
+    prefix: Path
+    python: Path
+    kind: Kind
+    clone: Path | None = None
+    source: str | None = None
+    has_pip: bool = True
+    is_managed: bool = False
+
+    def command(self, *, extra: str | None = None, package: str | None = None) -> str:
+        """Returns the command that adds an extra of sandrl, or a package, and keeps what is installed.
+
+        Args:
+            extra: The extra's name.
+            package: A requirement, as pip reads it.
+        """
+        match self.kind:
+            case Kind.UV_TOOL:
+                return self._uv_tool(extra, package)
+            case Kind.UVX:
+                added = ["--with", package] if package else []
+                return _line("uvx", "--from", _requirement([extra], "", self.source), *added, _NAME)
+            case Kind.PIPX if package:
+                return _line("pipx", "inject", self.prefix.name, package)
+            case Kind.PIPX:
+                return self._pipx(extra)
+            case Kind.PIPX_RUN:
+                return _line("pipx", "run", "--spec", _requirement([extra], "", self.source), _NAME)
+        return _line(*self._installer(), package or _requirement([extra]))
+
+    def _uv_tool(self, extra: str | None, package: str | None) -> str:
+        receipt = _toml(self.prefix / "uv-receipt.toml").get("tool", {})
+        extras, others, specifier = [extra], [], ""
+        for each in receipt.get("requirements", []):
+            if each.get("name") == _NAME:
+                extras += each.get("extras", [])
+                specifier = each.get("specifier", "")
+            else:
+                named = f"[{','.join(each['extras'])}]" if each.get("extras") else ""
+                others.append(f"{each.get('name')}{named}{each.get('specifier', '')}")
+        withs = [word for other in [*others, *([package] if package else [])] for word in ("--with", other)]
+        if self.clone is not None:
+            return _line("uv", "tool", "install", "--editable", _requirement(extras, name=str(self.clone)), *withs)
+        return _line("uv", "tool", "install", _requirement(extras, specifier, self.source), *withs)
+
+    def _pipx(self, extra: str | None) -> str:
+        main = _json(self.prefix / "pipx_metadata.json").get("main_package", {})
+        spec = str(main.get("package_or_url") or "")
+        extras = re.search(r"\[([\w\s,.-]+)\]", spec)
+        pin = re.fullmatch(rf"{_NAME}(?:\[[^\]]*\])?\s*([<>=!~][^;@]*)", spec)
+        suffix = [f"--suffix={main['suffix']}"] if main.get("suffix") else []
+        editable = ["--editable"] if self.clone is not None else []
+        wanted = [extra, *(extras[1].split(",") if extras else [])]
+        if self.clone is not None:
+            return _line("pipx", "install", "--force", *suffix, *editable, _requirement(wanted, name=str(self.clone)))
+        requirement = _requirement(wanted, pin[1].strip() if pin else "", self.source)
+        return _line("pipx", "install", "--force", *suffix, requirement)
+
+    def _installer(self) -> list[str]:
+        """The words of the installer for this environment, wherever they are typed."""
+        if self.has_pip:
+            program = shutil.which("pip")
+            own = program is not None and Path(program).parent.resolve() == self._scripts()
+            pip = ["pip", "install"] if own else [str(self.python), "-m", "pip", "install"]
+            return [*pip, "--break-system-packages"] if self.is_managed else pip
+        if self.kind is Kind.UV_PIP or shutil.which("uv"):
+            return ["uv", "pip", "install", "--python", str(self.python)]
+        return ["pip", "--python", str(self.python), "install"]
+
+    def _scripts(self) -> Path:
+        return Path(sysconfig.get_path("scripts", vars={"base": str(self.prefix)})).resolve()
+
+
+def installation() -> Installation:
+    """Looks at the environment of this process."""
+    return look_at(Path(sys.prefix), Path(sys.executable), is_virtual=sys.prefix != sys.base_prefix)
+
+
+def look_at(prefix: Path, python: Path, *, is_virtual: bool) -> Installation:
+    """Finds out how sandrl was installed into an environment.
+
+    Args:
+        prefix: Its directory, `sys.prefix`.
+        python: Its interpreter, `sys.executable`.
+        is_virtual: Whether it is a virtual environment.
+    """
+    clone, source = _origin()
+    has_pip = importlib.util.find_spec("pip") is not None
+    if (prefix / "uv-receipt.toml").is_file():
+        kind = Kind.UV_TOOL
+    elif (prefix / "pipx_metadata.json").is_file():
+        kind = Kind.PIPX_RUN if prefix.parent.name in {".cache", "cache"} else Kind.PIPX
+    elif not _is_made_by_uv(prefix):
+        kind = Kind.PIP
+    elif any(part.startswith(("archive-v", "environments-v")) for part in prefix.parts):
+        kind = Kind.UVX
+    else:
+        kind = Kind.PIP if has_pip else Kind.UV_PIP
+    managed = not is_virtual and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").is_file()
+    return Installation(prefix, python, kind, clone, source, has_pip, managed)
+
+
+def _is_made_by_uv(prefix: Path) -> bool:
+    try:
+        return re.search(r"^uv\s*=", (prefix / "pyvenv.cfg").read_text(encoding="utf-8"), re.MULTILINE) is not None
+    except OSError:
+        return False
+
+
+def _origin() -> tuple[Path | None, str | None]:
+    """The checkout of an editable installation, or the URL of another that came from no index (PEP 610)."""
+    try:
+        found = json.loads(metadata.distribution(_NAME).read_text("direct_url.json") or "null")
+    except (metadata.PackageNotFoundError, ValueError):
+        return None, None
+    if not found:
+        return None, None
+    url = str(found["url"])
+    path = Path(unquote(urlsplit(url).path)) if url.startswith("file:") else None
+    if found.get("dir_info", {}).get("editable"):
+        return path, None
+    if path is not None and not path.exists():
+        return None, None
+    version_control = found.get("vcs_info", {})
+    if version_control:
+        revision = version_control.get("requested_revision")
+        url = f"{version_control['vcs']}+{url}{f'@{revision}' if revision else ''}"
+    return None, url
+
+
+def install_command(extra: str, *, directory: Path | None = None) -> str:
+    """Returns the command that adds an extra to this environment, or to another one if trainers would conflict.
+
+    Args:
+        extra: The extra's name.
+        directory: Where the command will be typed; the working directory unless given.
+    """
+    here = installation()
+    if extra not in _TRAINERS:
+        return here.command(extra=extra)
+    target = _MAKE_TARGETS.get(extra)
+    if here.clone is not None and target and _is_made_by_make(here.clone, here.prefix, target):
+        there = (directory or Path.cwd()) == here.clone
+        program = Path("" if there else here.clone, f".{target}", "bin", _NAME)
+        make = _line("make", *([] if there else ["-C", str(here.clone)]), target)
+        return f"{make}, then {_line(str(program))}"
+    others = {package for name, package in _TRAINERS.items() if name != extra} - {_TRAINERS[extra]}
+    if any(_is_installed(package) for package in others):
+        return f"in a new virtual environment: {_line('pip', 'install', _requirement([extra]))}"
+    command = here.command(extra=extra)
+    return command if here.kind is not Kind.PIP else f"{command} (one trainer per environment)"
+
+
+def _is_made_by_make(clone: Path, prefix: Path, target: str) -> bool:
+    return (clone / "tools" / "setup_venv.py").is_file() and prefix != clone / f".{target}"
+
+
+def package_command(requirement: str) -> str:
+    """Returns the command that adds a package to this environment.
+
+    Args:
+        requirement: The package, as pip reads it: `ray[client]`, `unsloth>=2026.10`.
+    """
+    return installation().command(package=requirement)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        metadata.distribution(package)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _requirement(
+    extras: Iterable[str | None], specifier: str = "", source: str | None = None, *, name: str = _NAME
+) -> str:
+    named = sorted({extra.strip() for extra in extras if extra})
+    brackets = f"[{','.join(named)}]" if named else ""
+    return f"{name}{brackets} @ {source}" if source else f"{name}{brackets}{specifier}"
+
+
+def _line(*words: str) -> str:
+    """The command as a shell reads it; requirements are quoted even where bash needs no quotes, because zsh does."""
+    return " ".join(f"'{word}'" if "[" in word and "'" not in word else shlex.quote(word) for word in words)
+
+
+def _toml(path: Path) -> Mapping[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _json(path: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

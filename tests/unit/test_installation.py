@@ -1,0 +1,217 @@
+"""Which command adds an extra, for each way to install sandrl; `tests/package` runs these commands."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import sysconfig
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import sandrl.installation as module
+from sandrl.installation import Installation, Kind, install_command, look_at
+
+
+class Distribution:
+    def __init__(self, direct_url: str | None) -> None:
+        self.direct_url = direct_url
+
+    def read_text(self, name: str) -> str | None:
+        return self.direct_url
+
+
+@pytest.fixture(autouse=True)
+def _from_an_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    came_from(monkeypatch, None)
+
+
+def came_from(monkeypatch: pytest.MonkeyPatch, direct_url: object) -> None:
+    """Pretends that sandrl is installed, and nothing else, from a URL (PEP 610) or an index."""
+    text = None if direct_url is None else json.dumps(direct_url)
+
+    def distribution(name: str) -> Distribution:
+        if name != "sandrl":
+            raise metadata.PackageNotFoundError(name)
+        return Distribution(text)
+
+    monkeypatch.setattr(metadata, "distribution", distribution)
+
+
+def environment(path: Path, *files: str, config: str = "home = /usr/bin\n") -> Path:
+    """Makes a directory that looks like a virtual environment."""
+    (path / "bin").mkdir(parents=True)
+    (path / "pyvenv.cfg").write_text(config)
+    for name in files:
+        (path / name).write_text("{}" if name.endswith("json") else "")
+    return path
+
+
+def looked_at(path: Path) -> Installation:
+    return look_at(path, path / "bin" / "python", is_virtual=True)
+
+
+def test_a_virtual_environment_of_uv_has_no_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = environment(tmp_path / "my env", config="home = /usr/bin\nuv = 0.9.1\n")
+    assert looked_at(path).kind is Kind.PIP  # `uv venv --seed` installs pip
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    found = looked_at(path)
+    assert found.kind is Kind.UV_PIP
+    assert found.command(extra="hub") == f"uv pip install --python '{path}/bin/python' 'sandrl[hub]'"
+
+
+def test_without_pip_and_uv_a_pip_from_elsewhere_installs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = environment(tmp_path / "env")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert looked_at(path).command(package="ray[client]") == f"pip --python {path}/bin/python install 'ray[client]'"
+    (tmp_path / "uv").touch(mode=0o755)
+    assert looked_at(path).command(extra="ray") == f"uv pip install --python {path}/bin/python 'sandrl[ray]'"
+
+
+def test_the_interpreter_is_named_where_the_pip_on_the_path_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = environment(tmp_path / "env"), environment(tmp_path / "other")
+    for each in (path, other):
+        (each / "bin" / "pip").touch(mode=0o755)
+    monkeypatch.setenv("PATH", f"{path}/bin:{other}/bin")
+    assert looked_at(path).command(extra="hub") == "pip install 'sandrl[hub]'"
+    monkeypatch.setenv("PATH", f"{other}/bin:{path}/bin")
+    assert looked_at(path).command(extra="hub") == f"{path}/bin/python -m pip install 'sandrl[hub]'"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert looked_at(path).command(extra="hub") == f"{path}/bin/python -m pip install 'sandrl[hub]'"
+
+
+def test_the_system_s_pip_is_told_to_change_a_managed_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "EXTERNALLY-MANAGED").touch()
+    real = sysconfig.get_path
+    monkeypatch.setattr(
+        sysconfig, "get_path", lambda name, **rest: str(tmp_path) if name == "stdlib" else real(name, **rest)
+    )
+    python = tmp_path / "bin" / "python3"
+    line = f"{python} -m pip install --break-system-packages 'sandrl[hub]'"
+    assert look_at(tmp_path, python, is_virtual=False).command(extra="hub") == line
+    assert look_at(tmp_path, python, is_virtual=True).command(extra="hub") == line.replace(
+        "--break-system-packages ", ""
+    )
+
+
+@pytest.mark.parametrize(
+    ("requirements", "extra", "package", "expected"),
+    [
+        ('[{ name = "sandrl" }]', "hub", None, "uv tool install 'sandrl[hub]'"),
+        (
+            '[{ name = "sandrl", extras = ["wandb", "client"], specifier = ">=0.1" }]',
+            "hub",
+            None,
+            "uv tool install 'sandrl[client,hub,wandb]>=0.1'",
+        ),
+        (
+            '[{ name = "sandrl", extras = ["client"] }, { name = "ray", extras = ["client"], specifier = "<3" }]',
+            "hub",
+            None,
+            "uv tool install 'sandrl[client,hub]' --with 'ray[client]<3'",
+        ),
+        (
+            '[{ name = "sandrl", extras = ["grpo"] }]',
+            None,
+            "trl[vllm]",
+            "uv tool install 'sandrl[grpo]' --with 'trl[vllm]'",
+        ),
+    ],
+)
+def test_a_tool_of_uv_keeps_its_extras_and_packages(
+    tmp_path: Path, requirements: str, extra: str | None, package: str | None, expected: str
+) -> None:
+    path = environment(tmp_path / "sandrl")
+    (path / "uv-receipt.toml").write_text(f"[tool]\nrequirements = {requirements}\n")
+    found = looked_at(path)
+    assert found.kind is Kind.UV_TOOL
+    assert found.command(extra=extra, package=package) == expected
+
+
+def test_a_receipt_that_cannot_be_read_lists_nothing(tmp_path: Path) -> None:
+    path = environment(tmp_path / "sandrl")
+    (path / "uv-receipt.toml").write_text("[tool")
+    assert looked_at(path).command(extra="hub") == "uv tool install 'sandrl[hub]'"
+
+
+@pytest.mark.parametrize(
+    ("package_or_url", "suffix", "expected"),
+    [
+        ("sandrl", "", "pipx install --force 'sandrl[hub]'"),
+        ("sandrl[client,wandb]==0.1.0", "", "pipx install --force 'sandrl[client,hub,wandb]==0.1.0'"),
+        ("sandrl", "@next", "pipx install --force --suffix=@next 'sandrl[hub]'"),
+    ],
+)
+def test_a_tool_of_pipx_keeps_its_extras(tmp_path: Path, package_or_url: str, suffix: str, expected: str) -> None:
+    path = environment(tmp_path / "venvs" / "sandrl")
+    main = {"main_package": {"package_or_url": package_or_url, "suffix": suffix}}
+    (path / "pipx_metadata.json").write_text(json.dumps(main))
+    found = looked_at(path)
+    assert found.kind is Kind.PIPX
+    assert found.command(extra="hub") == expected
+    assert found.command(package="trl[vllm]") == "pipx inject sandrl 'trl[vllm]'"
+
+
+def test_the_source_of_a_tool_is_kept_while_it_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = environment(tmp_path / "venvs" / "sandrl", "pipx_metadata.json")
+    wheel = tmp_path / "sandrl-0.1.0-py3-none-any.whl"
+    came_from(monkeypatch, {"url": wheel.as_uri(), "archive_info": {}})
+    assert looked_at(path).command(extra="hub") == "pipx install --force 'sandrl[hub]'"
+    wheel.touch()
+    assert looked_at(path).command(extra="hub") == f"pipx install --force 'sandrl[hub] @ {wheel.as_uri()}'"
+    git = {"url": "https://host.example/sandrl", "vcs_info": {"vcs": "git", "requested_revision": "v1"}}
+    came_from(monkeypatch, git)
+    assert (
+        looked_at(path).command(extra="hub")
+        == "pipx install --force 'sandrl[hub] @ git+https://host.example/sandrl@v1'"
+    )
+
+
+def test_a_tool_that_runs_a_checkout_keeps_running_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    came_from(monkeypatch, {"url": (tmp_path / "my clone").as_uri(), "dir_info": {"editable": True}})
+    uv = environment(tmp_path / "uv", "uv-receipt.toml")
+    assert looked_at(uv).command(extra="hub") == f"uv tool install --editable '{tmp_path}/my clone[hub]'"
+    pipx = environment(tmp_path / "pipx", "pipx_metadata.json")
+    assert looked_at(pipx).command(extra="hub") == f"pipx install --force --editable '{tmp_path}/my clone[hub]'"
+
+
+def test_environments_in_a_cache_are_not_changed(tmp_path: Path) -> None:
+    uvx = environment(tmp_path / "uv" / "archive-v0" / "x1", config="uv = 0.9.1\n")
+    assert looked_at(uvx).command(extra="hub") == "uvx --from 'sandrl[hub]' sandrl"
+    pipx = environment(tmp_path / "pipx" / ".cache" / "x1", "pipx_metadata.json")
+    assert looked_at(pipx).command(extra="hub") == "pipx run --spec 'sandrl[hub]' sandrl"
+
+
+def test_trainers_get_environments_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = environment(tmp_path / "env")
+    monkeypatch.setattr(sys, "prefix", str(path))
+    monkeypatch.setattr(sys, "executable", str(path / "bin" / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    pip = f"{path}/bin/python -m pip install"
+    assert install_command("hub") == f"{pip} 'sandrl[hub]'"
+    assert install_command("grpo") == f"{pip} 'sandrl[grpo]' (one trainer per environment)"
+    monkeypatch.setattr(module, "_is_installed", lambda name: name == "openpipe-art")
+    assert install_command("grpo") == "in a new virtual environment: pip install 'sandrl[grpo]'"
+    assert install_command("art-local") == f"{pip} 'sandrl[art-local]' (one trainer per environment)"
+
+
+def test_a_clone_makes_them_by_its_makefile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clone = tmp_path / "clone"
+    came_from(monkeypatch, {"url": clone.as_uri(), "dir_info": {"editable": True}})
+    monkeypatch.setattr(sys, "prefix", str(environment(clone / ".venv")))
+    (clone / "tools").mkdir()
+    assert "make" not in install_command("grpo")
+    (clone / "tools" / "setup_venv.py").touch()
+    assert install_command("grpo", directory=clone) == "make venv-grpo, then .venv-grpo/bin/sandrl"
+    assert install_command("art-tinker", directory=tmp_path) == (
+        f"make -C {clone} venv-art, then {clone}/.venv-art/bin/sandrl"
+    )
+    monkeypatch.setattr(sys, "prefix", str(environment(clone / ".venv-grpo")))
+    assert "make" not in install_command("grpo")
