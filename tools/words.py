@@ -1,7 +1,7 @@
 """Finds words in texts for users that plain technical English does without (`tools/words.toml` lists them).
 
-It reads the prose of the Markdown pages, the pages generated from the help of all commands among them, and in the source
-the texts that reach a user: messages, hints and help, docstrings of modules and of the public API.
+It reads the prose of the Markdown pages, including those generated from the help of all commands, and in the source the
+texts that reach a user: messages, hints and help, docstrings of modules and of the public API.
 """
 
 import argparse
@@ -19,7 +19,13 @@ SOURCE = ROOT / "src"
 # Programs that run in sandboxes, as data: their words are those of an attacker or of a model.
 NOT_TEXTS = ("sandrl/rewards/redteam/corpus/", "sandrl/tiny/")
 # Files in which every docstring is documentation: `docs/reference/python-api.md` shows them.
-PUBLIC = ("sandrl/__init__.py", "sandrl/errors.py", "sandrl/client/", "sandrl/integrations/", "sandrl/rewards/function.py")
+PUBLIC = (
+    "sandrl/__init__.py",
+    "sandrl/errors.py",
+    "sandrl/client/",
+    "sandrl/integrations/",
+    "sandrl/rewards/function.py",
+)
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>```+|~~~+).*?^(?P=indent)(?P=fence) *$", re.DOTALL | re.MULTILINE)
 _NOT_PROSE = re.compile(r"<!--.*?-->|`[^`\n]+`|\]\([^)\s]*\)|^\[[^\]]+\]:.*$|https?://\S+", re.DOTALL | re.MULTILINE)
@@ -85,20 +91,18 @@ def _joined(text: str) -> str:
 def of_source(path: Path, *, is_public: bool) -> Iterator[Text]:
     """The texts for users in a file of Python."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    docstrings = set()
+    documentation: set[int] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-                docstrings.add(id(first.value))
-                if is_public or isinstance(node, ast.Module):
-                    yield Text(path, first.lineno, prose(first.value.value))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-            text = node.value
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            documentation.add(id(node.value))
+            if is_public or node is tree.body[0]:
+                yield Text(path, node.lineno, prose(node.value.value))
+    for constant in ast.walk(tree):
+        if isinstance(constant, ast.Constant) and isinstance(constant.value, str) and id(constant) not in documentation:
+            text = constant.value.strip()
             # Programs for sandboxes have lines; texts for users are single ones.
-            if " " in text.strip() and "\n" not in text.strip():
-                yield Text(path, node.lineno, prose(text))
+            if " " in text and "\n" not in text:
+                yield Text(path, constant.lineno, prose(constant.value))
 
 
 def findings() -> Iterator[str]:

@@ -230,7 +230,7 @@ def test_equal_rewards_train_nothing_and_that_is_a_failure(training: Training) -
     failed = [event for event in training.events if isinstance(event, ArtStepFailed)]
     assert [(event.step, event.attempt) for event in failed] == [(1, 1), (1, 2), (1, 3)]
     assert "equal rewards in every group: 1 in all, 5 groups" in failed[0].reason
-    with pytest.raises(TrainingError, match="step 1 trained nothing, 3 times: equal rewards") as raised:
+    with pytest.raises(TrainingError, match="step 1 had no gradient, 3 times: equal rewards") as raised:
         run.raise_for_outcome()
     job = RunReader(run.run_dir).config.jobs[-1]
     assert (job.outcome, job.error) == ("failed", raised.value.message)
@@ -360,7 +360,7 @@ def test_a_run_goes_on_at_its_backends_step(training: Training) -> None:
     assert first.run_dir == again.run_dir
     assert trained_steps(again) == [1, 2]
     assert RunReader(again.run_dir).config.options["steps"] == 2
-    with pytest.raises(UsageError, match="learning_rate has changed, and the run 'run' cannot go on"):
+    with pytest.raises(UsageError, match="learning_rate has changed since the run 'run' was started, so it cannot"):
         training.run(resume=True, learning_rate=1e-3)
 
 
@@ -385,7 +385,7 @@ def test_a_run_whose_backend_lost_its_steps_does_not_go_on(training: Training) -
     run = training.run(policy="trained", steps=1)
     (state,) = (run.run_dir / "art").rglob("state.json")
     state.unlink()
-    with pytest.raises(UsageError, match="it has made 1 steps, and its backend knows of 0"):
+    with pytest.raises(UsageError, match="it has made 1 steps, and its backend has 0"):
         training.run(resume=True, steps=2)
 
 

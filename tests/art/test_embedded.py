@@ -164,7 +164,7 @@ def test_a_run_that_was_killed_leaves_no_service_and_goes_on(command: Command, t
         # A key that has been set since changes nothing: the checkpoints are in the run.
         code, _, stderr = ended(command("train", "--resume", name, TINKER_API_KEY="tml-of-someone-else"))
         assert code == 0, stderr
-        assert stderr.splitlines()[0] == "Tinker: embedded (the run was begun with it), model tiny"
+        assert stderr.splitlines()[0] == "Tinker: embedded (the run was started with it), model tiny"
         assert gradient_steps(tmp_path / "runs" / name) == [1, 2, 3]
         checkpoints = (tmp_path / "runs" / name / "tinker").glob("*/weights/*")
         assert max(path.name for path in checkpoints) == "step_000003"
@@ -229,7 +229,7 @@ def test_adapters_and_a_directory_of_ones_own(command: Command, cache: Path, tmp
     ("model", "said"),
     [
         ("/nonexistent/model", "there is no model '/nonexistent/model'"),
-        ("empty", "holds no model: it has neither config.json nor adapter_config.json"),
+        ("empty", "does not contain a model: it has neither config.json nor adapter_config.json"),
         ("broken", "broken"),
     ],
 )

@@ -81,7 +81,7 @@ def test_a_run_that_exists_is_neither_overwritten_nor_joined(sandrl: Run, tmp_pa
     (tmp_path / "runs" / "train-001").mkdir(parents=True)
     done = sandrl("art", "train", "--runs-dir", tmp_path / "runs")
     assert done.returncode == 2
-    assert "the run 'train-001' exists already" in done.stderr
+    assert "the run 'train-001' already exists" in done.stderr
     assert "(sandrl art train --resume train-001), or choose another --run-name" in done.stderr
 
 

@@ -1,4 +1,4 @@
-"""A training with a budget: it stops between two steps, and goes on with a larger one."""
+"""A training with a budget: it stops between two steps, and continues with a larger budget."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_a_model_in_this_process_says_what_it_can_do_and_does_it(tiny_directory:
     answers = list(model.answers([Question(number, said) for number in (7, 8, 9)]))
     assert [each.number for each in answers] == [7, 8, 9]
     assert {each.reply.message.content for each in answers if each.reply} == {alone.content}
-    with pytest.raises(UsageError, match="cannot be offered tools"):
+    with pytest.raises(UsageError, match="cannot use tools"):
         model.reply(said, [{"name": "execute_code"}])
     stop.set()
     with pytest.raises(Stopped):
@@ -131,7 +131,7 @@ def test_a_model_in_this_process_says_what_it_can_do_and_does_it(tiny_directory:
     ("words", "complaint"),
     [
         (("--model", "./nowhere"), "there is no model './nowhere'"),
-        (("--model", "."), "holds no model: it has neither config.json nor adapter_config.json"),
+        (("--model", "."), "does not contain a model: it has neither config.json nor adapter_config.json"),
         (("--greedy", "--samples", 2), "greedy answers to a problem are all the same"),
         (("--greedy", "--temperature", 0.5), "--greedy and --temperature contradict each other"),
         (("--max-tokens", 0), "'--max-tokens': Input should be greater than or equal to 1"),

@@ -26,7 +26,7 @@ def test_steps_may_be_raised_and_the_optimizer_is_kept(train_here: TrainHere) ->
     assert completions(raised, attempt=2) == {4: expected[4], 5: expected[5]}
     assert (raised / WEIGHTS).read_bytes() == (whole / WEIGHTS).read_bytes()
     assert RunReader(raised).config.options["steps"] == 6
-    with pytest.raises(UsageError, match="steps: the run 'raised' has 6; it can go on to more of them, not to 5"):
+    with pytest.raises(UsageError, match="steps: the run 'raised' has 6; steps can be raised, not lowered to 5"):
         train_here(resume=raised, steps=5)
 
 
@@ -59,7 +59,7 @@ def test_the_adapters_of_a_checkpoint_are_trained_further(train_here: TrainHere,
     described = checkpoint / "adapter_config.json"
     content = {**json.loads(described.read_text("utf-8")), "base_model_name_or_path": "/no/such/model"}
     described.write_text(json.dumps(content), encoding="utf-8")
-    with pytest.raises(InputError, match="holds adapters of a model that is not here: there is no model '/no/such/"):
+    with pytest.raises(InputError, match="contains adapters whose base model is missing: there is no model '/no/such/"):
         check_plan(make_plan(common, settings), settings)
 
 

@@ -88,7 +88,8 @@ def test_killed_at_any_step_it_goes_on_without_gap_or_repetition(train: Train) -
     assert state(killed.run) == "killed"
     refused = train("--resume", "run", "--learning-rate", "1e-3")
     assert refused.code == 2
-    assert "--learning-rate has changed, and the run 'run' cannot go on with it" in refused.stderr
+    changed = "--learning-rate has changed since the run 'run' was started, so it cannot be resumed with it"
+    assert changed in refused.stderr
     resumed = train("--resume", "run", "--learning-rate", "4e-4")
     assert resumed.code == 0, resumed.stderr
     assert state(resumed.run) == "finished"
@@ -163,7 +164,7 @@ def test_rewards_that_never_differ_are_shown_and_end_as_nothing_trained(train: T
     done = train(*SMALL, "--problems", hopeless, "--steps", "2")
     assert done.code == 1
     assert "flat groups 2/2" in done.stdout
-    assert "nothing was trained: in none of 2 steps did the rewards of a problem differ" in done.stderr
+    assert "nothing was trained: within each problem, all rewards were equal in all 2 steps" in done.stderr
     assert len(done.metrics()) == 2
 
 
@@ -190,7 +191,7 @@ def test_steps_that_cannot_be_scored_are_shown_and_not_fatal(train: Train, tmp_p
     [
         (("--model", "/no/such/model"), "there is no model '/no/such/model'"),
         (("--set", "weight_deca=0"), "is it 'weight_decay'?"),
-        (("--set", "remove_unused_columns=true"), "the reward needs every column of the dataset"),
+        (("--set", "remove_unused_columns=true"), "the reward function needs every column of the dataset"),
         (("--loss-type", "nonsense"), "--loss-type"),
         (("--vllm", "colocate"), "--vllm needs a GPU"),
         (("--resume", "nothing"), "no run"),

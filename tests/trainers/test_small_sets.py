@@ -42,7 +42,7 @@ def test_a_batch_larger_than_the_set_is_refused_with_what_fits(
 ) -> None:
     done = train("--problems", few, "--batch-size", "32", "--runtime", "local", *further)
     assert done.code == 2, done.stderr
-    assert "--batch-size 32 with 8 samples takes 4 problems at once, and there are 3 to train on" in done.stderr
+    assert "--batch-size 32 with 8 samples needs 4 problems per batch, and the training set has 3" in done.stderr
     assert "hint: use --batch-size 24, or --samples 16" in done.stderr
     assert not done.run.exists()
 

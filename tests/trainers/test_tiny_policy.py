@@ -213,4 +213,4 @@ def test_the_command_puts_it_into_a_new_directory_and_never_over_anything(tmp_pa
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["policy"]
     again = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     assert again.returncode == 2
-    assert "exists already and is not empty" in again.stderr
+    assert "already exists and is not empty" in again.stderr

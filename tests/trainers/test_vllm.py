@@ -124,7 +124,7 @@ def test_vllm_on_the_gpu_that_trains_and_its_fields_reach_trl(on_gpu: None) -> N
         (
             {"vllm": "colocate", "set": {"vllm_tensor_parallel_size": 2}},
             UsageError,
-            "set vllm_tensor_parallel_size=2: does not divide 1 processes",
+            "set vllm_tensor_parallel_size=2: is not a divisor of 1 processes",
         ),
         (
             {"vllm": "colocate", "set": {"generation_kwargs": {"typical_p": 0.5}}},
@@ -148,7 +148,7 @@ def test_what_cannot_work_is_refused_before_a_run(
 
 
 def test_without_a_gpu_or_without_vllm_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(HardwareError, match="vllm needs a GPU, and torch finds none"):
+    with pytest.raises(HardwareError, match="vllm needs a GPU, and torch detects no GPU"):
         arguments_of(vllm="server")
     monkeypatch.setattr(libraries, "has_gpu", lambda: True)
     with pytest.raises(MissingExtraError, match="the package 'vllm' is not installed"):

@@ -38,7 +38,7 @@ def test_the_tiny_policy_trains_for_a_few_steps(sandrl: Command, tmp_path: Path)
     found = [line.strip() for line in lines[lines.index("Optimizations:") + 1 :] if line.startswith("  ")]
     projections = "down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj"
     assert re.fullmatch(rf"LoRA of rank 16 in {projections}: [\d,]+ weights trained", found[0])
-    assert found[1:] == ["gradient checkpointing: activations are computed again"]
+    assert found[1:] == ["gradient checkpointing: activations are recomputed"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["runs"]
 
     reader = RunReader(tmp_path / "runs" / "run")

@@ -92,7 +92,7 @@ def copy_tiny_policy(target: Path, cache_dir: Path, *, seed: int = 0, emit: Emit
     """
     try:
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise InputError("exists already and is not empty", path=target, hint="choose another directory")
+            raise InputError("already exists and is not empty", path=target, hint="choose another directory")
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary:
             policy = shutil.copytree(tiny_policy(cache_dir, seed=seed, emit=emit), Path(temporary, TINY))
@@ -100,7 +100,7 @@ def copy_tiny_policy(target: Path, cache_dir: Path, *, seed: int = 0, emit: Emit
                 path.chmod(0o666 & ~_umask())
             policy.rename(target)
     except OSError as error:
-        raise InputError(f"cannot be made: {error.strerror}", path=target) from error
+        raise InputError(f"cannot be created: {error.strerror}", path=target) from error
 
 
 _MOST_MANIFEST_BYTES = 1 << 20
@@ -120,13 +120,13 @@ def _folder(cache_dir: Path) -> Path:
         folder = private_directory(cache_dir) / _FOLDER
         folder.mkdir(exist_ok=True)
     except OSError as error:
-        raise SandrlError(f"{folder}: cannot be made: {error.strerror}", hint=_OTHER_CACHE) from error
+        raise SandrlError(f"{folder}: cannot be created: {error.strerror}", hint=_OTHER_CACHE) from error
     except SandrlError as error:
         raise SandrlError(error.message, hint=_OTHER_CACHE) from error
     return folder
 
 
-_OTHER_CACHE = "set SANDRL_CACHE_DIR to a directory of your own"
+_OTHER_CACHE = "set SANDRL_CACHE_DIR to a directory that only you can write"
 
 
 @contextmanager

@@ -21,7 +21,7 @@ _FORMAT = 2
 class Recipe:
     """How a tiny policy is made.
 
-    The warm start has two stages: right answers until the policy gives them, then answers of a muddled teacher, who is
+    The warm start has two stages: right answers until the policy gives them, then answers of noisy labels, who is
     right on each kind of task with one of two chances and else makes that kind's one mistake. What remains is a policy
     that writes good Python and is right somewhat less than every second time: the state in which rewards teach most.
 

@@ -69,7 +69,7 @@ def warm_up(model: Any, tokenizer: Any, recipe: Recipe, tell: Tell) -> None:
             group["lr"] = recipe.muddled_rate * (1 - (step - 1) / recipe.muddled_steps)
         _learn(model, optimizer, schoolbook.batch(teacher), tokenizer.pad_token_id)
         if step % recipe.check_every == 0:
-            tell("a muddled teacher", step, None)
+            tell("noisy labels", step, None)
 
 
 def share_right(model: Any, tokenizer: Any, problems: Sequence[Task]) -> float:

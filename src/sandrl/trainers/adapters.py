@@ -60,9 +60,11 @@ def find_adapters(model: str) -> Adapters | None:
     try:
         saved = _Saved.model_validate_json(described.read_bytes())
     except (OSError, ValidationError) as error:
-        raise InputError("is no description of adapters, as peft writes it", path=described) from error
+        raise InputError("is not a valid adapter configuration of peft", path=described) from error
     if saved.peft_type != "LORA":
-        raise InputError(f"describes adapters of the kind {saved.peft_type}; only LORA is trained", path=described)
+        raise InputError(
+            f"describes adapters of type {saved.peft_type}; sandrl trains only LORA adapters", path=described
+        )
     return Adapters(path, saved.base, saved.rank)
 
 
@@ -83,7 +85,7 @@ def with_adapters(config: GrpoConfig, given: Collection[str]) -> GrpoConfig:
     for name, value in known.items():
         if name in given and getattr(config, name) != value:
             raise UsageError(
-                f"{name}: {adapters.path} holds adapters of rank {adapters.rank}, which are trained further",
+                f"{name}: {adapters.path} contains adapters of rank {adapters.rank}, whose training is continued",
                 hint="leave it out",
                 fields=(name,),
             )
@@ -101,9 +103,9 @@ def find_policy(model: str) -> ModelPlace:
         try:
             find_model(adapters.base)
         except InputError as error:
-            hint = f"put its base there, or correct base_model_name_or_path in {adapters.path / _FILE}"
+            hint = f"put the base model there, or correct base_model_name_or_path in {adapters.path / _FILE}"
             raise InputError(
-                f"holds adapters of a model that is not here: {error.message}", path=model, hint=hint
+                f"contains adapters whose base model is missing: {error.message}", path=model, hint=hint
             ) from error
     return place
 

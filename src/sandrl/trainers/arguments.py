@@ -38,7 +38,7 @@ def trl_arguments(config: GrpoConfig, sets: Splits, *, world_size: int) -> Any:
     division = Division.of(config, world_size)
     if config.batch_size % division.parts:
         raise UsageError(
-            f"batch_size {config.batch_size} cannot be divided by {world_size} processes"
+            f"batch_size {config.batch_size} is not divisible by {world_size} processes"
             f" times gradient_accumulation_steps={division.accumulation}",
             hint="choose a multiple, or `set` gradient_accumulation_steps=1",
             fields=("batch_size", "set"),

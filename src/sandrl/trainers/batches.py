@@ -109,8 +109,8 @@ def check_filled(config: GrpoConfig, problems: int, *, processes: int) -> None:
     if wanted <= problems:
         return
     raise UsageError(
-        f"batch_size {config.batch_size} with {config.samples} samples takes {wanted} problems at once, and there are"
-        f" {problems} to train on: no step would be made",
+        f"batch_size {config.batch_size} with {config.samples} samples needs {wanted} problems per batch, and the"
+        f" training set has {problems}: the training would have zero steps",
         hint=_what_fits(config, division, problems),
         fields=("batch_size", "samples", "set"),
     )
@@ -128,4 +128,4 @@ def _what_fits(config: GrpoConfig, division: Division, problems: int) -> str:
             break
     if not choices and division.accumulation > 1:
         choices.append("`set` gradient_accumulation_steps=1")
-    return "use " + ", or ".join(choices) if choices else "train on more problems, or with fewer processes"
+    return "use " + ", or ".join(choices) if choices else "use more problems, or fewer processes"

@@ -31,7 +31,7 @@ def run_to_resume(resume: str, given: Collection[str], settings: Settings) -> Pa
         UsageError: If there is none, or it is to be somewhere else.
     """
     if {"run_name", "runs_dir"} & set(given):
-        message = "resume goes on with a run where it is: leave out run_name and runs_dir"
+        message = "resume continues a run in its own directory: leave out run_name and runs_dir"
         raise UsageError(message, fields=("resume", "run_name", "runs_dir"))
     return find_run(resume, settings.state_dir, settings.runs_dir)
 
@@ -51,8 +51,8 @@ def check_same(run: Path, before: Config, after: Config, *, may_change: Collecti
     key = changed_key(before, after, may_change=may_change)
     if key is not None:
         raise UsageError(
-            f"{key} has changed, and the run {run.name!r} cannot go on with it",
-            hint="leave it out, or begin a new run",
+            f"{key} has changed since the run {run.name!r} was started, so it cannot be resumed with it",
+            hint="leave it out, or start a new run",
             fields=(key,),
         )
 

@@ -148,7 +148,7 @@ class GrpoRun:
             cleanup_error=self.cleanup_error,
             hint=hint,
             exhausted=self.exhausted if self.steps < self.of else "",
-            budget_hint=f"{hint} goes on with a larger `budget`",
+            budget_hint=f"{hint} continues with a larger `budget`",
         )
 
 
@@ -251,7 +251,7 @@ def _train(
     arguments.output_dir = str(checkpoints)
     begin = last_checkpoint(checkpoints)
     if begin is not None and session.attempt == 1:
-        message, hint = "holds the checkpoints of another run", "choose another output_dir"
+        message, hint = "contains the checkpoints of another run", "choose another output_dir"
         raise InputError(message, path=checkpoints, hint=hint, fields=("output_dir",))
     counter = MetricsRecorder(writer, attempt=session.attempt, processes=processes, held=session.held_before)
     told = replace(context, emit=all_of(counter, session.log, _without_parts(context)))
@@ -292,19 +292,21 @@ def _train(
         except InterruptedRunError as error:
             message, hint = _interruption(context.engine.command, writer.path, config.steps, recorder.checkpoint)
             if context.interrupt.is_exhausted:
-                message, hint = message.removeprefix("interrupted"), f"{hint} goes on with a larger `budget`"
+                message, hint = message.removeprefix("interrupted"), f"{hint} continues with a larger `budget`"
                 raise BudgetError(f"{job.exhausted}{message}", hint=hint, fields=("budget",)) from error
             raise InterruptedRunError(message, signal_number=error.signal_number, hint=hint) from error
         except libraries.load("torch").OutOfMemoryError as error:
-            hint = "a smaller batch_size, or `set` gradient_accumulation_steps=N with a larger N"
-            message = "the GPU's memory is too small for this"
+            hint = "use a smaller batch_size, or `set` gradient_accumulation_steps=N with a larger N"
+            message = "the GPU does not have enough memory for this"
             raise TrainingError(message, hint=hint, fields=("batch_size", "set")) from error
         except RuntimeError as error:
             # What torch says of weights that overflow, when it is to sample from them.
             if "probability tensor contains" not in str(error):
                 raise
             step = recorder.steps_done
-            raise recorder.collapsed(f"step {step} cannot be sampled: the policy gives no probabilities") from error
+            raise recorder.collapsed(
+                f"step {step} cannot be sampled: the policy's probabilities are not finite"
+            ) from error
     recorder.check_that_something_was_trained()
     return GrpoRun(
         context.engine.command,
@@ -425,7 +427,7 @@ def _run_trainer(
         trainer._load_from_checkpoint(str(begin.path))
     if recorder.steps_done == (0 if begin is None else begin.step) < steps and not context.interrupt.level:
         message = "nothing was trained: the trainer ended without a step"
-        raise TrainingError(message, hint="printed.log in the run directory may say why")
+        raise TrainingError(message, hint="see printed.log in the run directory")
     if recorder.steps_done == steps and evaluator.is_due(steps):
         trainer.state.global_step = steps
         evaluator.evaluate(steps)

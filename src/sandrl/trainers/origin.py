@@ -72,7 +72,7 @@ def beginning_of(given: Mapping[str, JsonValue], settings: Settings) -> Beginnin
         known.add(beginning.config.model)
     if model is not None and model not in known:
         raise UsageError(
-            f"model: init_from already names the weights, {beginning.origin}, and {model} is another model",
+            f"model: init_from already selects the weights, {beginning.origin}, but {model} is a different model",
             hint="leave out `model` or `init_from`",
             fields=("model", "init_from"),
         )
@@ -90,17 +90,17 @@ def _find(word: str, settings: Settings) -> Beginning:
     run = _run_at(path)
     if run is None and os.sep in word and path.is_dir():
         raise InputError(
-            "is neither a run nor a whole checkpoint of one",
+            "is neither a run nor a complete checkpoint of a run",
             path=word,
-            hint="`model` takes any directory with a model, with the defaults of real models",
+            hint="to train any other model directory, use `model`",
             fields=("model",),
         )
     run = run or RunReader(find_run(word, settings.state_dir, settings.runs_dir))
     config = _config(run)
     last = last_checkpoint(checkpoint_directory(config, run.path))
     if last is None:
-        hint = f"sandrl {run.config.command} --resume {run.config.run_id} goes on with the run itself"
-        raise InputError("has no whole checkpoint to begin with", path=run.path, hint=hint)
+        hint = f"sandrl {run.config.command} --resume {run.config.run_id} resumes that run itself"
+        raise InputError("has no complete checkpoint", path=run.path, hint=hint)
     return Beginning(Origin(run_id=run.config.run_id, step=last.step, checkpoint=str(last.path)), config)
 
 
@@ -114,7 +114,7 @@ def _run_at(path: Path) -> RunReader | None:
 def _config(run: RunReader) -> GrpoConfig:
     command = run.config.command
     if command not in COMMANDS:
-        message = f"is a run of `sandrl {command}`, which keeps no checkpoints to begin with"
-        hint = "name a run of " + " or ".join(f"`sandrl {name}`" for name in COMMANDS)
+        message = f"is a run of `sandrl {command}`, which saves no checkpoints"
+        hint = "give a run of " + " or ".join(f"`sandrl {name}`" for name in COMMANDS)
         raise InputError(message, path=run.path, hint=hint)
     return saved_config(GrpoConfig, run, command)

@@ -59,7 +59,7 @@ RESERVED: Mapping[str, str] = {
 }
 
 _REFUSED: Mapping[str, str] = {
-    "remove_unused_columns": "the reward needs every column of the dataset",
+    "remove_unused_columns": "the reward function needs every column of the dataset",
 }
 """What cannot be another than it is, and why."""
 
@@ -108,4 +108,4 @@ def _typed(name: str, value: JsonValue, annotation: Any) -> JsonValue:
         # An enumeration of transformers is a str too; what is saved is plain.
         return str(typed.value) if hasattr(typed, "value") else typed
     wanted = getattr(annotation, "__name__", None) or str(annotation)
-    raise UsageError(f"set {name}={value}: is not of the type TRL declares for it, {wanted}", fields=("set",))
+    raise UsageError(f"set {name}={value}: has the wrong type; TRL declares {wanted}", fields=("set",))

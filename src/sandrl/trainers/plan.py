@@ -92,7 +92,7 @@ def make_plan(
     """
     content = file or {}
     if resume is not None and given.get("init_from") is not None:
-        message = "resume goes on with the weights of the run itself, and init_from begins a new run: give one of them"
+        message = "resume continues a run with its own weights, and init_from starts a new run: give only one of them"
         raise UsageError(message, fields=("resume", "init_from"))
     words = {**content, **given}
     beginning = beginning_of(words, settings)
@@ -111,7 +111,7 @@ def make_plan(
     wanted = _with_typed_fields(wanted, engine, settings)
     check_same(run, saved, wanted, may_change=MAY_CHANGE)
     if wanted.steps < saved.steps:
-        message = f"steps: the run {run.name!r} has {saved.steps}; it can go on to more of them, not to {wanted.steps}"
+        message = f"steps: the run {run.name!r} has {saved.steps}; steps can be raised, not lowered to {wanted.steps}"
         raise UsageError(message, fields=("steps",))
     return GrpoRequest(wanted, engine, resume=run)
 

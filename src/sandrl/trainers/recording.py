@@ -113,7 +113,7 @@ class Recorder:
         for name, title in (("loss", "loss"), ("grad_norm", "norm of the gradient")):
             value = logs.get(name)
             if value is not None and not math.isfinite(value):
-                raise self.collapsed(f"the {title} of step {step} is not a number, so the policy is lost")
+                raise self.collapsed(f"the {title} of step {step} is not a number, so the policy is unusable")
 
     def check_that_something_was_trained(self) -> None:
         """Makes sure that rewards have moved the policy.
@@ -123,8 +123,8 @@ class Recorder:
         """
         if self._steps_here and not self._steps_with_gradient:
             raise TrainingError(
-                f"nothing was trained: in none of {self._steps_here} steps did the rewards of a problem differ",
-                hint="easier problems, more `samples` or a higher `temperature` make them differ",
+                f"nothing was trained: within each problem, all rewards were equal in all {self._steps_here} steps",
+                hint="easier problems, more `samples` or a higher `temperature` make rewards differ",
                 fields=("samples", "temperature"),
             )
 
@@ -181,7 +181,7 @@ class Recorder:
             TrainingError: If they are not; the checkpoint does not count then.
         """
         if not all(self._processes.gather([is_sound])):
-            raise self.collapsed(f"step {done - 1} left weights that are not numbers, so the policy is lost")
+            raise self.collapsed(f"step {done - 1} produced weights that are not numbers, so the policy is unusable")
         self._processes.wait()
         if self._processes.is_first:
             self.checkpoint = mark_whole(self._checkpoints, done, run=self._run)
@@ -203,9 +203,9 @@ class Recorder:
         """What a run ends with whose policy is lost: how that shows, and the last good checkpoint."""
         hint, fields = "try a smaller learning_rate", ("learning_rate",)
         if self.checkpoint is None:
-            return TrainingError(f"{message}; no checkpoint was saved before", hint=hint, fields=fields)
+            return TrainingError(f"{message}; no earlier checkpoint was saved", hint=hint, fields=fields)
         message = f"{message}; the last good checkpoint is {self.checkpoint.path}"
-        hint = f"begin with it again: sandrl {self._command} --init-from {self._run.name} --learning-rate …"
+        hint = f"start from it: sandrl {self._command} --init-from {self._run.name} --learning-rate …"
         return TrainingError(message, hint=hint)
 
 

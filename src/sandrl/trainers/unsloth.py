@@ -63,7 +63,9 @@ class UnslothEngine(Engine):
         except (ImportError, RuntimeError) as error:
             if isinstance(error, NotImplementedError) and not on_gpu:
                 hint = f"release 2026.10.9 trains without a GPU: {package_command('unsloth>=2026.10.9')}"
-                raise HardwareError("this release of Unsloth needs a GPU, and torch detects no GPU", hint=hint) from error
+                raise HardwareError(
+                    "this release of Unsloth needs a GPU, and torch detects no GPU", hint=hint
+                ) from error
             message = f"Unsloth cannot be loaded: {libraries.first_line(error)}"
             raise UsageError(message, hint=install_command(self.extra)) from error
         if not on_gpu:

@@ -35,7 +35,7 @@ def test_the_configuration_says_which_adapters_are_trained(described: Path) -> N
 @pytest.mark.parametrize("given", [{"lora_rank": 8}, {"lora": False}])
 def test_an_option_that_says_otherwise_is_refused(described: Path, given: dict[str, JsonValue]) -> None:
     words: dict[str, JsonValue] = {"model": str(described), **given}
-    with pytest.raises(UsageError, match="holds adapters of rank 4, which are trained further") as caught:
+    with pytest.raises(UsageError, match="contains adapters of rank 4, whose training is continued") as caught:
         with_adapters(resolve(words), words)
     assert caught.value.fields == tuple(given)
 
@@ -43,9 +43,9 @@ def test_an_option_that_says_otherwise_is_refused(described: Path, given: dict[s
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "is no description of adapters"),
-        ('{"peft_type": "LORA"}', "is no description of adapters"),
-        ('{"peft_type": "IA3", "base_model_name_or_path": "b"}', "of the kind IA3; only LORA is trained"),
+        ("{", "is not a valid adapter configuration"),
+        ('{"peft_type": "LORA"}', "is not a valid adapter configuration"),
+        ('{"peft_type": "IA3", "base_model_name_or_path": "b"}', "of type IA3; sandrl trains only LORA adapters"),
     ],
 )
 def test_a_description_that_cannot_be_used_is_named(described: Path, content: str, message: str) -> None:

@@ -68,7 +68,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
         ({"batch_size": 5}, "batch_size: 5 is no multiple of 2, the samples of a problem", ("batch_size",)),
         ({"batch_size": 22}, "batch_size: needs 11 problems, and num_problems is 10", ("batch_size", "num_problems")),
         ({"learning_rate": 0}, "learning_rate: Input should be greater than 0", ("learning_rate",)),
-        ({"learning_rat": 1}, "there is no option 'learning_rat'; is it 'learning_rate'?", ()),
+        ({"learning_rat": 1}, "there is no option 'learning_rat'; did you mean 'learning_rate'?", ()),
         ({"num_steps": 1}, "there is no option 'num_steps'", ()),
         ({"timeout_seconds": 0}, "timeout_seconds must be at least 0.01 seconds", ("timeout_seconds",)),
         ({"project": "a b"}, "project: String should match pattern", ("project",)),
@@ -106,7 +106,7 @@ def test_a_run_that_goes_on_keeps_its_configuration_but_may_have_more_steps(sett
     config = request.config
     assert (config.policy, config.steps, config.max_sandboxes) == (ArtPolicy.TRAINED, 7, 6)
     assert (config.reward, request.resume) == ("fraction", settings.runs_dir / "begun")
-    with pytest.raises(UsageError, match="base_model has changed, and the run 'begun' cannot go on with it") as refused:
+    with pytest.raises(UsageError, match="base_model has changed since the run 'begun' was started") as refused:
         make_request({"base_model": "other"}, settings, resume="begun")
     assert refused.value.fields == ("base_model",)
     with pytest.raises(UsageError, match="leave out run_name and runs_dir"):
@@ -145,7 +145,7 @@ def test_why_nothing_was_trained_is_said() -> None:
     assert single == "no problem has two scored episodes to compare, 2 dropped"
     deaf = Group("b", (sample(0), sample(1, tokens=(), logprobs=())))
     left = why_no_gradient((deaf, group(0, 0)), 0, needs_logprobs=True)
-    assert left == "equal rewards in every group: 0 in all, 2 groups, 1 left out that have no logprobs"
+    assert left == "equal rewards in every group: 0 in all, 2 groups, 1 left out because they have no logprobs"
     mute = Group("b", (sample(0, tokens=(), logprobs=()), sample(1, tokens=(), logprobs=())))
     assert why_no_gradient((mute,), 0, needs_logprobs=True).startswith("no logprobs: the endpoint")
 
@@ -187,7 +187,7 @@ def test_a_run_goes_on_after_its_last_round(writer: RunWriter) -> None:
         # What was written when the job was given up in the middle of a round is no round.
         measured(writer, 3, None)
         assert next_round(writer, 2) == 3
-        with pytest.raises(UsageError, match="it has made 2 steps, and its backend knows of 1"):
+        with pytest.raises(UsageError, match="it has made 2 steps, and its backend has 1"):
             next_round(writer, 1)
 
 
@@ -239,14 +239,14 @@ def run(*rounds: Round, of: int = 3, **more: object) -> ArtRun:
 def test_how_a_training_ends() -> None:
     run(round_(1), round_(1, "equal"), round_(2), round_(3)).raise_for_outcome()
     run(round_(1), is_short=True).raise_for_outcome()
-    with pytest.raises(TrainingError, match="step 2 trained nothing, 2 times: why"):
+    with pytest.raises(TrainingError, match="step 2 had no gradient, 2 times: why"):
         run(round_(1), round_(1, "equal"), round_(1, "why")).raise_for_outcome()
     with pytest.raises(TrainingError):
         run(round_(0, "equal"), is_short=True).raise_for_outcome()
     # Steps of earlier jobs count, and failures of earlier steps do not.
     ArtRun(JOB, Path("runs/r"), first_step=5, step=5, of=3, rounds=()).raise_for_outcome()
     run(round_(2, "equal"), is_short=True, of=9).raise_for_outcome()
-    with pytest.raises(TrainingError, match="step 2 trained nothing, 1 times"):
+    with pytest.raises(TrainingError, match="step 2 had no gradient, 1 times"):
         run(round_(0, "equal"), round_(0, "equal"), round_(1), round_(1, "equal")).raise_for_outcome()
     with pytest.raises(InfrastructureError, match="4 episodes were lost; none"):
         run(round_(0, "none", trajectories=0, dropped=4)).raise_for_outcome()

@@ -136,7 +136,7 @@ class TestWhoPlays:
 
     def test_where_nothing_listens_it_is_the_tiny_policy(self, port: int) -> None:
         request = playing.make_request({}, {"steps": 2}, BARE)
-        assert request.why == f"nothing answers at http://127.0.0.1:{port}/v1"
+        assert request.why == f"no server answers at http://127.0.0.1:{port}/v1"
         config = request.config
         assert (config.model, config.problems, config.max_tokens, config.steps) == ("tiny", "tiny", 48, 2)
 
@@ -162,7 +162,7 @@ class TestWhoPlays:
         assert playing.make_request({}, {"model": "tiny"}, BARE).why == "asked for"
 
     def test_it_has_no_tools(self, port: int) -> None:
-        with pytest.raises(UsageError, match="plays `attempts` in this process"):
+        with pytest.raises(UsageError, match="supports only `attempts` in this process"):
             playing.make_request({}, {"rollout": "tools"}, BARE)
 
 

@@ -39,7 +39,7 @@ def test_the_default_batch_shrinks_to_what_the_problems_fill(
 def test_where_no_batch_fits_the_default_stays_and_is_refused() -> None:
     config = fitted(config_of(128, gradient_accumulation_steps=16), 1, processes=1)
     assert config.batch_size == 128
-    with pytest.raises(UsageError, match="batch_size 128 with 8 samples takes 16 problems at once, and there are 1 to"):
+    with pytest.raises(UsageError, match="batch_size 128 with 8 samples needs 16 problems per batch, and the"):
         check_filled(config, 1, processes=1)
 
 

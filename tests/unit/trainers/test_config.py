@@ -35,7 +35,7 @@ def test_the_command_line_beats_the_file_which_beats_the_defaults() -> None:
         ({"samples": 1}, "samples: Input should be greater than or equal to 2, not 1"),
         ({"learning_rate": float("nan")}, "learning_rate: Input should be a finite number"),
         ({"vllm_server_url": "http://x"}, "vllm_server_url: is only used with"),
-        ({"lerning_rate": 1}, "there is no option 'lerning_rate'; is it 'learning_rate'?"),
+        ({"lerning_rate": 1}, "there is no option 'lerning_rate'; did you mean 'learning_rate'?"),
     ],
 )
 def test_an_impossible_value_is_named(given: dict[str, Any], message: str) -> None:
@@ -58,7 +58,7 @@ def test_what_is_printed_can_be_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("stepz = 3", "field 'stepz': there is no such key; is it 'steps'?"),
+        ("stepz = 3", "field 'stepz': there is no such key; did you mean 'steps'?"),
         ("steps = ", "is not TOML"),
         ("set = 3", "field 'set': must be a table"),
     ],
@@ -129,8 +129,8 @@ def test_fields_get_the_type_that_is_declared_for_them(word: str, value: object)
 @pytest.mark.parametrize(
     ("word", "message", "hint"),
     [
-        ("weight_deca=1", "has no such field; is it 'weight_decay'?", None),
-        ("top_k=many", "set top_k=many: is not of the type TRL declares for it, int", None),
+        ("weight_deca=1", "has no such field; did you mean 'weight_decay'?", None),
+        ("top_k=many", "set top_k=many: has the wrong type; TRL declares int", None),
         ("learning_rate=1", "set 'learning_rate': sandrl sets this field itself", "use `learning_rate`"),
         ("nothing", "set: 'nothing' is not key=value", None),
         ("=1", "set: '=1' is not key=value", None),

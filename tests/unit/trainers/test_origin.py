@@ -80,7 +80,7 @@ def test_the_model_may_be_repeated_and_no_other_given(settings: Settings) -> Non
     checkpoint = str(trained(settings, 10) / "checkpoints" / "checkpoint-10")
     assert found(settings, "first", model="tiny").choice() == {"init_from": checkpoint, "model": checkpoint}
     assert found(settings, "first", model=checkpoint).origin.step == 10
-    with pytest.raises(UsageError, match=r"^model: init_from already names the weights, run first after 10") as caught:
+    with pytest.raises(UsageError, match=r"^model: init_from already selects the weights, run first after") as caught:
         beginning_of({"init_from": "first", "model": "org/model"}, settings)
     assert caught.value.fields == ("model", "init_from")
 
@@ -91,11 +91,11 @@ def test_a_run_without_weights_to_begin_with_is_refused(settings: Settings, tmp_
     trained(settings, command="eval", name="measured")
     (tmp_path / "folder").mkdir()
     expected = {
-        "first": "has no whole checkpoint to begin with",
-        "firts": "no run is called 'firts'; is it 'first'?",
-        "measured": "is a run of `sandrl eval`, which keeps no checkpoints to begin with",
-        str(unfinished / "checkpoints" / "checkpoint-10"): "is neither a run nor a whole checkpoint of one",
-        str(tmp_path / "folder"): "is neither a run nor a whole checkpoint of one",
+        "first": "has no complete checkpoint",
+        "firts": "no run is called 'firts'; did you mean 'first'?",
+        "measured": "is a run of `sandrl eval`, which saves no checkpoints",
+        str(unfinished / "checkpoints" / "checkpoint-10"): "is neither a run nor a complete checkpoint of a run",
+        str(tmp_path / "folder"): "is neither a run nor a complete checkpoint of a run",
         str(tmp_path / "nowhere"): "is not a run directory",
     }
     for word, message in expected.items():

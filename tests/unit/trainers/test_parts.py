@@ -151,10 +151,10 @@ def test_a_set_to_evaluate_on_leaves_out_training_problems_and_needs_names_of_it
 
     mine = write("mine.jsonl", *(f"Print {n}." for n in range(20)))
     none_left = write("same.jsonl", "print 3", "Print  4")
-    with pytest.raises(InputError, match="all of its problems are in the training set again"):
+    with pytest.raises(InputError, match="all of its problems are also in the training set"):
         load_splits(mine, num_problems=None, eval_problems=50, seed=0, eval_set=none_left)
     same_name = write("names.jsonl", "Print 3.", "Show 3.")
-    with pytest.raises(InputError, match="has another problem called 'p1' than the training set"):
+    with pytest.raises(InputError, match="has a problem 'p1' than the training set"):
         load_splits(mine, num_problems=None, eval_problems=50, seed=0, eval_set=same_name)
     sets = load_splits("tiny", num_problems=5, eval_problems=3, seed=0, eval_set=mine)
     assert (len(sets.train), len(sets.evaluation), sets.is_held_out) == (5, 3, True)

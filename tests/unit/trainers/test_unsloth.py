@@ -181,7 +181,7 @@ def test_an_unsloth_that_cannot_be_imported_is_one_line_with_a_way_out(
     assert caught.value.hint is not None
     assert caught.value.hint in {
         install_command("unsloth"),
-        f"2026.10.9 trains without one: {package_command('unsloth>=2026.10.9')}",
+        f"release 2026.10.9 trains without a GPU: {package_command('unsloth>=2026.10.9')}",
     }
 
 

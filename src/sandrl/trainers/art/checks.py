@@ -133,8 +133,8 @@ def _check_name(config: ArtTrainConfig, settings: Settings) -> None:
     directory = config.runs_dir or settings.runs_dir
     if (directory / checked_run_name(config.run_name)).exists():
         raise UsageError(
-            f"the run {config.run_name!r} exists already in {directory}",
-            hint=f"go on with it (sandrl art train --resume {config.run_name}), or choose another run_name",
+            f"the run {config.run_name!r} already exists in {directory}",
+            hint=f"resume it (sandrl art train --resume {config.run_name}), or choose another run_name",
             fields=("run_name",),
         )
 
@@ -159,7 +159,7 @@ def _problems(config: ArtTrainConfig) -> tuple[Problem, ...]:
     if len(problems) < config.groups:
         name, fits = ("num_problems", 1) if config.batch_size is None else ("batch_size", config.samples)
         raise InputError(
-            f"has {len(problems)} problems, fewer than the {config.groups} of a step",
+            f"has {len(problems)} problems, fewer than the {config.groups} groups of a step",
             path=source,
             hint=f"use `{name}` {fits * len(problems)}",
             fields=(name,),
@@ -175,25 +175,27 @@ def _recorded(request: ArtRequest) -> tuple[tuple[tuple[Group, ...], ...], tuple
     kept = reader.trajectories()
     if kept.damaged:
         raise InputError(
-            f"has {len(kept.damaged)} rows that cannot be read, so that groups would be incomplete",
+            f"has {len(kept.damaged)} unreadable rows, so groups would be incomplete",
             path=request.recorded / "trajectories.jsonl",
-            hint="play its episodes again",
+            hint="run its episodes again",
         )
     if any(row.reward is not None and not abs(row.reward) <= LARGEST_WEIGHT for row in kept.rows):
-        raise InputError("has rewards that no reward policy gives", path=request.recorded / "trajectories.jsonl")
+        raise InputError(
+            "has rewards outside the range of every reward policy", path=request.recorded / "trajectories.jsonl"
+        )
     steps = tuple(groups_of_rows(kept.rows).values())
     if not steps:
         raise InputError(
             "has no episodes with messages and rewards to train on",
             path=request.recorded,
-            hint="`sandrl art rollout` plays and keeps such",
+            hint="`sandrl art rollout` records such episodes",
         )
     if config.policy is ArtPolicy.TRAINED and not any(
         sample.has_logprobs for groups in steps for group in groups for sample in group.samples
     ):
         raise UsageError(
-            f"policy trained needs logprobs with the tokens' ids, which the run {request.recorded.name!r} has not",
-            hint="use `policy` teacher, which scores them anew, or play new episodes without `trajectories`",
+            f"policy trained needs logprobs with the tokens' ids, and the run {request.recorded.name!r} has none",
+            hint="use `policy` teacher, which scores them again, or run new episodes without `trajectories`",
             fields=("policy", "trajectories"),
         )
     return steps, _offered(reader.config.options)
@@ -210,8 +212,8 @@ def _teacher(config: ArtTrainConfig, settings: Settings) -> ModelEndpoint:
     address = config.base_url or settings.openai_base_url or OPENAI_BASE_URL
     if address == OPENAI_BASE_URL and settings.openai_api_key is None:
         raise AuthenticationError(
-            f"OPENAI_API_KEY is not set, and the teacher {config.teacher} is asked at OpenAI",
-            hint="set it, name another endpoint with base_url, or use `policy` trained",
+            f"OPENAI_API_KEY is not set, and the teacher {config.teacher} is served by OpenAI",
+            hint="set it, give another endpoint with base_url, or use `policy` trained",
             fields=("base_url", "policy"),
         )
     return ModelEndpoint.of(config, address, settings.openai_api_key)

@@ -131,9 +131,9 @@ def why_no_gradient(groups: Sequence[Group], dropped: int, *, needs_logprobs: bo
     if not samples:
         return f"no episode has a reward{lost}"
     if not usable:
-        return "no logprobs: the endpoint that was asked gives none, so it is not known what its tokens were worth"
+        return "no logprobs: the endpoint returns no logprobs, and training needs those of every token"
     if len(usable) < len(samples):
-        lost += f", {len(samples) - len(usable)} left out that have no logprobs"
+        lost += f", {len(samples) - len(usable)} left out because they have no logprobs"
     if all(len(group.samples) < 2 for group in groups):
         return f"no problem has two scored episodes to compare{lost}"
     rewards = sorted({sample.reward for sample in usable})

@@ -32,8 +32,8 @@ def next_round(writer: RunWriter, step: int) -> int:
     following = max((row.step for row in rows), default=-1) + 1
     if step < known:
         raise UsageError(
-            f"the run {writer.run_id!r} cannot go on: it has made {known} steps, and its backend knows of {step}",
-            hint="begin a new run under another name",
+            f"the run {writer.run_id!r} cannot be resumed: it has made {known} steps, and its backend has {step}",
+            hint="start a new run under another name",
         )
     if step == known:
         return following
@@ -68,8 +68,8 @@ def check_sound(run: Path) -> None:
     rows = RunReader(run).metrics().rows
     if any(not math.isfinite(row.metrics.get(name) or 0.0) for row in rows for name in ("loss", "grad_norm")):
         raise UsageError(
-            f"the run {run.name!r} cannot go on: a loss or gradient in it is not a number, so its model is lost",
-            hint="begin a new run with a smaller learning rate",
+            f"the run {run.name!r} cannot be resumed: a loss or gradient in it is not a number, so its model is lost",
+            hint="start a new run with a smaller learning rate",
         )
 
 

@@ -76,7 +76,7 @@ class LocalModel:
                 self.close()
                 raise ServiceError(
                     f"{config.base_model!r} cannot be loaded for training: {first_line(error)}",
-                    hint=f"its logs are in {path}; a smaller base model needs less memory",
+                    hint=f"see the logs in {path}; a smaller base model needs less memory",
                 ) from error
             except BaseException:
                 self.close()

@@ -79,7 +79,7 @@ class EventLoop:
             waiting: set[Future[Any]] = {result, waker, self._ended}
             wait(waiting, return_when=FIRST_COMPLETED)
             if self._ended.done() and not result.done():
-                raise ServiceError("ART has ended by itself; printed.log in the run directory may say why")
+                raise ServiceError("the event loop of ART has ended; see printed.log in the run directory")
         return result.result()
 
     def _live(self) -> None:

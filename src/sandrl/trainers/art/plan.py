@@ -86,7 +86,7 @@ def make_request(
     chosen = {"backend": choice_of(str(said["backend"]), settings).kind} if "backend" in said else {}
     wanted = _found(resolve(ArtTrainConfig, saved.document(), file or {}, given, chosen), settings)
     check_same(run, saved, wanted, may_change=MAY_CHANGE)
-    return ArtRequest(wanted, resume=run, why="the run was begun with it")
+    return ArtRequest(wanted, resume=run, why="the run was started with it")
 
 
 def _found(config: ArtTrainConfig, settings: Settings) -> ArtTrainConfig:

@@ -72,8 +72,8 @@ def make_request(file: Mapping[str, Any], given: Mapping[str, Any], settings: Se
         return RolloutRequest(resolve(RolloutConfig, file, given))
     config = resolve(RolloutConfig, TINY_DEFAULTS, file, given)
     if config.rollout is EpisodeKind.TOOLS:
-        message = "rollout: the tiny policy plays `attempts` in this process, and tools need an endpoint"
-        raise UsageError(message, hint="name an endpoint with base_url", fields=("rollout", "base_url"))
+        message = "rollout: the tiny policy supports only `attempts` in this process; tools need an endpoint"
+        raise UsageError(message, hint="give an endpoint with base_url", fields=("rollout", "base_url"))
     return RolloutRequest(config, why)
 
 
@@ -89,7 +89,7 @@ def _why_tiny(said: Mapping[str, Any], settings: Settings) -> str:
     try:
         socket.create_connection((str(address.hostname), address.port or 80), _PROBE_SECONDS).close()
     except OSError:
-        return f"nothing answers at {VLLM_BASE_URL}"
+        return f"no server answers at {VLLM_BASE_URL}"
     return ""
 
 

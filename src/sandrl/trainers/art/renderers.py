@@ -17,7 +17,7 @@ from sandrl.trainers.art.service import EXTRA
 TINY_RENDERER = "qwen3_instruct"
 """Writes conversations as the template of the tiny policy does, token for token."""
 
-_HINT = "name one of tinker_cookbook's as `renderer`, for example qwen3_instruct"
+_HINT = "set `renderer` to a renderer of tinker_cookbook, for example qwen3_instruct"
 _CONVERSATION = [
     {"role": "system", "content": "Solve the task."},
     {"role": "user", "content": "Hello."},
@@ -41,7 +41,7 @@ def renderer_name(config: ArtTrainConfig) -> str:
         with redirect_stdout(StringIO()):
             return str(renderers.get_renderer_name(config.base_model))
     except ValueError as error:
-        message = f"ART does not know how conversations with {config.base_model!r} are written"
+        message = f"ART has no renderer for {config.base_model!r}"
         raise UsageError(message, hint=_HINT, fields=("renderer",)) from error
 
 
@@ -57,7 +57,7 @@ def check_renderer(config: ArtTrainConfig, model: str, tools: Sequence[Mapping[s
         The renderer's name.
 
     Raises:
-        UsageError: If there is no such renderer, or it cannot write calls of tools that are offered.
+        UsageError: If there is no such renderer, or it does not support tool calls that are offered.
         InputError: If the tokenizer cannot be loaded.
     """
     name = renderer_name(config)
@@ -69,7 +69,7 @@ def check_renderer(config: ArtTrainConfig, model: str, tools: Sequence[Mapping[s
     except (OSError, ValueError) as error:
         raise InputError(
             f"the tokenizer of {config.base_model!r} cannot be loaded: {first_line(error)}",
-            hint="is the model hub reachable? A directory of the model works without it",
+            hint="check that the model hub is reachable, or give a local directory of the model",
         ) from error
     try:
         renderer = renderers.get_renderer(name, tokenizer, model_name=model)
@@ -79,7 +79,7 @@ def check_renderer(config: ArtTrainConfig, model: str, tools: Sequence[Mapping[s
         renderer.get_stop_sequences()
     except NotImplementedError as error:
         raise UsageError(
-            f"the renderer {name} of {config.base_model!r} cannot write calls of tools",
+            f"the renderer {name} of {config.base_model!r} does not support tool calls",
             hint="use `rollout` attempts, or another renderer",
             fields=("rollout",),
         ) from error

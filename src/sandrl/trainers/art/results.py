@@ -13,7 +13,7 @@ from sandrl.runs.flags import Flag
 from sandrl.runs.held import Held
 from sandrl.trainers.art.groups import EQUAL_REWARDS
 
-_HINT = "easier or harder problems, more samples of each or a higher temperature make rewards differ"
+_HINT = "easier or harder problems, more samples per problem or a higher temperature make rewards differ"
 
 
 COMMAND = "art-train"
@@ -109,15 +109,15 @@ class ArtRun:
             return None
         last = list(takewhile(lambda each: each.failure, reversed(self.rounds)))
         if not last:
-            return TrainingError("nothing was trained: no recorded episodes are left")
+            return TrainingError("nothing was trained: all recorded episodes have been used")
         lost = sum(each.dropped for each in last)
         if lost:
             return InfrastructureError(
                 f"step {self.step + 1} could not be trained: {lost} episodes were lost; {last[0].failure}",
-                hint=f"sandrl runs show {self.run_dir.name} has the reason of each",
+                hint=f"sandrl runs show {self.run_dir.name} shows the reason of each",
             )
         return TrainingError(
-            f"step {self.step + 1} trained nothing, {len(last)} times: {last[0].failure}",
+            f"step {self.step + 1} had no gradient, {len(last)} times: {last[0].failure}",
             hint=_HINT if last[0].failure.startswith(EQUAL_REWARDS) else None,
         )
 
@@ -132,12 +132,12 @@ class ArtRun:
             TrainingError: If it ended before its last step, or nothing was trained at all.
         """
         raise_for_end(
-            f"interrupted after step {self.step} of {self.of}; what is done is saved in {self.run_dir}",
+            f"interrupted after step {self.step} of {self.of}; finished steps are saved in {self.run_dir}",
             signal_number=self.signal_number,
             cleanup_error=self.cleanup_error,
             hint=f"sandrl art train --resume {self.run_dir.name}",
             exhausted=self.exhausted if self.step < self.of else "",
-            budget_hint=f"sandrl art train --resume {self.run_dir.name} --budget … goes on with a larger one",
+            budget_hint=f"sandrl art train --resume {self.run_dir.name} --budget … continues with a larger budget",
         )
         if self.failure is not None:
             raise self.failure

@@ -24,7 +24,7 @@ TINKER_BASE_URL = "https://tinker.thinkingmachines.dev/services/tinker-prod"
 # Less than the 15 s within which a user is to know.
 _PROBE_SECONDS = 10.0
 _SDK_SECONDS = 14.0
-_LATER = "once it answers, --resume goes on with the run"
+_LATER = "once it answers, resume the run with --resume"
 _KEY_HINT = "set ART_TINKER_API_KEY (or TINKER_API_KEY) to a key of https://tinker-console.thinkingmachines.ai"
 
 
@@ -42,10 +42,13 @@ def check_tinker(settings: Settings) -> None:
         EndpointError: If the service does not answer.
     """
     if settings.tinker_api_key is None:
-        raise AuthenticationError("backend tinker needs a key, and none is set", hint=_KEY_HINT, fields=("backend",))
+        raise AuthenticationError(
+            "backend tinker needs an API key, and no key is set", hint=_KEY_HINT, fields=("backend",)
+        )
     if not settings.tinker_api_key.startswith(("tml-", "eyJ")):
         raise AuthenticationError(
-            f"{settings.tinker_api_key_source} holds no key of Tinker: these begin with tml-", hint=_KEY_HINT
+            f"{settings.tinker_api_key_source} does not contain a Tinker key: Tinker keys begin with tml-",
+            hint=_KEY_HINT,
         )
     address = tinker_address(settings)
     check_address(address, "TINKER_BASE_URL")
@@ -53,7 +56,7 @@ def check_tinker(settings: Settings) -> None:
     endpoint = ModelEndpoint(address, retries=0)
     try:
         if Client(endpoint).look("api/v1/healthz", timeout_seconds=_PROBE_SECONDS) is None:
-            raise UsageError(f"{address} answers, but it is no Tinker service", hint="is TINKER_BASE_URL right?")
+            raise UsageError(f"{address} answers, but is not a Tinker service", hint="check TINKER_BASE_URL")
     except EndpointError as error:
         reason = error.message.partition(" cannot be reached: ")[2]
         raise EndpointError(
@@ -107,12 +110,12 @@ def check_base_model(base_model: str, settings: Settings, *, scores: bool) -> No
         shown = nearest_names(base_model, offered)
         raise UsageError(
             f"Tinker at {tinker_address(settings)} has no model {base_model!r}",
-            hint=f"use base_model with one it has: {shown}" if shown else None,
+            hint=f"set base_model to one of its models: {shown}" if shown else None,
             fields=("base_model",),
         )
     if not can_score:
         raise UsageError(
-            f"Tinker at {tinker_address(settings)} does not score tokens of other models, which a teacher needs",
+            f"Tinker at {tinker_address(settings)} cannot score tokens of other models, which `policy` teacher needs",
             hint="use `policy` trained, or `backend` local",
             fields=("policy", "backend"),
         )
@@ -148,7 +151,7 @@ def translated(settings: Settings) -> Iterator[None]:
             f"Tinker refuses the key in {settings.tinker_api_key_source}", hint=_KEY_HINT
         ) from error
     except tinker.APIConnectionError as error:
-        raise EndpointError(f"Tinker at {tinker_address(settings)} does not answer any more", hint=_LATER) from error
+        raise EndpointError(f"Tinker at {tinker_address(settings)} does not answer anymore", hint=_LATER) from error
     except tinker.TinkerError as error:
         message = f"Tinker at {tinker_address(settings)} fails: {first_line(error)}"
         raise EndpointError(message, hint=_LATER) from error

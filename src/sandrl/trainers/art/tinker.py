@@ -91,9 +91,9 @@ class TinkerModel:
             known = int((self._model.read_state() or {}).get("latest_step", 0))
         except (ValueError, TypeError, AttributeError) as error:
             raise InputError(
-                "is damaged: what it says of the run's checkpoints is lost",
+                "is damaged: the list of the run's checkpoints cannot be read",
                 path=Path(self._model._get_output_dir()) / "state.json",
-                hint="begin a new run under another name",
+                hint="start a new run under another name",
             ) from error
         try:
             self._loop.run(self._model.register(self._backend, _openai_client_config=server))
@@ -103,7 +103,7 @@ class TinkerModel:
         if self.step < known:
             # ART takes a listing that failed for one that is empty, and would begin anew.
             raise EndpointError(
-                f"Tinker does not list the checkpoint of step {known} of this run now", hint="try again later"
+                f"Tinker currently does not list the checkpoint of step {known} of this run", hint="try again later"
             )
 
     @property
@@ -245,7 +245,7 @@ def _guarded_backend(token: str) -> type[Any]:
     async def admit(request: Any) -> None:
         given = request.headers.get("authorization", "")
         if not hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected):
-            raise fastapi.HTTPException(401, "this server belongs to a training; it answers to its token only")
+            raise fastapi.HTTPException(401, "this server belongs to a training; a request needs its token")
 
     async def explain(request: Any, error: Any) -> Any:
         """A refusal by the service as what it is: the question's fault is told from the service's."""

@@ -169,13 +169,13 @@ def run_art(
                 raise
             if interrupt.is_exhausted:
                 raise BudgetError(
-                    f"{session.exhausted} before the step in hand was trained; those before it are saved in"
+                    f"{session.exhausted} before the current step was trained; the steps before it are saved in"
                     f" {writer.path}",
-                    hint=f"sandrl art train --resume {writer.run_id} --budget … goes on with a larger one",
+                    hint=f"sandrl art train --resume {writer.run_id} --budget … continues with a larger budget",
                     fields=("budget",),
                 ) from error
             raise InterruptedRunError(
-                f"interrupted before the step in hand was trained; those before it are saved in {writer.path}",
+                f"interrupted before the current step was trained; the steps before it are saved in {writer.path}",
                 signal_number=error.signal_number,
                 hint=f"sandrl art train --resume {writer.run_id}",
             ) from error
@@ -335,18 +335,18 @@ class _Training:
         self._round += 1
         if failure and trained.step > before:
             # As ART's local backend does; to go on from there would be to count what was none.
-            raise TrainingError(f"step {trained.step} trained nothing, and the backend counts it: {failure}")
+            raise TrainingError(f"step {trained.step} had no gradient, but the backend counted it: {failure}")
         wrong = next((name for name in _KNOWN if not math.isfinite(metrics.get(name) or 0.0)), None)
         if wrong is not None:
             raise TrainingError(
-                f"the {wrong} of step {self.step} is not a number, so the model is lost from there on",
-                hint="begin a new run with a smaller learning rate",
+                f"the {wrong} of step {self.step} is not a number, so the model is unusable from that step on",
+                hint="start a new run with a smaller learning rate",
             )
         return done
 
     def _play(self, attempt: int) -> PlayedStep:
         config = self._config
-        assert self._player is not None, "it is there where episodes are played"
+        assert self._player is not None, "it exists only if episodes are run"
         problems = problems_of(self._round, config.groups, self._checked.problems)
         self._emit(ArtStepStarted(self.step + 1, attempt, len(problems)))
         left = dict.fromkeys((problem.task_id for problem in problems), config.samples)
@@ -392,10 +392,10 @@ class _Training:
         unscored, learnable = left_out(scored), with_gradient(scored, needs_logprobs=True)
         if not learnable:
             lost = f"{unscored} episodes could not be scored under {self._config.base_model}"
-            return nothing, unscored, f"{lost}: they are longer than it can read, as a rule"
+            return nothing, unscored, f"{lost}: usually because they are longer than its context"
         trained = model.train(learnable, tools, learning_rate=self._config.learning_rate)
         if not trained.gradient_steps:
-            why = "the backend found nothing to train on; printed.log in the run directory may say why"
+            why = "the backend had nothing to train on; see printed.log in the run directory"
             return trained, unscored, why
         return trained, unscored, ""
 

@@ -36,7 +36,7 @@ def watched(check: Callable[[], None], emit: Emit) -> Iterator[None]:
             except SandrlError as error:
                 misses += 1
                 if misses == _MISSES and not over.is_set():
-                    hint = "waiting for it; Ctrl-C twice gives the step up, and `resume` goes on"
+                    hint = "waiting for it; press Ctrl-C twice to cancel the step, and use `resume` to continue later"
                     emit(Warned(error.message, hint, (*error.fields, "resume")))
             else:
                 if misses >= _MISSES and not over.is_set():

@@ -75,10 +75,10 @@ class Checkpoints:
             TakenAlready: If it is in use.
         """
         if not _NAME.fullmatch(name):
-            raise Refused(f"not a name for a checkpoint: {name!r}")
+            raise Refused(f"not a valid name of a checkpoint: {name!r}")
         path = f"tinker://{run}/{KINDS[kind]}/{name}"
         if path in self._reserved or self._place(path).exists():
-            raise TakenAlready(f"{path} exists already")
+            raise TakenAlready(f"{path} already exists")
         self._reserved.add(path)
         return path
 
@@ -165,7 +165,9 @@ class Checkpoints:
         try:
             return (self._samplers / _hashed(sampler_id)).read_bytes()
         except FileNotFoundError as error:
-            raise NotThere(f"the weights of the sampler {sampler_id} are gone: newer ones took their place") from error
+            raise NotThere(
+                f"the weights of the sampler {sampler_id} were deleted: newer samplers replaced them"
+            ) from error
 
     def delete_sampler(self, sampler_id: str) -> None:
         """Removes the weights of such a sampler."""

@@ -103,4 +103,4 @@ def _wait(server: threading.Thread, interrupt: Interrupt) -> None:
             waker.result(_LOOK_SECONDS)
         except TimeoutError:
             if not server.is_alive():
-                raise ServiceError("the server of HTTP ended") from None
+                raise ServiceError("the HTTP server ended") from None

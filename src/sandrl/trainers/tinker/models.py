@@ -50,7 +50,7 @@ class ModelInTraining:
         self._base = base
         self._trained: Trained = Everything(base) if everything else Lora(base, config)
         if not self._trained.tensors:
-            raise Refused("nothing to train: the model has no linear layer of these kinds")
+            raise Refused("nothing to train: the model has no linear layer of these types")
         self._optimizer = torch.optim.AdamW(self._trained.tensors.values())
 
     @property
@@ -121,7 +121,7 @@ class ModelInTraining:
         content = torch.load(io.BytesIO(saved), weights_only=True, map_location=self._base.device)
         shapes = {name: tensor.shape for name, tensor in content["tensors"].items()}
         if shapes != {name: tensor.shape for name, tensor in self._trained.tensors.items()}:
-            raise Refused("the checkpoint is of a model of which something else is trained")
+            raise Refused("the checkpoint belongs to a model with other trained tensors")
         if optimizer and "optimizer" not in content:
             raise Refused("the checkpoint has no optimizer state: it was saved for sampling")
         with torch.no_grad():
@@ -210,4 +210,4 @@ def as_tokens(given: ModelInput) -> list[int]:
     try:
         return given.to_ints()
     except ValueError as error:
-        raise Refused("this model takes text alone") from error
+        raise Refused("this model accepts only text") from error

@@ -162,7 +162,7 @@ def _draw(base: Base, weights: Weights, batch: Sequence[Sample]) -> None:
 def _next(logits_BV: Tensor, live: Sequence[Sample]) -> tuple[Tensor, Tensor]:
     """One token for each sequence, and its log-probability."""
     if not torch.isfinite(logits_BV).all():
-        raise ArithmeticError("the model's weights are not finite: there is nothing to sample")
+        raise ArithmeticError("the model's weights are not finite: sampling is not possible")
     device = logits_BV.device
     temperatures_B1 = torch.tensor([[each.params.temperature or 1.0] for each in live], device=device)
     logprobs_BV = torch.log_softmax(logits_BV.float() / temperatures_B1, dim=-1)

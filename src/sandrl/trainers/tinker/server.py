@@ -65,9 +65,11 @@ def make_service(options: ServiceOptions, *, is_offline: bool = False, observe: 
     try:
         checkpoints = Checkpoints(options.state, options.keep)
     except BlockingIOError as error:
-        raise InputError("is in use by another Tinker service", path=options.state, hint="end that one") from error
+        raise InputError(
+            "is in use by another Tinker service", path=options.state, hint="stop that service first"
+        ) from error
     except OSError as error:
-        raise InputError(f"cannot be made: {error.strerror}", path=options.state) from error
+        raise InputError(f"cannot be created: {error.strerror}", path=options.state) from error
     return Service(base, checkpoints, options, observe)
 
 
@@ -84,7 +86,7 @@ def _check_fits(options: ServiceOptions, *, is_offline: bool) -> None:
             parameters = AutoModelForCausalLM.from_config(config).num_parameters()
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(f"holds no causal language model: {reason}", path=options.model) from error
+        raise InputError(f"does not contain a causal language model: {reason}", path=options.model) from error
     # The weights, a sampler's and those of a step in training; with all weights also gradients and Adam's two moments.
     copies = 7 if options.trains_all else 4
     needed = 4 * copies * parameters + _ROOM_BYTES
@@ -112,7 +114,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         message = f"cannot listen on host {host} port {port}: {reason}"
-        raise UsageError(message, hint="choose another `port`; 0 is any that is free", fields=("port",)) from error
+        raise UsageError(message, hint="choose another `port`; 0 selects a free port", fields=("port",)) from error
     with found:
         yield found
 

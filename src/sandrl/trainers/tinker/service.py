@@ -139,8 +139,8 @@ class Service:
                 self._models.pop(model_id, None)
                 self._model_ids.pop(model_id, None)
         if not self._has_room():
-            message = f"{len(self._model_ids)} models are in training, and there is no room for another one"
-            raise Refused(f"{message}: unload one, or end a client that has one")
+            message = f"{len(self._model_ids)} models are in training, which is the maximum"
+            raise Refused(f"{message}: unload a model, or stop a client that uses one")
 
     def _has_room(self) -> bool:
         # A model of all weights has four numbers for each: itself, its gradient and Adam's two moments.
@@ -268,7 +268,7 @@ class Service:
     def sample(self, request: types.SampleRequest) -> types.UntypedAPIFuture:
         """Draws samples; with prompt logprobs, also says how likely the prompt was."""
         if request.sampling_session_id is None:
-            raise Refused("sampling needs a sampling session")
+            raise Refused("sampling requires a sampling session")
         sampler = self.samplers.get(request.sampling_session_id)
         if sampler is None:
             raise NotThere(f"there is no sampler {request.sampling_session_id}")

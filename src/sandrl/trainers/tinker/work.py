@@ -99,7 +99,7 @@ class Work:
                 return
             is_full = self._waiting and self._tokens_waiting + job.tokens > TOKENS_WAITING
             if is_full or len(self._waiting) >= self._max_waiting:
-                raise Busy(f"{len(self._waiting)} requests are waiting: send this one again later")
+                raise Busy(f"{len(self._waiting)} requests are waiting; send this request again later")
             self._jobs[number] = job
             self._tokens_kept += job.tokens
             self._drop_answers()
