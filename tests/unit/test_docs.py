@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import cast
@@ -174,6 +176,99 @@ def test_every_metric_of_the_service_is_described_and_no_other() -> None:
     shown = re.findall(r"^# HELP (\w+) ", ServiceMetrics(lambda: 0, lambda: 0).text().decode(), re.MULTILINE)
     [described] = tables(section(page("http-api.md"), "`GET /metrics`"), "metric")
     assert set(described) == {name for name in shown if not name.endswith("_created")}
+
+
+# Not those that are the SDK's error codes.
+VARIABLE = re.compile(r"(?!CWSANDBOX_RUNNER_)_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*|no_proxy")
+# What runs in sandboxes and in other interpreters, and the programs that attack them.
+OTHER_PROGRAMS = ("guest", "corpus")
+
+
+def python_files() -> list[tuple[Path, ast.Module]]:
+    return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in sorted(SOURCE.rglob("*.py"))]
+
+
+def upper_case(nodes: Iterable[ast.AST | None]) -> set[str]:
+    """The texts among these nodes that can be names of variables."""
+    texts = (each.value for each in nodes if isinstance(each, ast.Constant) and isinstance(each.value, str))
+    return {text for text in texts if VARIABLE.fullmatch(text)}
+
+
+def constants_of(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """The names and values of a module's constants."""
+    for node in tree.body:
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        for target in targets:
+            if isinstance(target, ast.Name) and node.value is not None:  # type: ignore[attr-defined]
+                yield target.id, node.value  # type: ignore[attr-defined]
+
+
+def used_variables(tree: ast.Module, named: dict[str, str]) -> set[str]:
+    """The environment variables that a module reads or sets.
+
+    Args:
+        tree: The module.
+        named: The constants of all modules that are texts, by their names.
+    """
+    keys: list[ast.AST | None] = []
+    is_settings = any(isinstance(node, ast.ClassDef) and node.name == "Settings" for node in tree.body)
+    names = ("environment", "values") if is_settings else ("environment",)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Subscript(value=owner, slice=key):
+                keys += [key] if is_environment(owner, names) else []
+            case ast.Compare(left=key, comparators=[owner]):
+                keys += [key] if is_environment(owner, names) else []
+            case ast.Call(func=ast.Attribute(value=owner, attr="get" | "setdefault" | "pop"), args=[key, *_]):
+                keys += [key] if is_environment(owner, names) else []
+            case ast.Call(func=ast.Name(id="environment"), keywords=given):  # `with environment(NAME=value)`
+                keys += [ast.Constant(each.arg) for each in given]
+            case ast.Call(args=[owner, *others]):  # a function that reads one of several variables
+                keys += others if is_environment(owner, names) else []
+            case ast.Dict(keys=others):
+                keys += [each for each in others if is_text(each, "SANDRL_")]
+    # Tables of variables that a loop goes through.
+    if any(is_environment(node, names) for node in ast.walk(tree)):
+        for _, value in constants_of(tree):
+            keys += value.keys if isinstance(value, ast.Dict) else []
+            keys += value.elts if isinstance(value, ast.Tuple | ast.Set) else []
+            keys += list(ast.walk(value)) if ast.unparse(value).startswith("frozenset(") else []
+    resolved = [ast.Constant(named.get(each.id)) if isinstance(each, ast.Name) else each for each in keys]
+    return upper_case(resolved)
+
+
+def is_environment(node: ast.AST, names: tuple[str, ...]) -> bool:
+    match node:
+        case ast.Attribute(value=ast.Name(id="os"), attr="environ"):
+            return True
+        case ast.Name(id=name):
+            return name in names
+    return False
+
+
+def is_text(node: ast.AST | None, beginning: str) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(beginning)
+
+
+def test_every_environment_variable_of_the_source_is_described_and_no_other() -> None:
+    files = python_files()
+    named = {name: value.value for _, tree in files for name, value in constants_of(tree) if is_text(value, "")}  # type: ignore[attr-defined]
+    own = [tree for path, tree in files if not set(OTHER_PROGRAMS) & set(path.parts)]
+    used = set().union(*(used_variables(tree, named) for tree in own))
+    assert {"SANDRL_STATE_DIR", "RAY_ADDRESS", "SANDRL_OUTCOME", "TINKER_BASE_URL", "SLURM_JOB_ID", "HF_TOKEN"} <= used
+    text, _, of_libraries = page("environment.md").partition("\n## Variables that libraries read\n")
+    described = {name for name in re.findall(r"`([^`]+)`", text) if VARIABLE.fullmatch(name)}
+    rows = re.findall(r"^\| (`[^|]+`) \|", text, re.MULTILINE)
+    in_rows = {name for cell in rows for name in re.findall(r"`([^`]+)`", cell)}
+    assert sorted(used - described) == []
+    everywhere = set().union(*(upper_case(ast.walk(tree)) for _, tree in files))
+    everywhere |= {
+        each.arg for _, tree in files for each in ast.walk(tree) if isinstance(each, ast.keyword) and each.arg
+    }
+    assert sorted(in_rows - everywhere) == []
+    assert not in_rows & set(re.findall(r"^\| `(\w+)`", of_libraries, re.MULTILINE))
 
 
 def test_ci_installs_the_packages_of_every_language() -> None:
