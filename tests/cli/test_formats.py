@@ -146,14 +146,14 @@ def test_a_set_with_other_checks_is_refused_in_another_language_and_converted_wi
     for command in (("ls", problems), ("show", "7", "--problems", problems)):
         done = sandrl("problems", *command, "--language", "rust")
         assert (done.returncode, done.stdout) == (2, "")
-        assert f"{problems}:2: its checks (calls) are Python, and --language asks for rust" in done.stderr
+        assert f"{problems}:2: its checks (calls) are Python code, and --language is rust" in done.stderr
     own = tmp_path / "own.jsonl"
     done = sandrl("problems", "convert", problems, own, "--language", "rust", "--skip-bad-rows")
     assert (done.returncode, "1 rows skipped" in done.stderr) == (0, True), done.stderr
     assert [problem.language for problem in load_problems(own).problems.values()] == ["rust"]
     unknown = sandrl("problems", "ls", problems, "--language", "cobol")
     assert unknown.returncode == 2
-    assert "--language is 'cobol', which is no language that is judged here" in unknown.stderr
+    assert "--language is 'cobol', which is not a supported language" in unknown.stderr
 
 
 def test_a_model_is_asked_for_the_language(sandrl: Run, tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def test_an_unknown_problem_is_told_which_may_be_meant(sandrl: Run) -> None:
     assert done.returncode == 2
     assert done.stderr == (
         "sandrl: error: there is no problem 'slow-sun'; did you mean 'slow-sum'?\n"
-        "  hint: sandrl problems ls --problems … lists them\n"
+        "  hint: sandrl problems ls SET|FILE lists the names\n"
     )
 
 
@@ -234,13 +234,13 @@ def test_checks_that_accept_an_answer_without_any_work_are_named_then_and_wherev
     assert done.returncode == 0
     assert done.stdout.endswith(
         "Checks that accept an answer that does no work: weak, echo\n"
-        "  weak: one that gives None\n  echo: one that gives its input\n"
+        "  weak: an answer that gives None\n  echo: an answer that gives its input\n"
     )
     summary = json.loads(sandrl("problems", "validate", "--problems", path, "--json").stdout)["summary"]
     assert summary["accepted_stubs"] == {"weak": ["None"], "echo": ["its input"]}
     answers = written(tmp_path / "c.jsonl", {"task_id": "weak", "code": "def square(n): return n * n"})
     scored = sandrl("reward", answers, "--problems", path)
-    assert "warning: the checks of weak accept an answer that does no work: one that gives None\n" in scored.stderr
+    assert "warning: the checks of weak accept an answer that does no work: an answer that gives None\n" in scored.stderr
     # Other checks are other checks.
     path = written(tmp_path / "p.jsonl", {**weak, "tests": SQUARE["tests"]})
     assert "without any work" not in sandrl("reward", answers, "--problems", path).stderr

@@ -88,5 +88,5 @@ def test_the_environment_is_used_without_a_server_too(place: str | None, problem
     env = adapter.CodeEnvironment(problem_file, service=place)
     env.reset(task_id="inc")
     assert env.step(adapter.CodeAction(completion=RIGHT)).reward == 1.0
-    with pytest.raises(InputError, match="no problem is called 'other'"):
+    with pytest.raises(InputError, match="there is no problem 'other'"):
         env.reset(task_id="other")

@@ -65,7 +65,7 @@ def test_a_name_is_that_of_a_problem_of_the_set(
     place: str | None, problem_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert verl.compute_score(**row(RIGHT, "inc"), problems=problem_file, service=place)["score"] == 1.0
-    with pytest.raises(InputError, match="no problem is called 'incc'"):
+    with pytest.raises(InputError, match="there is no problem 'incc'"):
         verl.compute_score(**row(RIGHT, "incc"), problems=problem_file, service=place)
     with pytest.raises(InputError, match="'inc' is neither tests nor the name of a problem"):
         verl.compute_score(**row(RIGHT, "inc"), service=place)

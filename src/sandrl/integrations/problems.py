@@ -84,7 +84,7 @@ def named_problem(task_id: str, source: str | None = None) -> Problem:
         if not problems:
             hint = "`problems`, or SANDRL_PROBLEMS, names the set that has it"
             raise InputError(f"{task_id[:80]!r} is neither tests nor the name of a problem of a set", hint=hint)
-        raise InputError(f"no problem is called {task_id!r:.80}{KnownNames(problems).did_you_mean(task_id)}")
+        raise InputError(f"there is no problem {task_id!r:.80}{KnownNames(problems).did_you_mean(task_id)}")
     return problems[task_id]
 
 

@@ -1,4 +1,4 @@
-"""What to solve, and what models answered: problems and completions, from files in the formats people have."""
+"""Problems and completions, read from files in all supported formats."""
 
 from sandrl.problems.calls import Call
 from sandrl.problems.comparisons import Comparison

@@ -1,8 +1,8 @@
-"""Checks that are calls of a function: its arguments, and what it must return.
+"""Checks that are calls of a function: the arguments, and the value that the function must return.
 
-The decision: a call is kept as the source of Python literals. So it is hashable like every other check, and holds what
-JSON cannot (tuples, sets, complex numbers), which some sets need. A call without an expected value must return what the
-problem's reference returns: sets for differential testing have inputs alone.
+A call is kept as the source of Python literals. So it is hashable like every other check, and it can hold values that
+JSON has no form for (tuples, sets, complex numbers) and that some sets need. A call without an expected value must
+return the same value as the problem's reference: sets for differential testing have inputs alone.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Call:
 
     Attributes:
         arguments: Its positional arguments, as the source of a list or tuple of literals.
-        expected: What it must return, as the source of a literal; None for what the problem's reference returns.
-        name: What it is called in results, as `plus_input[3]`; empty for none.
+        expected: The value that it must return, as the source of a literal; None for the value of the reference.
+        name: Its name in results, for example `plus_input[3]`; empty for none.
     """
 
     arguments: str
@@ -175,7 +175,7 @@ def literal(value: object, field: str, depth: int = 0, *, takes_nan: bool = Fals
         if math.isnan(value):
             if takes_nan:
                 return _NAN
-            raise InputError("holds NaN, which equals nothing", field=field)
+            raise InputError("holds NaN, which is not equal to any value", field=field)
         return float.__repr__(value) if math.isfinite(value) else ("1e999" if value > 0 else "-1e999")
     if isinstance(value, complex):
         if not cmath.isfinite(value):
@@ -195,7 +195,7 @@ def literal(value: object, field: str, depth: int = 0, *, takes_nan: bool = Fals
     if isinstance(value, Mapping):
         _refuse_sets_in(value, field)
         return f"{{{', '.join(f'{inner(key)}: {inner(each)}' for key, each in value.items())}}}"
-    raise InputError(f"holds a value of the type {type(value).__name__}, which is no plain value", field=field)
+    raise InputError(f"holds a value of the type {type(value).__name__}, for which Python has no literal", field=field)
 
 
 def _is_shown_as_it_is(values: list[Any]) -> bool:

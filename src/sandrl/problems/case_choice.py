@@ -1,9 +1,10 @@
-"""Which cases of a problem are judged where it has more than `--max-cases`.
+"""Chooses the cases of a problem that are judged if the problem has more than `--max-cases`.
 
-The decision: cases are taken in turn from two orders, that of the set and that of the length of their inputs, longest
-first: the first case, the longest, the second, the second longest, and so on. Sets begin with their examples and small
-special cases, which a wrong answer fails soonest. Long inputs are what a slow one fails. The choice depends on the
-problem alone, and those for a smaller number are among those for a larger one. Cases keep their order.
+Cases are taken alternately from two orders: the order of the set, and the order by length of input, longest first. So
+the result has the first case, the longest, the second, the second longest, and so on. Sets begin with examples and
+small special cases, on which a wrong answer fails soonest; a slow answer fails on long inputs. The choice depends on
+the problem alone, and the cases for a smaller number are always among the cases for a larger one. Cases keep their
+order.
 """
 
 from __future__ import annotations

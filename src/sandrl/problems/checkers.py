@@ -1,9 +1,9 @@
-"""Checkers: programs of problems that decide whether an output is right, where a case has several right ones.
+"""Checkers: programs of problems that decide whether an output is right, for cases that have several right outputs.
 
-The design decision: one field, with two forms that are told apart by their source. A program is called with three
-files, input, expected output and the answer's output, in the order of open-r1/codeforces, and prints a score; it has to
-read its arguments. A function `check(input, expected, output)` is called with three texts. Source that is neither, or
-could be either, is refused: a checker that is called in the wrong way would judge nothing.
+One field holds two forms, and the source shows which. A program is called with three files, input, expected output and
+the answer's output, in the order of open-r1/codeforces, and prints a score; it has to read its arguments. A function
+`check(input, expected, output)` is called with three texts. Source that has neither form, or could have either, is
+refused: a checker that is called in the wrong way would decide nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FUNCTION = "function"
 PROGRAM = "program"
 FORMS = (FUNCTION, PROGRAM)
 CHECKER_SECONDS = 10.0
-"""Time by the clock that a checker has for one case, unless its problem says otherwise."""
+"""Wall time in seconds that a checker has for one case, unless its problem sets another limit."""
 
 CHECK = "check"
 _ARGUMENTS = 3
@@ -58,7 +58,7 @@ class Checker:
                 raise InputError(f"must be a string, not {value!r:.40}", field=name)
         object.__setattr__(self, "language", language_named(self.language, "language").name)
         if self.language != PYTHON:
-            raise InputError(f"is {self.language!r}: only checkers in Python are run", field="language")
+            raise InputError(f"is {self.language!r}: only checkers in Python are supported", field="language")
         if self.form and self.form not in FORMS:
             raise InputError(f"must be one of {', '.join(FORMS)}, not {self.form!r:.40}", field="form")
         object.__setattr__(self, "form", _form_of(self.code, self.form))
@@ -91,7 +91,9 @@ class Checker:
     def _of_mapping(cls, given: Mapping[Any, Any]) -> Checker:
         unknown = [str(name) for name in given if name not in ("code", "form", "language")]
         if unknown:
-            raise InputError("is no field of a checker: these are code, form, language", field=f"{unknown[0]:.40}")
+            raise InputError(
+                "is not a field of a checker; the fields are code, form and language", field=f"{unknown[0]:.40}"
+            )
         if "code" not in given:
             raise InputError("is missing", field="code")
         return cls(given["code"], given.get("form") or "", given.get("language") or PYTHON)
@@ -111,19 +113,19 @@ def _form_of(code: str, given: str) -> str:
     if not code.strip():
         raise InputError("is empty")
     if _INCLUDE.search(code):
-        raise InputError("is no Python: checkers in C++, such as those of testlib, are not run")
+        raise InputError("is not Python: checkers in C++, for example with testlib, are not supported")
     try:
         tree = parse(code)
     except SyntaxError as error:
         place = f" (line {error.lineno})" if error.lineno else ""
-        raise InputError(f"is no Python: {error.msg}{place}") from error
+        raise InputError(f"is not valid Python: {error.msg}{place}") from error
     if given == FUNCTION and not any(map(_is_check, tree.body)):
         raise InputError("defines no function check(input, expected, output)")
     form = given or _found_form(tree)
     if not form:
         raise InputError(
             "is neither a function check(input, expected, output) nor a program that reads its arguments (sys.argv)",
-            hint='a program that reads them in another way is an object: {"code": …, "form": "program"}',
+            hint='a program that reads them in another way must be an object: {"code": …, "form": "program"}',
         )
     return form
 

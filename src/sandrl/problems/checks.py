@@ -1,9 +1,9 @@
-"""From the tests of a row to single checks: each is a text of Python that raises unless the code is right.
+"""Splits the tests of a row into single checks: each is a text of Python that raises an error unless the code is right.
 
-Tests come as asserts, as pytest's functions and classes, and as `unittest.TestCase`. The decision: each test function
-becomes a check of its own, with its name, made of what its file has besides tests and of that function alone. So a
-verdict says which test failed, and no test depends on another. The name is in the first line of the check, so that a
-check is a plain text wherever it goes. A test that cannot fail is refused (`vacuity.py`).
+Tests are asserts, pytest's functions and classes, or `unittest.TestCase`. Each test function becomes a check of its
+own, with its name, made of that function and of the code of its file that is not a test. So a verdict says which test
+failed, and no test depends on another. The name is in the first line of the check, so that a check stays a plain text
+everywhere. A test that cannot fail is refused (`vacuity.py`).
 """
 
 from __future__ import annotations
@@ -118,10 +118,10 @@ class _Reading:
             InputError: If none of them asserts anything about a completion.
         """
         if not self._has_assert:
-            raise InputError("asserts nothing: an answer that runs at all would pass", field=last_field)
+            raise InputError("asserts nothing: every answer that runs without an error would pass", field=last_field)
         own = frozenset((self._entry_point or "").replace("(", " ").replace(".", " ").split()[:1])
         if not self._uses_completion and not uses_something(self._trees, own):
-            raise InputError("uses nothing that a completion defines", field="tests")
+            raise InputError("uses no name that a completion defines", field="tests")
         if self._waiting:
             self._checks[-1] = "\n".join([self._checks[-1], *self._waiting])
         return tuple(self._checks)

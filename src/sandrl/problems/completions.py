@@ -1,4 +1,4 @@
-"""Completions from a file or standard input: several rows of one problem are its samples."""
+"""Loads completions from a file or standard input; several rows of one problem are its samples."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from sandrl.problems.loading import add_rows, as_entry, entries, no_rows
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a model produced for a problem: text in which the code must be found, or code as it is.
+    """The output of a model for a problem: text from which the code is extracted, or the code itself.
 
     Attributes:
-        id: Unique among the completions scored together.
-        task_id: The problem it answers.
-        completion: The model's text; None where there is only `code`.
-        code: Code to be taken as it is; None when it must be found in `completion`.
-        loss: Why nothing can be said about the model: what failed before it was done; empty if nothing did.
+        id: Its name, unique among the completions that are scored together; `score` replaces an empty one with the name
+            of the problem.
+        task_id: The `task_id` of its problem.
+        completion: The model's text; None if there is only `code`.
+        code: The code, used unchanged; None if it must be extracted from `completion`.
+        loss: The reason why the completion cannot be scored, if a failure of the infrastructure ended it; else empty.
 
     Raises:
-        InputError: If one of them is no string.
+        InputError: If a field is not a string; `field` of the error names it.
     """
 
     id: str
@@ -49,11 +50,11 @@ CompletionsLike: TypeAlias = "str | Path | Iterable[Completion | Mapping[str, An
 
 @dataclass(frozen=True, slots=True)
 class LoadedCompletions:
-    """Completions, and what could not be read as one.
+    """The result of `load_completions`.
 
     Attributes:
-        completions: In the order of the file.
-        skipped: Why each bad row was left out; empty unless bad rows were to be skipped.
+        completions: The completions, in the order of the file.
+        skipped: The error of each row that was left out; empty unless `skip_bad_rows` was set.
     """
 
     completions: tuple[Completion, ...]
@@ -72,17 +73,22 @@ class CompletionRow(InputRow):
 def load_completions(
     source: str | Path, *, task_ids: Collection[str] | None = None, skip_bad_rows: bool = False
 ) -> LoadedCompletions:
-    """Loads completions.
+    """Loads completions from a file of JSON lines.
 
-    A row without an `id` gets its `task_id`, with the number of the sample (`task#2`) where the problem has several.
+    A row has `task_id`, and either `completion` (a model's text) or `code`. A row without an `id` is named by its
+    `task_id`, with the number of the sample (`task#2`) if the problem has several completions.
 
     Args:
-        source: A `.jsonl` or `.jsonl.gz` file, or `-` for standard input.
-        task_ids: The problems there are; a completion of any other is a bad row. None accepts all.
-        skip_bad_rows: Leave bad rows out and report them, instead of refusing the file.
+        source: The path of a `.jsonl` or `.jsonl.gz` file, or `-` for standard input.
+        task_ids: The names of all problems; a row with another `task_id` is a bad row. None accepts every name.
+        skip_bad_rows: Leave bad rows out and report them in `skipped`, instead of raising the error of the first one.
+
+    Returns:
+        The completions in the order of the file, and the errors of the rows that were left out.
 
     Raises:
-        InputError: If the source cannot be read, a row is bad, or no completion is left.
+        InputError: If the source cannot be read, a row is bad, or no completion is left; the message names file, line
+            and field.
     """
     completions: list[Completion] = []
     lines: dict[str, int] = {}
@@ -93,7 +99,7 @@ def load_completions(
         if known is not None and completion.task_id not in known:
             raise _unknown_task(completion.task_id, known, source).at(source, row.line)
         if completion.id and completion.id in lines:
-            message = f"{completion.id!r} is taken by line {lines[completion.id]}"
+            message = f"{completion.id!r} is already used in line {lines[completion.id]}; it must be unique"
             raise InputError(message, path=source, line=row.line, field="id")
         completions.append(completion)
         lines[completion.id] = row.line
@@ -152,26 +158,28 @@ def _parse(row: Row, source: str | Path, known: KnownNames | None = None) -> Com
     except InputError as error:
         raise _unnamed(error, row.value, known) from error
     if parsed.completion is None and parsed.code is None:
-        message = "is missing (or `code`, for code to be taken as it is)"
+        message = "is missing; give the model's text as `completion`, or code alone as `code`"
         found = next((name for name in _ANSWERING if row.value.get(name)), None)
-        hint = None if found is None else f"the row has `{found}`: what a model said is its `completion`"
+        hint = (
+            None if found is None else f"the row has `{found}`: if that is the model's text, rename it to `completion`"
+        )
         raise InputError(message, path=source, line=row.line, field="completion", hint=hint)
     if parsed.completion is not None and parsed.code is not None:
         raise InputError(
-            "the row has both `completion` and `code`; only one can be judged",
+            "the row has both `completion` and `code`, and only one can be judged",
             path=source,
             line=row.line,
-            hint="keep `completion` to have the code found in it, `code` to take it as it is",
+            hint="keep `completion` to extract the code from the text, or `code` to use it unchanged",
         )
     return Completion(parsed.id or "", parsed.task_id, parsed.completion, parsed.code)
 
 
 def _unknown_task(task_id: str, known: KnownNames, source: str | Path) -> InputError:
     return InputError(
-        f"no problem is called {task_id!r}{known.did_you_mean(task_id)}",
+        f"there is no problem {task_id!r}{known.did_you_mean(task_id)}",
         path=source,
         field="task_id",
-        hint=f"the problems are called {known.form}: name the set it belongs to with `problems`",
+        hint=f"the problems are named {known.form}; select the matching set with `problems`",
         fields=("problems",),
     )
 
@@ -181,9 +189,9 @@ def _unnamed(error: InputError, row: Mapping[str, Any], known: KnownNames | None
     if error.field != "task_id" or row.get("task_id") is not None:
         return error
     named = [f"`{name}`" for name in _NAMING if isinstance(row.get(name), str | int)]
-    hints = [f"the problems are called {known.form}"] if known is not None else []
+    hints = [f"the problems are named {known.form}"] if known is not None else []
     if named:
-        hints.append(f"the row has {' and '.join(named)}: the problem that it answers is its `task_id`")
+        hints.append(f"the row has {' and '.join(named)}: if that names the problem, rename it to `task_id`")
     return InputError("is missing", path=error.path, line=error.line, field="task_id", hint="; ".join(hints) or None)
 
 

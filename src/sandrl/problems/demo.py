@@ -1,7 +1,7 @@
 """The demo set: five problems with one completion each, made to arrive out of order and not all to pass.
 
-They are ordinary files in the documented formats, read by the ordinary loaders: what a newcomer sees first is the real
-thing, and an example of the format.
+They are ordinary files in the documented formats, read by the ordinary loaders, so that they are also an example of the
+formats.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Finds problems that are the same problem twice: measured on one that was trained on, a policy shows its memory.
+"""Finds duplicates of problems: a policy that is evaluated on a problem it was trained on shows its memory.
 
-The design decision: two problems are duplicates if their prompts, or their checks, are equal after removing only what
-cannot change the task: case, white space, Unicode's several forms of a character, punctuation at the end of words,
-marks of markdown, and the order and layout of checks. Quoted text stays as it is, because its case and its blanks may
-be the task. Similar wording is no sign: "the 2nd largest" and "the 3rd largest" differ in one character.
+Two problems are duplicates if their prompts, or their checks, are equal after the removal of everything that cannot
+change the task: case, white space, Unicode's several forms of a character, punctuation at the end of words, Markdown
+markup, and the order and layout of checks. Quoted text stays unchanged, because its case and its blanks may be part of
+the task. Similar wording is not evidence: "the 2nd largest" and "the 3rd largest" differ in one character.
 """
 
 from __future__ import annotations

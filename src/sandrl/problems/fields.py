@@ -1,4 +1,4 @@
-"""Reading typed rows: what pydantic finds wrong becomes one line that names the file, the line and the field."""
+"""Reads typed rows: an error of pydantic becomes one line that names the file, the line and the field."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _reason(error: dict[str, Any]) -> str:
     if expected is not None and error["type"] != "literal_error":
         return f"{expected}, not {type_name(error['input'])}"
     if error["type"] == "string_unicode":
-        return "holds half of a surrogate pair, which is no text"
+        return "holds half of a surrogate pair, which is not valid text"
     if error["type"] == "string_too_short":
         return "must not be empty"
     if error["type"] == "value_error":

@@ -1,9 +1,9 @@
 """Rows from parquet files and from the dataset hub: the one module that needs `datasets`.
 
-The design decision: fetching and reading are two steps. The hub's own client fetches the files of one revision; it
-retries for half a minute where no hub answers, so a short probe finds that out first and the client then looks in its
-cache alone. What lies on the disk is read some rows at a time, so that a large set costs what its largest rows cost:
-files whose place is known by our own readers, others by `datasets`, which knows how repositories are laid out.
+Fetching and reading are two steps. The hub's own client fetches the files of one revision; it retries for half a minute
+if the hub does not answer, so a short probe runs first, and after a failed probe the client uses its cache alone. Files
+on the disk are read some rows at a time, so that a large set needs only the memory of its largest rows: our own readers
+read files at known paths, and `datasets`, which supports all layouts of repositories, reads the others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EXTRA = "hub"
 """An extra that brings `datasets`."""
 
 PROBE_SECONDS = 4.0
-"""How long the hub may take to answer at all; name resolution included, which knows no timeout of its own."""
+"""How long the hub may take to answer, including name resolution, which has no timeout of its own."""
 
 _FILES = ("*.md", "*.parquet", "*.jsonl", "*.jsonl.gz", "*.json")
 _PARQUET = ".parquet"
@@ -184,7 +184,9 @@ def _fetch(dataset: HubDataset) -> str:
             )
         )
     except errors.RepositoryNotFoundError as error:
-        raise InputError(f"the hub has no dataset {dataset.repository!r}, or none for these credentials") from error
+        raise InputError(
+            f"the hub has no dataset {dataset.repository!r}, or these credentials give no access to it"
+        ) from error
     except errors.RevisionNotFoundError as error:
         raise InputError(f"the dataset {dataset.repository!r} has no revision {dataset.revision!r}") from error
     except Exception as error:  # the client lets errors of several HTTP libraries through
@@ -194,7 +196,7 @@ def _fetch(dataset: HubDataset) -> str:
             what = f"HF_HUB_OFFLINE is set, and {dataset.repository} is not in {constants.HF_HUB_CACHE}"
         else:
             what = f"{constants.ENDPOINT} does not answer, and {dataset.repository} is not in {constants.HF_HUB_CACHE}"
-        hint = "give a local file instead (`problems` FILE), or a cached copy: set HF_HOME to a cache that has it"
+        hint = "give a local file instead (`problems` FILE), or set HF_HOME to a cache that has the dataset"
         raise ServiceError(what, hint=hint, fields=("problems",)) from error
 
 

@@ -1,8 +1,8 @@
-"""Problems made of rows that come again and again: the same row is parsed once, and stands for one object.
+"""Problems made of rows that are sent repeatedly: the same row is parsed once, and becomes one object.
 
-The design decision: rows are told apart by their content, not by their names. So what the judge has found out about a
-problem is found again, whoever brings the row, and two rows of one name never share a verdict. Those that were used
-longest ago make room.
+Rows are compared by their content, not by their names. So results that the judge has stored for a problem apply to
+every sender of the row, and two rows of one name never share a verdict. The problems that were used longest ago are
+removed first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sandrl.problems.problem import Problem
 from sandrl.problems.store import memory_of
 
 MOST_BYTES = 256 << 20
-"""How much memory problems may take unless told otherwise."""
+"""How much memory problems may take by default."""
 
 
 class InternedProblems:

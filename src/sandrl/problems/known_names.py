@@ -1,7 +1,7 @@
-"""What problems are called, for messages about a name that none of them has.
+"""The names of problems, for messages about an unknown name.
 
-The design decision: rows without an id are numbered by set and line, which no other program does. So a message shows
-the form of the names, and a number leads to the problem with that number, not to the name whose letters are nearest.
+Rows without an id are numbered by set and line, which is specific to sandrl. So a message shows the form of the names,
+and a number leads to the problem with that number, not to the name with the most similar letters.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class KnownNames:
     def did_you_mean(self, task_id: str) -> str:
         """The problem that may have been meant, as the end of a message; nothing if none comes close."""
         found = self._nearest(task_id)
-        return f"; is it {_quoted(found)}?" if found is not None else ""
+        return f"; did you mean {_quoted(found)}?" if found is not None else ""
 
     @cached_property
     def form(self) -> str:

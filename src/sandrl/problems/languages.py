@@ -1,11 +1,11 @@
-"""The languages that programs are judged in: one table, from which names, commands and packages are taken.
+"""The languages in which programs are judged: one table, the source of names, commands and packages.
 
-The design decision: an entry is data. The names are those of SandboxFusion and MultiPL-E, of fences in Markdown, and of
-the fields of other formats; letter case and blanks do not count. The commands are those of SandboxFusion, with the
-paths that Debian's packages install: locally, a sandbox sees the programs in the machine's `/usr`; remotely, the image
-has them or not. A language has several forms where programs in it are built in several ways; a program has the first
-form whose marks are found in it. Each form has an example, the program that must work wherever the form works: where it
-does not, the tools are missing, and no program in that form is judged by what it did.
+An entry is data. The names are those of SandboxFusion and MultiPL-E, of fences in Markdown, and of the fields of other
+formats; letter case and blanks do not count. The commands are those of SandboxFusion, with the paths that Debian's
+packages install: locally, a sandbox sees the programs in the machine's `/usr`; remotely, the image must have them. A
+language has several forms if its programs are built in several ways; a program has the first form whose marks are found
+in it. Each form has an example, a program that must work wherever the form works: if it fails, the tools are missing,
+and no program in that form is judged by its result.
 """
 
 from __future__ import annotations
@@ -382,5 +382,5 @@ def language_named(name: str, field: str = "language") -> Language:
     """
     found = find_language(name)
     if found is None:
-        raise InputError(f"is {name!r:.40}, which is no language that is judged here ({_NAMES})", field=field)
+        raise InputError(f"is {name!r:.40}, which is not a supported language ({_NAMES})", field=field)
     return found

@@ -1,4 +1,4 @@
-"""Problems from wherever they are, all of them checked before the first sandbox starts."""
+"""Loads problems from every kind of source, and checks all of them before the first sandbox starts."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _Entry = TypeVar("_Entry")
 
 @dataclass(frozen=True, slots=True)
 class FoundFormat:
-    """What rows were recognised as.
+    """The format that rows were recognised as.
 
     Attributes:
-        name: The format.
-        fields: The fields by which they were recognised.
-        kind: What their checks are.
+        name: The name of the format.
+        fields: The fields by which the rows were recognised.
+        kind: The kind of their checks: `tests`, `cases`, `calls` or `exit_status`.
     """
 
     name: str
@@ -51,13 +51,13 @@ class FoundFormat:
 
 @dataclass(frozen=True, slots=True)
 class LoadedProblems:
-    """Problems, and what could not be read as one.
+    """The result of `load_problems`.
 
     Attributes:
-        problems: By `task_id`, in the order of the file; those that were asked for.
-        skipped: Why each bad row was left out; empty unless bad rows were to be skipped.
-        formats: How many rows were recognised as what.
-        names: Names of all problems that there are.
+        problems: The requested problems by `task_id`, in the order of the source.
+        skipped: The error of each row that was left out; empty unless `skip_bad_rows` was set.
+        formats: The number of rows of each format that was recognised.
+        names: The names of all problems of the source, those not requested included.
     """
 
     problems: Mapping[str, Problem]
@@ -66,15 +66,15 @@ class LoadedProblems:
     names: Collection[str] = ()
 
     def find(self, task_id: str) -> Problem:
-        """Returns one problem.
+        """Returns the problem with this name.
 
         Raises:
-            InputError: If there is none of that name.
+            InputError: If there is no problem with this name; the message shows the most similar one.
         """
         if task_id not in self.problems:
-            hint = "sandrl problems ls --problems … lists them"
+            hint = "sandrl problems ls SET|FILE lists the names"
             did_you_mean = KnownNames(self.names).did_you_mean(task_id)
-            raise InputError(f"no problem is called {task_id!r}{did_you_mean}", hint=hint)
+            raise InputError(f"there is no problem {task_id!r}{did_you_mean}", hint=hint)
         return self.problems[task_id]
 
 
@@ -89,31 +89,37 @@ def load_problems(
     only: Collection[str] | None = None,
     on_problem: Callable[[Problem], None] | None = None,
 ) -> LoadedProblems:
-    """Loads problems.
+    """Loads problems from a file, a directory, a named set or the dataset hub.
 
-    All rows are read and checked, one in memory at a time, and the problems of a large set are kept on the disk.
+    All rows are read and checked, one at a time, and the problems of a large set are kept on the disk. So memory grows
+    with the number of problems, and not with the size of their checks.
 
     Args:
-        source: `bundled`, `toy` or `tiny`; `mbpp`, `humaneval` or `owner/name` of the dataset hub; or a `.jsonl`,
-            `.jsonl.gz`, `.json`, `.csv` or `.parquet` file (`-` for JSON lines on standard input), or a directory of
-            such files, with rows in one of the formats of `sandrl.problems.formats`. All but `bundled` and `toy` may
-            name a split after a colon: `mbpp:test`; of a file, only MBPP's; of a directory, what the names of its files
-            begin with.
-        skip_bad_rows: Leave bad rows out and report them, instead of refusing the file.
-        prelude: The prelude of problems that have none of their own: `standard`, or code.
-        fields: Which fields of the rows are meant, where their format is not known: `prompt=question`, or
-            `tests=info.asserts` for one within another; `fn:=two_sum` gives all rows the same value.
-        max_cases: How many cases or calls of a problem to keep at most; `case_choice` says which. None keeps all.
-        language: The language of completions, by a name or an alias of `sandrl.problems.languages`, for rows that name
-            none. Their checks must be runs of programs.
+        source: `bundled`, `toy` or `tiny`; `mbpp`, `humaneval` or another set of the dataset hub, by its short name or
+            as `owner/name`; the path of a `.jsonl`, `.jsonl.gz`, `.json`, `.csv` or `.parquet` file; `-` for JSON lines
+            on standard input; or a directory of such files. Rows may have any format of `sandrl.problems.formats`. A
+            split may follow after a colon (`mbpp:test`): not for `bundled` and `toy`; for a file, only MBPP's splits;
+            for a directory, the first letters of the names of its files.
+        skip_bad_rows: Leave bad rows out and report them in `skipped`, instead of raising the error of the first one.
+        prelude: The prelude of problems without a prelude of their own: `standard`, or Python code.
+        fields: The meaning of the fields of rows in an unknown format: `prompt=question`, or `tests=info.asserts` for a
+            field within another one; `fn:=two_sum` gives all rows the same value.
+        max_cases: The largest number of cases or calls of a problem; `sandrl.problems.case_choice` selects them. None
+            keeps all.
+        language: The language of completions for rows that name none, by a name or an alias of
+            `sandrl.problems.languages`. The checks of these rows must be runs of programs.
         only: The names of the problems to keep; None keeps all.
-        on_problem: Told each problem, whether it is kept or not.
+        on_problem: Called with each problem, also with those that are not kept.
+
+    Returns:
+        The problems by `task_id`, the formats that were recognised, and the errors of the rows that were left out.
 
     Raises:
-        UsageError: If the prelude is no Python, or there is no such field or language.
-        InputError: If the source cannot be used, a row is bad, or no problem is left.
-        MissingExtraError: If it takes `datasets` to read, and that is not installed.
-        ServiceError: If it is on the hub, which does not answer, and the hub's cache has no copy.
+        UsageError: If the prelude is not valid Python, or a field or the language is unknown.
+        InputError: If the source cannot be read, a row is bad, or no problem is left; the message names file, line and
+            field.
+        MissingExtraError: If the source requires `datasets`, and it is not installed.
+        ServiceError: If the hub does not answer, and its cache has no copy of the dataset.
     """
     before = _checked_prelude(prelude)
     field_map, language = FieldMap.of(fields), _checked_language(language)
@@ -132,7 +138,12 @@ def load_problems(
         name = problem.task_id
         if name in lines:
             place = lines[name] if row.path else f"line {lines[name]}"
-            raise InputError(f"{name!r} is taken by {place}", path=path, line=row.line, field=_id_field(row, field_map))
+            raise InputError(
+                f"{name!r} is already used in {place}; it must be unique",
+                path=path,
+                line=row.line,
+                field=_id_field(row, field_map),
+            )
         lines[name] = f"{row.path}:{row.line}" if row.path else row.line
         if only is None or name in only:
             problems.add(name, problem)
@@ -145,7 +156,7 @@ def load_problems(
         _refuse_missing(field_map, source)
     if not lines:
         if found.mbpp_split is not None and not skipped:
-            raise InputError(f"no row is in the split {found.mbpp_split!r}", path=source)
+            raise InputError(f"no row belongs to the split {found.mbpp_split!r}", path=source)
         raise no_rows("problems", source, skipped)
     return LoadedProblems(problems, tuple(skipped), dict(formats), lines.keys())
 
@@ -196,7 +207,7 @@ def write_problems(problems: Iterable[Problem], path: Path) -> None:
         InputError: If it cannot be made, or its name is that of another kind of file.
     """
     if is_file_name(path.name) and not path.name.lower().endswith((".jsonl", ".jsonl.gz")):
-        raise InputError("rows are written as JSON lines: end its name in .jsonl or .jsonl.gz", path=path)
+        raise InputError("rows are written as JSON lines; end the name of the file with .jsonl or .jsonl.gz", path=path)
     try:
         with path.open("xb") as file:
             # Without a time and a name in it, the same problems make the same file.
@@ -234,7 +245,9 @@ def as_problems(given: ProblemsLike) -> Mapping[str, Problem]:
             problem = as_entry(place, row, parse_problem).problem
         name = key if isinstance(key, str) else problem.task_id
         if name in problems:
-            raise InputError(f"{name!r} is taken by a problem before it", path=place, field="task_id")
+            raise InputError(
+                f"{name!r} is already used by an earlier problem; it must be unique", path=place, field="task_id"
+            )
         problems[name] = problem
     return problems
 
@@ -262,7 +275,7 @@ def as_entry(place: str, given: object, parse: Callable[[Row, str], _Entry]) -> 
         InputError: If it is no dictionary, or a field of it is missing or wrong.
     """
     if not isinstance(given, Mapping):
-        raise InputError(f"must be a dictionary or an object of sandrl, not {given!r:.60}", path=place)
+        raise InputError(f"must be a dictionary, or a Problem or Completion of sandrl, not {given!r:.60}", path=place)
     row = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
     try:
         return parse(Row(0, row), place)
@@ -345,4 +358,6 @@ def no_rows(noun: str, source: str | Path, skipped: list[InputError]) -> InputEr
     """Returns the error for a file of which nothing can be used."""
     if not skipped:
         return InputError(f"the file is empty: it has no {noun}", path=source)
-    return InputError(f"no {noun} are left: all {len(skipped)} rows are bad, the first is: {skipped[0]}", path=source)
+    return InputError(
+        f"no {noun} are left: all {len(skipped)} rows are bad; the first error is: {skipped[0]}", path=source
+    )

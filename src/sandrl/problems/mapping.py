@@ -1,9 +1,9 @@
-"""Rows in no known format: `--map prompt=question,tests=asserts` says which fields are meant.
+"""Maps the fields of rows in an unknown format: `--map prompt=question,tests=asserts` assigns them.
 
-The design decision: a mapped row is a row of sandrl's own format. A field may be taken from within another, by a path
-with dots, and a text of JSON on the way is read; `field:=value` gives every row the same value. Tests of any shape that
-a format has are accepted, so that one option serves in place of many formats. A row may lack a field that is optional;
-a path that no row has is a typing error, and is reported as one.
+A mapped row is a row of sandrl's own format. A field may be taken from within another one, by a path with dots, and a
+text of JSON on the way is read; `field:=value` gives every row the same value. Tests are accepted in every shape that a
+format has, so that one option replaces many formats. A row may lack an optional field; a path that no row has is a
+typing error, and is reported as an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sandrl.problems.formats.texts import json_value
 
 _CHECKS = ("tests", "cases", "check")
 _LISTS = ("tests", "packages")
-_EXAMPLE = "for example prompt=question,tests=info.asserts, or fn:=two_sum for a value that all rows share"
+_EXAMPLE = "for example prompt=question,tests=info.asserts; fn:=two_sum gives all rows the same value"
 _BEGIN = re.compile(r"\w+")
 
 
@@ -91,7 +91,7 @@ class FieldMap:
             if name in self.missing and self.missing[name] is None:
                 self.missing[name] = reason
         if "prompt" in self.paths and "prompt" not in value:
-            raise InputError("is null, and a problem needs a prompt", field=self._path("prompt"))
+            raise InputError("is null; a problem needs a prompt", field=self._path("prompt"))
         return Row(row.line, self._as_own(value), row.path)
 
     def refuse_missing(self) -> None:
@@ -143,7 +143,7 @@ class FieldMap:
                 raise InputError(
                     f"must be a string, not {type_name(each)}",
                     field=f"{self._path('tests')}[{position}]",
-                    hint="runs of a program and calls of a function are `cases`: with `fields`,"
+                    hint="runs of a program and calls of a function belong in `cases`: set `fields` to"
                     " cases=test_cases,fn=function_name",
                     fields=("fields",),
                 )
@@ -161,7 +161,7 @@ class FieldMap:
         for pair in pairs:
             if not pair.function and _is_call(pair):
                 raise InputError(
-                    "has values, as a call of a function has, and nothing says of which function",
+                    "has the values of a call, but the function is not named",
                     field=pair.fields[0],
                     hint="name it with `fields`, for example fn=function_name, or fn:=two_sum for all rows",
                     fields=("fields",),

@@ -1,7 +1,7 @@
-"""MBPP: where it is published, and the splits that its task ids stand for (arXiv:2108.07732, appendix A).
+"""MBPP: its place on the hub, and the splits that its task ids define (arXiv:2108.07732, appendix A).
 
-The design decision: a split is a range of task ids, as the paper defines it. So a local copy of the whole set has the
-same splits as the one on the hub, and the two mean the same problems.
+A split is a range of task ids, as the paper defines it. So a local copy of the whole set has the same splits as the one
+on the hub, and the same split name selects the same problems in both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def is_in_split(row: Row, split: str, path: str | Path) -> bool:
         InputError: If it is no row of MBPP, whose task ids alone stand for splits.
     """
     if not MBPP.recognises(row.value):
-        message = f"this is no row of MBPP, so it is in no split {split!r}"
-        raise InputError(message, path=path, line=row.line, hint=f"leave out :{split} to take the whole file")
+        message = f"is not a row of MBPP, so it cannot belong to the split {split!r}"
+        raise InputError(message, path=path, line=row.line, hint=f"leave out :{split} to use the whole file")
     task_id = str(row.value.get("task_id"))
     return task_id.isdecimal() and int(task_id) in SPLITS[split]

@@ -1,7 +1,7 @@
-"""The sets of problems that have a name: those that come with sandrl, and those of the hub that many use.
+"""The sets of problems that have a name: the sets that are part of sandrl, and popular sets of the hub.
 
-The design decision: a set is one entry here. Loading, the splits that trainers use, messages and shell completion are
-made from it, so a new set touches no other module.
+A set is one entry here. Loading, the splits for training, messages and shell completion are derived from it, so a new
+set changes no other module.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class NamedSet:
         """
         if split is not None and split not in self.splits:
             hint = "its splits are " + ", ".join(self.splits) if self.splits else "it has no splits"
-            raise InputError(f"{self.name} has no split {split!r}", hint=hint)
+            raise InputError(f"the set {self.name} has no split {split!r}", hint=hint)
         return self.open(split)
 
 

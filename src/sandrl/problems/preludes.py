@@ -1,7 +1,7 @@
-"""Preludes: code that a set of problems promises to every completion, because its other graders run it first.
+"""Preludes: code that a set of problems guarantees to every completion, because its other graders run it first.
 
-The design decision: a problem has no prelude unless its row asks for it. A name from a star import hides mistakes, such
-as a missing import, which code in use would fail with.
+A problem has no prelude unless its row requests one: names from a star import hide mistakes, such as a missing import,
+that would make the code fail in real use.
 """
 
 from __future__ import annotations

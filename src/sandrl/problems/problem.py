@@ -1,7 +1,7 @@
 """The problem: one shape for every source.
 
 MBPP's assert lists, HumanEval's `check(candidate)` and stdin programs all become checks of one of three kinds here, so
-that nothing behind the loaders knows where a problem came from.
+that only the loaders depend on the source of a problem.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ EXIT_STATUS: Literal["exit_status"] = "exit_status"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run of a program.
+    """One run of a program: an input, and the output that is expected.
 
     Attributes:
-        stdin: What it reads.
-        stdout: What it must print.
+        stdin: The text that the program reads from standard input.
+        stdout: The text that it must print to standard output.
 
     Raises:
-        InputError: If one of them is no string.
+        InputError: If a field is not a string; `field` of the error names it.
     """
 
     stdin: str
@@ -46,13 +46,13 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """By how much a number that a program prints may differ from the one it must print; either is enough.
+    """The largest difference between a number and the expected number; one of the two limits is enough.
 
     Attributes:
-        absolute: The difference.
-        relative: The difference as a share of the number it must print.
-        words: Whether blanks and the ends of lines only separate words. Without a difference that is allowed, words are
-            compared as text.
+        absolute: The largest absolute difference.
+        relative: The largest difference as a fraction of the expected number.
+        words: Whether outputs are compared word by word, with blanks and line ends as separators only. If no difference
+            is allowed, words are compared as text.
     """
 
     absolute: float = 0.0
@@ -62,48 +62,53 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A task to solve, with checks of exactly one kind: `tests`, `cases`, `calls`, or `check`.
-
-    Attributes:
-        task_id: Names the problem; completions refer to it.
-        prompt: The task, as a model is told.
-        tests: Python snippets that raise unless the code is right; each is one check. Test functions and classes in
-            them are split into single checks, and definitions alone become part of the check after them.
-        cases: Runs of the code as a program; each is one check.
-        calls: Calls of the function `fn`, with what they must return; each is one check. Either all have an expected
-            value, or none has, and they must return what the reference returns.
-        fn: The function that `calls` call: `name`, or `Class.name` for a method of an object that is made without
-            arguments. A completion may give the function `name` as a method of a class `Solution` instead.
-        comparison: How calls compare what is returned with what is expected.
-        tolerance: How cases and calls compare numbers; exactly without one.
-        check: `exit_status` where running to the end is all that is asked.
-        setup: Python code that the tests need. It runs after the completion and may use what that defines (MBPP builds
-            trees of the completion's own class); it is tried before it, too, for the completion that uses what it
-            defines. So a completion may see it, and expected values belong in the tests.
-        entry_point: Name of the function or class asked for, where one is.
-        reference: A solution known to be right.
-        timeout_seconds: Wall time for all checks, where the problem needs its own limit.
-        check_timeout_seconds: Wall time for each check, where the problem needs its own limit.
-        prelude: Python code that runs before the completion, in its namespace; empty for none.
-        starter_code: Code that an answer may continue or must keep to, where the prompt does not have it.
-        packages: Modules outside the standard library that a completion or the checks import. Where sandboxes lack one,
-            completions that fail have no reward.
-        language: The language of completions, by a name or an alias of `sandrl.problems.languages`; kept by its name
-            there. In another language than Python, `setup`, code and a test stand one after the other in one program,
-            which passes if it exits with 0.
-        checker: Judges what cases print, where they have several right outputs: in place of a comparison with `stdout`.
-        checker_timeout_seconds: Time by the clock that it has for one case, if not `CHECKER_SECONDS`.
-        files: What lies in the working directory before the code runs: paths and contents. Each case has a directory of
-            its own with them.
-        input_file: With cases: a file in the working directory that has what the case reads, too.
-        output_file: With cases: where a program writes what it would print; one that makes no such file prints.
-        memory_bytes: How much memory each process of the completion may take, beside that of a bare interpreter.
+    """A task for a model, with checks of exactly one kind: `tests`, `cases`, `calls`, or `check`.
 
     Lists are accepted for tuples, and a dictionary for a case; for a checker its source, or a dictionary; for files a
     dictionary of texts or bytes by path.
 
+    Attributes:
+        task_id: The name of the problem; completions refer to it.
+        prompt: The task, as the model receives it.
+        tests: Python snippets that raise an error unless the code is right; each is one check. Test functions and
+            classes in them are split into single checks, and definitions alone become part of the next check.
+        cases: Runs of the code as a program; each is one check.
+        calls: Calls of the function `fn`, with their expected values; each is one check. If no call has an expected
+            value, each must return the value that the reference returns; a mix of both is refused.
+        fn: The function that `calls` call: `name`, or `Class.name` for a method of an object that is created without
+            arguments. A completion may also define the function `name` as a method of a class `Solution`.
+        comparison: How calls compare the returned value with the expected one.
+        tolerance: How cases and calls compare numbers; None compares them exactly.
+        check: `exit_status` if a completion passes when it runs to its end and exits with 0.
+        setup: Python code that the tests need. It runs after the completion and may use names that the completion
+            defines (MBPP builds trees of the completion's own class); it is also tried before the completion, which may
+            use its names. So a completion may see it, and expected values belong in the tests.
+        entry_point: The name of the function or class that the task requests, if it requests one.
+        reference: A solution that is known to be correct.
+        timeout_seconds: Wall time in seconds for all checks, if the problem needs its own limit.
+        check_timeout_seconds: Wall time in seconds for each check, if the problem needs its own limit.
+        prelude: Python code that runs before the completion, in its namespace; empty for none.
+        starter_code: Code that an answer may continue or must follow, if the prompt does not contain it.
+        packages: Modules outside the standard library that a completion or the checks import. If a sandbox lacks one, a
+            completion that fails has no reward.
+        language: The language of completions, by a name or an alias of `sandrl.problems.languages`; stored by its name
+            there. In a language other than Python, `setup`, code and a test form one program, in this order, which
+            passes if it exits with 0.
+        checker: Decides whether the output of a case is right, for cases with several right outputs; it replaces the
+            comparison with `stdout`.
+        checker_timeout_seconds: Wall time in seconds of the checker for one case; None for the default,
+            `sandrl.problems.checkers.CHECKER_SECONDS`.
+        files: Paths and contents of files that exist in the working directory before the code runs. Each case has a
+            directory of its own with these files.
+        input_file: With cases: the name of a file in the working directory that also contains the input of the case.
+        output_file: With cases: the name of a file that the program may write its output to; if the program does not
+            create the file, its standard output counts.
+        memory_bytes: The memory in bytes that each process of the completion may use, in addition to that of a bare
+            interpreter.
+
     Raises:
-        InputError: If it has no check or several kinds of them, or a field is of the wrong type.
+        InputError: If the problem has no check or checks of several kinds, or a field is wrong; `field` of the error
+            names it.
     """
 
     task_id: str
@@ -172,13 +177,17 @@ class Problem:
             known = ", ".join(Comparison)
             raise InputError(f"must be one of {known}, not {self.comparison!r:.40}", field="comparison") from None
         if self.comparison is not Comparison.PLAIN and not self.calls:
-            raise InputError("is for calls only", field="comparison")
+            raise InputError("has an effect on calls only, and this problem has none", field="comparison")
         if not self.asks_reference:
             return
         if any(call.expected is not None for call in self.calls):
-            raise InputError("some calls have an expected value and some have none", field="calls")
+            raise InputError(
+                "some calls have an expected value and some do not; give all of them one, or none", field="calls"
+            )
         if self.reference is None:
-            raise InputError("is missing: calls without an expected value return what it returns", field="reference")
+            raise InputError(
+                "is missing: calls without an expected value are compared with the reference", field="reference"
+            )
 
     def _check_tests(self) -> None:
         for position, test in enumerate(self.tests):
@@ -186,12 +195,12 @@ class Problem:
 
     def _check_program(self) -> None:
         """Refuses what only Python has, and tests without a word."""
-        for name, what in (("fn", "calls of functions are"), ("prelude", "it is"), ("packages", "they are")):
+        for name, what in (("fn", "calls of functions are"), ("prelude", "preludes are"), ("packages", "packages are")):
             if getattr(self, name):
-                raise InputError(f"{what} for Python only, and the language is {self.language}", field=name)
+                raise InputError(f"{what} supported for Python only, and the language is {self.language}", field=name)
         for position, test in enumerate(self.tests):
             if not test.strip():
-                raise InputError("checks nothing: it is empty", field=f"tests[{position}]")
+                raise InputError("is empty, so it checks nothing", field=f"tests[{position}]")
 
     def _check_kinds(self) -> None:
         if self.check not in (None, EXIT_STATUS):
@@ -200,44 +209,44 @@ class Problem:
         if not kinds:
             raise InputError(
                 f"the problem {self.task_id!r} has no check",
-                hint='give it `tests` (asserts), `cases` (stdin and stdout), or `check`: "exit_status"',
+                hint='add `tests` (asserts), `cases` (stdin and stdout), or `check`: "exit_status"',
             )
         if len(kinds) > 1:
             raise InputError(
-                f"the problem {self.task_id!r} has checks of several kinds ({', '.join(kinds)}); only one would count",
-                hint="make it several problems",
+                f"the problem {self.task_id!r} has checks of several kinds ({', '.join(kinds)}); only one is allowed",
+                hint="make a problem of each kind",
             )
         if self.tolerance is None:
             return
         if not isinstance(self.tolerance, Tolerance):
             raise InputError(f"must be a Tolerance or None, not {type(self.tolerance).__name__}", field="tolerance")
         if not (self.cases or self.calls):
-            raise InputError("is for cases and calls only", field="tolerance")
+            raise InputError("has an effect on cases and calls only, and this problem has none", field="tolerance")
         if not (self.tolerance.absolute or self.tolerance.relative or self.tolerance.words):
-            raise InputError("allows nothing: give it `absolute` or `relative`", field="tolerance")
+            raise InputError("allows no difference: set `absolute` or `relative`", field="tolerance")
         if self.tolerance.words and not self.cases:
-            raise InputError("is for cases only: calls return no words", field="tolerance.words")
+            raise InputError("has an effect on cases only: a call returns a value, not words", field="tolerance.words")
 
     def _check_checker(self) -> None:
         if self.checker is None:
             if self.checker_timeout_seconds is not None:
-                raise InputError("is for problems with a checker only", field="checker_timeout_seconds")
+                raise InputError("has an effect with a `checker` only", field="checker_timeout_seconds")
             return
         object.__setattr__(self, "checker", Checker.of(self.checker))
         if not self.cases:
-            raise InputError("is for cases with stdin and stdout only", field="checker")
+            raise InputError("requires `cases` with stdin and stdout", field="checker")
         if self.tolerance is not None:
-            raise InputError("is not used where a checker decides", field="tolerance")
+            raise InputError("has no effect: the `checker` compares the outputs", field="tolerance")
 
     def _check_files(self) -> None:
         taken = "solution.py"
         object.__setattr__(self, "files", files_of(self.files, taken))
         for name in ("input_file", "output_file"):
             if getattr(self, name) is not None and not self.cases:
-                raise InputError("is for cases with stdin and stdout only", field=name)
+                raise InputError("requires `cases` with stdin and stdout", field=name)
             object.__setattr__(self, name, file_name(getattr(self, name), taken, name))
         if self.input_file is not None and self.input_file in dict(self.files):
-            raise InputError("is one of its `files`, too", field="input_file")
+            raise InputError("is also one of its `files`", field="input_file")
 
     @property
     def kind(self) -> str:

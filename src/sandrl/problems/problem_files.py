@@ -1,7 +1,7 @@
-"""Files of a problem: what lies in the working directory before an answer runs.
+"""Files of a problem: they exist in the working directory before an answer runs.
 
-The design decision: contents are bytes and paths are relative, checked when the problem is made, so that whoever writes
-them need not think. A text stands for its UTF-8, and `{"base64": …}` for other bytes.
+Contents are bytes and paths are relative, and both are checked when the problem is made, so that the code that writes
+the files needs no checks. A text stands for its UTF-8, and `{"base64": …}` for other bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from sandrl.errors import InputError
 
 MOST_BYTES = 64 << 20
-"""What the files of a problem may have in all; a sandbox has room for four times as much."""
+"""The largest total size of the files of a problem; a sandbox has room for four times this size."""
 
 _LONGEST_PATH = 1000
 
@@ -85,7 +85,7 @@ def _check_path(path: object, taken: str, field: str) -> None:
     if path.startswith("/") or ".." in parts:
         raise InputError("must be a path within the working directory", field=field)
     if "" in parts or "." in parts or "\0" in path or not path.isprintable() or len(path) > _LONGEST_PATH:
-        raise InputError("is no plain relative path", field=field)
+        raise InputError("must be a plain relative path", field=field)
     if max(len(part.encode("utf-8", "surrogatepass")) for part in parts) > 255:
         raise InputError("has a name of more than 255 bytes", field=field)
     if path == taken:
@@ -101,7 +101,7 @@ def _content(given: object, field: str) -> bytes:
         if isinstance(given, Mapping) and list(given) == ["base64"] and isinstance(given["base64"], str):
             return base64.b64decode(given["base64"], validate=True)
     except UnicodeEncodeError as error:
-        raise InputError("holds half of a surrogate pair, which is no text", field=field) from error
+        raise InputError("holds half of a surrogate pair, which is not valid text", field=field) from error
     except (binascii.Error, ValueError) as error:
         raise InputError("must be base64", field=f"{field}.base64") from error
     raise InputError(f'must be text or {{"base64": …}}, not {given!r:.40}', field=field)

@@ -1,7 +1,7 @@
-"""The text a model is shown: the task, and at most a few of the checks its answer will meet.
+"""The text that a model receives: the task, and at most a few of the checks of its answer.
 
-The design decision: checks stay hidden unless asked for, because a model that sees all of them can answer with a table.
-What is shown is counted in single asserts, not in snippets: HumanEval packs a whole suite into one.
+Checks stay hidden by default, because a model that sees all of them can answer with a table of values. Shown checks are
+counted in single asserts, not in snippets: HumanEval packs a whole suite into one snippet.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from sandrl.problems.problem import Case, Problem
 from sandrl.syntax import parse
 
 SHOWN_TESTS = 1
-"""How many checks a prompt shows unless told otherwise."""
+"""How many checks a prompt shows by default."""
 
 ANSWER_INSTRUCTION = "Solve the task in Python. Reply with the code only, between <answer> and </answer>."
-"""The system message: what a model is told about the form of its answer, for training and evaluation alike."""
+"""The system message: the form of the answer that is requested, in training and in evaluation."""
 
 SUBMIT_INSTRUCTION = "Solve the task in Python. Submit the code with the tool submit_solution."
 """The system message where answers are given through a tool, `submit_solution(code)`."""

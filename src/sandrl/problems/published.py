@@ -1,9 +1,9 @@
-"""The sets of the dataset hub that have a name: where each lies, in which files its splits are, and at which revision.
+"""The sets of the dataset hub that have a name: the repository of each, the files of its splits, and its revision.
 
-The design decision: a set is read from its data files, at one commit. So its rows are the same tomorrow, no script of a
-repository is needed (`datasets` runs none any more), and nothing but the files of the set is fetched. The commits and
-paths are those that several public projects pin or name. Sets for which no commit is known have no name here; they are
-reached as `owner/name`, on their main branch.
+A set is read from its data files, at one commit. So its rows stay the same, no script of a repository is needed
+(`datasets` no longer runs any), and only the files of the set are fetched. The commits and paths are those that several
+public projects pin or name. A set without a known commit has no name here; it is available as `owner/name`, on its main
+branch.
 """
 
 from __future__ import annotations

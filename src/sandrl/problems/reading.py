@@ -1,7 +1,7 @@
-"""How the rows of a configuration's problems are read.
+"""The arguments of `load_problems` that a configuration sets.
 
-The design decision: every command that loads problems reads them alike, so what a configuration says of that is taken
-from it in one place, as arguments of `load_problems`.
+Every command that loads problems reads them in the same way, so these settings are taken from the configuration in one
+place.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the word given to `--problems` stands for: a named set, a dataset of the hub, or a file.
+"""The meaning of the word given to `--problems`: a named set, a dataset of the hub, or a file.
 
-The design decision: a source is found out from the word alone, without opening anything, except that a file which
-exists is that file. What is left to the loader is rows, wherever they came from.
+The word alone decides, and nothing is opened; only an existing file takes precedence. The loader receives rows, from
+every kind of source.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def find_source(name: str | Path) -> Source:
         return _file(Path(bare), mbpp_split=_checked_split(split))
     if _REPOSITORY.fullmatch(bare):
         return from_hub(HubDataset(bare), split or None)
-    raise InputError(f"no problem set or file is called {name!r}", hint=_WHAT_WORKS)
+    raise InputError(f"there is no problem set or file {name!r}", hint=_WHAT_WORKS)
 
 
 def _is_file(name: str) -> bool:

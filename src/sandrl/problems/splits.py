@@ -1,9 +1,10 @@
-"""What a run trains on, and what it is evaluated on: never the same problems where that can be helped.
+"""The problems of a run for training and for evaluation: never the same ones, if the set is large enough.
 
-The design decision: a set with splits of its own keeps them, because others report results on them. Of any other set a
-fifth is held out, chosen by the problems' names, so that a set that grows keeps what it has held out. A set too small
-for that is evaluated on what was trained on, and the run says so. Another set to evaluate on withholds nothing of the
-training set. A held-out problem that is a training problem again measures memory: it is left out (`duplicates`).
+A set with splits of its own keeps them, because published results use them. Of any other set a fifth is held out,
+chosen by the problems' names, so that a set that grows keeps its held-out problems. A set too small for that is
+evaluated on the problems that it was trained on, and the run reports this. If another set is evaluated, the whole
+training set is used for training. A held-out problem that is also a training problem measures memory: it is left out
+(`duplicates`).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Splits:
         if not self.duplicates:
             return None
         noun = "problem is" if self.duplicates == 1 else "problems are"
-        return f"{self.duplicates} held-out {noun} left out: the training split has the same checks or the same prompt"
+        return f"{self.duplicates} held-out {noun} left out: a training problem has the same checks or the same prompt"
 
     @property
     def all(self) -> Mapping[str, Problem]:
@@ -109,7 +110,7 @@ def load_splits(
     if num_problems is not None:
         if num_problems > len(train):
             raise InputError(
-                f"has {len(train)} problems to train on, fewer than the {num_problems} wanted", path=source
+                f"has {len(train)} problems to train on, fewer than the {num_problems} that were requested", path=source
             )
         train = _some(train, num_problems, seed=seed)
     return Splits(train, evaluation, is_held_out, duplicates)
@@ -122,12 +123,12 @@ def _check_others(train: Mapping[str, Problem], evaluation: Mapping[str, Problem
         InputError: If nothing of it is left, or a name means one problem in training and another one in it.
     """
     if not evaluation:
-        message = "all of its problems are in the training set again"
+        message = "all of its problems are also in the training set"
         raise InputError(message, path=source, hint="evaluate on another set", fields=("eval_set",))
     common = next((name for name in evaluation if name in train), None)
     if common is not None:
-        message = f"has another problem called {common!r} than the training set"
-        raise InputError(message, path=source, hint="rename it: results are found by name", fields=("eval_set",))
+        message = f"has a problem {common!r} that differs from the training problem of that name"
+        raise InputError(message, path=source, hint="rename it: results are stored by name", fields=("eval_set",))
 
 
 def _has_training_split(source: str) -> bool:

@@ -1,9 +1,9 @@
-"""Problems by name, on the disk where they are many.
+"""Problems by name, stored on the disk if they are many.
 
-The design decision: memory holds the names, and problems up to `MEMORY_BYTES`. Those of a larger set are in a file
-without a name, and are read when they are asked for. So memory grows with the number of problems, some 150 bytes for
-each, and not with their checks, and whoever has a mapping of problems has it either way. The file ends with the
-process, however that ends. No other user can open it, and nothing but this module writes it, so its pickles are ours.
+Memory holds the names, and problems up to `MEMORY_BYTES`. Those of a larger set are in an unnamed file, and are read
+when they are used. So memory grows with the number of problems, some 150 bytes for each, and not with their checks; a
+caller has a mapping of problems in both cases. The file disappears with the process, also after a crash. No other user
+can open it, and only this module writes it, so loading its pickles is safe.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sandrl.errors import ServiceError
 from sandrl.problems.problem import Problem
 
 MEMORY_BYTES = 64 << 20
-"""How much memory problems may take before they go to the disk, and those that were read last may take then."""
+"""How much memory problems may take before they are stored on the disk; then, how much the last ones read may take."""
 
 # Unlike /tmp, it is never in memory.
 _DISK = Path("/var/tmp")
@@ -183,5 +183,5 @@ def _directory() -> str | None:
 
 
 def _no_room(error: OSError) -> ServiceError:
-    message = f"the problems cannot be kept on the disk: {error.strerror}"
-    return ServiceError(message, hint="make room there, or set TMPDIR to a directory that has some")
+    message = f"the problems cannot be stored on the disk: {error.strerror}"
+    return ServiceError(message, hint="free space there, or set TMPDIR to a directory on a disk with free space")

@@ -1,7 +1,7 @@
 """Rows from arrays of JSON, tables of CSV and directories of shards, one row in memory at a time.
 
-The design decision: none of them is read whole, so that a large set costs what its largest row costs. A cell of CSV is
-text; one that is an array or an object as JSON (or as Python writes it, as pandas does) is taken as that.
+No file is read whole, so that a large set needs only the memory of its largest row. A cell of CSV is text; a cell that
+holds an array or an object as JSON (or as Python writes it, as pandas does) becomes that array or object.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sandrl.problems.formats.texts import python_value
 from sandrl.problems.hub import read_parquet
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".csv", ".parquet")
-"""What names of files of problems end in."""
+"""The endings of names of files of problems."""
 
 _CHUNK_CHARACTERS = 1 << 20
 _BLANKS = re.compile(r"\s*")
@@ -69,7 +69,7 @@ def read_directory(path: Path, split: str | None = None) -> Iterator[Row | BadRo
         raise InputError(f"the directory has no file{which} that ends in {', '.join(SUFFIXES)}", path=path)
     kinds = sorted({file.suffix.lower().replace(".gz", ".jsonl") for file in chosen})
     if len(kinds) > 1:
-        hint = "name one of its files, or keep the others elsewhere"
+        hint = "name one of its files, or move the others to another directory"
         raise InputError(f"the directory has files of several kinds: {', '.join(kinds)}", path=path, hint=hint)
     for file in chosen:
         for row in read_file(file):
@@ -189,14 +189,14 @@ def read_csv(path: Path) -> Iterator[Row | BadRow]:
                     continue
                 number += 1
                 if len(cells) != len(names):
-                    message = f"the row has {len(cells)} cells, and the first line {len(names)} names"
+                    message = f"the row has {len(cells)} cells, and the first line has {len(names)} names"
                     yield BadRow(number, InputError(message, path=path, line=number))
                 else:
                     yield Row(number, _cells(names, cells))
         except UnicodeDecodeError as error:
             raise InputError("invalid UTF-8", path=path, line=number + 1) from error
         except csv.Error as error:
-            raise InputError(f"is no CSV: {error}", path=path, line=number + 1) from error
+            raise InputError(f"is not valid CSV: {error}", path=path, line=number + 1) from error
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
 

@@ -224,9 +224,9 @@ def _fixture_values(
         fixture = fixtures.get(name)
         if fixture is None or name in users:
             raise InputError(
-                f"{test} takes `{name}`, which is no fixture of this file",
+                f"{test} takes `{name}`, which is not a fixture of this file",
                 field=field,
-                hint="only fixtures that the tests define, and tmp_path, are available",
+                hint="define the fixture in the tests; the only built-in fixture is tmp_path",
             )
         needed = _required(fixture)
         for each in needed:
@@ -300,7 +300,7 @@ def _tests_of_suite(node: ast.ClassDef, fixtures: dict[str, _Function], field: s
                 raise InputError(
                     f"{node.name}.{each.name} takes a fixture of its class",
                     field=field,
-                    hint="make it a function of the file",
+                    hint="make the fixture a function of the file",
                 )
             tests += _tests_of_function(each, fixtures, field, owner=node)
     return tests

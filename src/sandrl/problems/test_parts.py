@@ -1,7 +1,8 @@
-"""What the tests of a file share, and what of the file is of its tests: their definitions, and what runs them.
+"""Separates a file of tests: the statements that its tests share, and those that define or run the tests.
 
-The decision: a file that runs its own tests is read as one that leaves this to a runner. What runs or collects tests is
-found by the names it uses: those of tests, those of what was made of them, and what test libraries have for it.
+A file that runs its own tests is read like a file that leaves this to a runner. Statements that run or collect tests
+are recognised by the names that they use: names of tests, names of objects made of tests, and the names of test
+libraries for this purpose.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The problems of the tiny policy: generated, and so few that a model of a third of a million parameters learns them.
+"""The problems of the tiny policy: generated, and few enough for a model of a third of a million parameters.
 
-The design decision: a problem is a combination of a kind of task, a function name and a number, and the held-out ones
-are combinations that training never shows, made of parts that it does. The checks of a kind are chosen to tell it from
-every other kind with every other number, because a policy that is rewarded for the wrong function learns that.
+A problem is a combination of a kind of task, a function name and a number. The held-out ones are combinations that
+training never shows, made of parts that it does show. The checks of a kind distinguish it from every other kind with
+every other number, because a policy that is rewarded for the wrong function learns that function.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Whether a test can fail: a test that cannot would reward every answer.
+"""Decides whether a test can fail: a test that cannot fail would reward every answer.
 
-The decision: the source decides, before anything runs. A test must assert something, raise something, or call a
-function that the problem itself defines, and it must use at least one name that is not Python's own. A text that only
-looks like a test (a comparison without `assert`, a tuple, a function that nothing calls) is refused, with the reason.
+The source decides, before anything runs. A test must assert something, raise something, or call a function that the
+problem itself defines, and it must use at least one name that is not Python's own. A text that only looks like a test
+(a comparison without `assert`, a tuple, a function that nothing calls) is refused, with the reason.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def complaint(statements: Sequence[ast.stmt]) -> str | None:
             return reason
     for statement in _outside_guards(statements):
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Compare | ast.BoolOp | ast.UnaryOp):
-            return f"compares and asserts nothing: write `assert {_short(statement.value)}`"
+            return f"compares values but asserts nothing: write `assert {_short(statement.value)}`"
     if not executed and not any(isinstance(each, (*_DEFINITIONS, *_IMPORTS)) for each in statements):
         return "checks nothing"
     if not executed and all(isinstance(each, _DEFINITIONS) for each in statements if not _is_constant(each)):

@@ -70,7 +70,7 @@ class ProblemBook:
             place = f"problems[{position}]"
             problem = self.inline(row, place, options)
             if problem.task_id in problems:
-                message = f"{problem.task_id!r} is taken by a problem before it"
+                message = f"{problem.task_id!r} is already used by an earlier problem; it must be unique"
                 raise InputError(message, path=place, field="task_id")
             problems[problem.task_id] = problem
         return problems

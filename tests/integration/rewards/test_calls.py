@@ -121,7 +121,7 @@ def test_a_row_has_calls_and_its_prompt_shows_some(tmp_path: Path) -> None:
     [
         ({"fn": "add", "cases": []}, "field 'calls': is missing, and fn is given"),
         ({"fn": "add(", "cases": [[[1], 2]]}, "field 'fn': must be the name of a function"),
-        ({"cases": [[[1], 2]]}, "field 'cases[0]': is a call, and `fn` does not say of which function"),
+        ({"cases": [[[1], 2]]}, "field 'cases[0]': is a call, but the field `fn`, the name of the function, is missing"),
         (
             {"fn": "add", "cases": [{"stdin": "1", "stdout": "2"}]},
             "field 'cases[0]': must be a list of arguments and the value to return",

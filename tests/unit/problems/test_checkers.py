@@ -45,8 +45,8 @@ def test_a_form_that_is_given_counts_more_and_is_kept_in_rows() -> None:
     [
         ("", "checker", "is empty"),
         (" \n", "checker", "is empty"),
-        ("def check(", "checker", "is no Python: '(' was never closed (line 1)"),
-        ('#include "testlib.h"\nint main() {}', "checker", "is no Python: "),
+        ("def check(", "checker", "is not valid Python: '(' was never closed (line 1)"),
+        ('#include "testlib.h"\nint main() {}', "checker", "is not Python: "),
         ("print(1)", "checker", "is neither a function check(input, expected, output) nor a program"),
         ("def check(output): return True", "checker", "is neither a function"),
         ("def check(a, b, c, d): return True", "checker", "is neither a function"),
@@ -55,8 +55,12 @@ def test_a_form_that_is_given_counts_more_and_is_kept_in_rows() -> None:
         ({"form": FUNCTION}, "checker.code", "is missing"),
         ({"code": "print(1)", "form": FUNCTION}, "checker", "defines no function check"),
         ({"code": "print(1)", "form": "testlib"}, "checker.form", "must be one of function, program"),
-        ({"code": "print(1)", "language": "cpp"}, "checker.language", "is 'cpp': only checkers in Python are run"),
-        ({"code": "print(1)", "timeout": 3}, "checker.timeout", "is no field of a checker"),
+        (
+            {"code": "print(1)", "language": "cpp"},
+            "checker.language",
+            "is 'cpp': only checkers in Python are supported",
+        ),
+        ({"code": "print(1)", "timeout": 3}, "checker.timeout", "is not a field of a checker"),
         ({"code": 1}, "checker.code", "must be a string"),
     ],
 )

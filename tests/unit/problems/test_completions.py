@@ -49,17 +49,20 @@ def test_samples_of_one_problem_are_numbered_and_ids_stay_unique(tmp_path: Path)
 def test_an_id_given_twice_names_the_line_that_has_it(tmp_path: Path) -> None:
     row = {"task_id": "a", "completion": "", "id": "x"}
     path = written(tmp_path / "c.jsonl", row, row)
-    assert str(refusal(path)) == f"{path}:2: field 'id': 'x' is taken by line 1"
+    assert str(refusal(path)) == f"{path}:2: field 'id': 'x' is already used in line 1; it must be unique"
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
         ({"completion": "x"}, "field 'task_id': is missing"),
-        ({"task_id": "a"}, "field 'completion': is missing (or `code`, for code to be taken as it is)"),
+        (
+            {"task_id": "a"},
+            "field 'completion': is missing; give the model's text as `completion`, or code alone as `code`",
+        ),
         (
             {"task_id": "a", "completion": None},
-            "field 'completion': is missing (or `code`, for code to be taken as it is)",
+            "field 'completion': is missing; give the model's text as `completion`, or code alone as `code`",
         ),
         ({"task_id": "a", "completion": ["x"]}, "field 'completion': must be a string, not an array"),
         ({"task_id": "a", "code": 3}, "field 'code': must be a string, not an integer"),
@@ -81,12 +84,12 @@ def test_a_bad_row_is_named_with_its_line(tmp_path: Path, row: dict[str, Any] | 
 def test_a_completion_of_an_unknown_problem_is_refused_with_a_suggestion(tmp_path: Path) -> None:
     path = written(tmp_path / "c.jsonl", {"task_id": "slow-sun", "completion": ""})
     error = refusal(path, task_ids={"slow-sum", "string-ops"})
-    assert str(error) == f"{path}:1: field 'task_id': no problem is called 'slow-sun'; is it 'slow-sum'?"
+    assert str(error) == f"{path}:1: field 'task_id': there is no problem 'slow-sun'; did you mean 'slow-sum'?"
     assert "`problems`" in str(error.hint)
 
 
 NUMBERED = {f"{name}/{number}": None for name, last in (("train", 3), ("test", 12)) for number in range(1, last + 1)}
-FORM = "the problems are called 'train/1' to 'train/3', 'test/1' to 'test/12'"
+FORM = "the problems are named 'train/1' to 'train/3', 'test/1' to 'test/12'"
 
 
 @pytest.mark.parametrize(
@@ -111,9 +114,9 @@ def test_names_of_numbered_problems_are_shown_with_the_one_of_that_number(
 ) -> None:
     path = written(tmp_path / "c.jsonl", {"task_id": task_id, "completion": ""})
     error = refusal(path, task_ids=NUMBERED)
-    suggestion = f"; is it {nearest!r}?" if nearest is not None else ""
-    assert error.reason == f"no problem is called {str(task_id)!r}{suggestion}"
-    assert error.hint == f"{FORM}: name the set it belongs to with `problems`"
+    suggestion = f"; did you mean {nearest!r}?" if nearest is not None else ""
+    assert error.reason == f"there is no problem {str(task_id)!r}{suggestion}"
+    assert error.hint == f"{FORM}; select the matching set with `problems`"
 
 
 @pytest.mark.parametrize(
@@ -131,12 +134,12 @@ def test_names_of_numbered_problems_are_shown_with_the_one_of_that_number(
 )
 def test_the_names_that_there_are_are_shown_in_a_few_words(tmp_path: Path, known: Any, form: str) -> None:
     path = written(tmp_path / "c.jsonl", {"task_id": "?", "completion": ""})
-    assert str(refusal(path, task_ids=known).hint).startswith(f"the problems are called {form}: name")
+    assert str(refusal(path, task_ids=known).hint).startswith(f"the problems are named {form}; select")
 
 
 def test_a_number_is_that_of_a_problem_which_has_nothing_else_in_its_name(tmp_path: Path) -> None:
     path = written(tmp_path / "c.jsonl", {"task_id": "Mbpp/11", "completion": ""})
-    assert refusal(path, task_ids=["2", "11", "12"]).reason == "no problem is called 'Mbpp/11'; is it '11'?"
+    assert refusal(path, task_ids=["2", "11", "12"]).reason == "there is no problem 'Mbpp/11'; did you mean '11'?"
 
 
 def test_many_wrong_names_among_many_problems_take_no_time(tmp_path: Path) -> None:
@@ -153,11 +156,11 @@ def test_many_wrong_names_among_many_problems_take_no_time(tmp_path: Path) -> No
         ({"completion": ""}, FORM),
         (
             {"id": "train/1", "code": ""},
-            f"{FORM}; the row has `id`: the problem that it answers is its `task_id`",
+            f"{FORM}; the row has `id`: if that names the problem, rename it to `task_id`",
         ),
         (
             {"task_id": None, "question_id": 3, "name": "x", "code": ""},
-            f"{FORM}; the row has `question_id` and `name`: the problem that it answers is its `task_id`",
+            f"{FORM}; the row has `question_id` and `name`: if that names the problem, rename it to `task_id`",
         ),
     ],
 )
@@ -170,7 +173,7 @@ def test_a_row_that_names_no_problem_says_what_problems_are_called(
 
 def test_a_row_without_an_answer_says_which_field_may_be_one(tmp_path: Path) -> None:
     error = refusal(written(tmp_path / "c.jsonl", {"task_id": "train/1", "response": "x"}), task_ids=NUMBERED)
-    assert error.hint == "the row has `response`: what a model said is its `completion`"
+    assert error.hint == "the row has `response`: if that is the model's text, rename it to `completion`"
 
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def asked(row: Mapping[str, Any], name: str = "cpp") -> Problem:
 def test_programs_are_in_the_language_that_is_asked_for(name: str, row: dict[str, Any]) -> None:
     names_python = parsed(row).format.inner_language(row) is not None
     if names_python:
-        with pytest.raises(InputError, match="is python, and `language` asks for cpp"):
+        with pytest.raises(InputError, match="is python, and `language` is cpp"):
             asked(row)
         return
     before, problem = parsed(row).problem, asked(row)
@@ -227,19 +227,19 @@ def test_a_row_whose_checks_are_python_is_none_of_another_language(name: str, ro
     with pytest.raises(InputError) as caught:
         asked(row)
     assert caught.value.message.startswith("p.jsonl:7: ")
-    assert "`language` asks for cpp" in caught.value.message
+    assert "`language` is cpp" in caught.value.message
     assert asked(row, "python") == parsed(row).problem
 
 
 def test_a_row_that_names_a_language_keeps_it_or_is_refused() -> None:
     row = {"task_id": "e", "prompt": "Echo.", "cases": [{"stdin": "1", "stdout": "1"}]}
-    with pytest.raises(InputError, match="field 'lang': is rust, and `language` asks for cpp"):
+    with pytest.raises(InputError, match="field 'lang': is rust, and `language` is cpp"):
         asked({**row, "lang": "rust"})
     assert asked({**row, "language": "c++"}).language == "cpp"
     assert asked({**row, "language": "en"}).language == "cpp"
     multipl_e = {"name": "m", "prompt": "int f() {", "tests": "}\nint main() { }", "stop_tokens": [], "language": "cpp"}
     assert asked(multipl_e) == parsed(multipl_e).problem
-    with pytest.raises(InputError, match="field 'language': is cpp, and `language` asks for go"):
+    with pytest.raises(InputError, match="field 'language': is cpp, and `language` is go"):
         asked(multipl_e, "go")
 
 
@@ -291,7 +291,9 @@ def test_a_name_that_is_taken_is_named_by_its_field(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     row = json.dumps({"problem_id": 4, "question": "Echo.", "input_output": {"inputs": ["1"], "outputs": ["1"]}})
     path.write_text(f"{row}\n{row}\n")
-    with pytest.raises(InputError, match=r"p.jsonl:2: field 'problem_id': '4' is taken by line 1"):
+    with pytest.raises(
+        InputError, match=r"p.jsonl:2: field 'problem_id': '4' is already used in line 1; it must be unique"
+    ):
         load_problems(path)
 
 
@@ -301,10 +303,10 @@ def test_a_name_that_is_taken_is_named_by_its_field(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"question": "?", "tests": ["assert f()"]}, "the nearest is sandrl's own, which needs `prompt`, too"),
-        ({"question": "?", "inputs": []}, "the nearest is APPS/TACO, which needs `input_output`, too"),
-        ({"question_content": "?"}, "LiveCodeBench, which needs `public_test_cases` or `private_test_cases`, too"),
-        ({"prompt": "?", "test": "def check(f): pass"}, "the nearest is HumanEval, which needs `entry_point`, too"),
+        ({"question": "?", "tests": ["assert f()"]}, "the nearest is sandrl's own, which also needs `prompt`"),
+        ({"question": "?", "inputs": []}, "the nearest is APPS/TACO, which also needs `input_output`"),
+        ({"question_content": "?"}, "LiveCodeBench, which also needs `public_test_cases` or `private_test_cases`"),
+        ({"prompt": "?", "test": "def check(f): pass"}, "the nearest is HumanEval, which also needs `entry_point`"),
         ({}, "the row has no fields"),
     ],
 )
@@ -350,7 +352,7 @@ def test_fields_that_say_how_tests_are_run_are_left_alone() -> None:
         ),
         (
             {"name": "x", "language": "swift", "prompt": "", "tests": "f()", "stop_tokens": []},
-            "field 'language': is 'swift', which is no language that is judged here",
+            "field 'language': is 'swift', which is not a supported language",
         ),
         ({"name": "x", "language": "d", "prompt": "", "tests": "f()", "stop_tokens": []}, "field 'language': is 'd'"),
         (
@@ -360,17 +362,17 @@ def test_fields_that_say_how_tests_are_run_are_left_alone() -> None:
         ({"id": "1/A", "description": "Do.", "official_tests": []}, "field 'official_tests': has no tests"),
         (
             {"prompt": "", "tests": ["assert f() == 1"], "language": "Haskell"},
-            "field 'language': is 'Haskell', which is no language that is judged here (python, cpp, c, javascript,",
+            "field 'language': is 'Haskell', which is not a supported language (python, cpp, c, javascript,",
         ),
         ({"prompt": "", "tests": ["t"], "lang": "Java", "language": "c"}, "field 'lang': is java, and `language` is c"),
         ({"prompt": "", "cases": [{"stdout": "1"}], "language": 5}, "field 'language': must be the name of a language"),
         (
             {"text": "", "test_list": ["assert f() == 1"], "programming_language": "go"},
-            "field 'programming_language': is go, and the checks of this row are judged in Python only",
+            "field 'programming_language': is go, but the checks of this row can be judged in Python only",
         ),
         (
             {"question": "", "input_output": {"fn_name": "f", "inputs": [[1]], "outputs": [1]}, "lang": "js"},
-            "field 'lang': is javascript, and the checks of this row are judged in Python only",
+            "field 'lang': is javascript, but the checks of this row can be judged in Python only",
         ),
         (
             {"prompt": "", "verification_info": {"language": "scala", "test_cases": []}},
@@ -378,7 +380,7 @@ def test_fields_that_say_how_tests_are_run_are_left_alone() -> None:
         ),
         (
             {"question": "", "input_output": {"inputs": ["1"], "outputs": ["1"]}, "language": "c", "prelude": "x = 1"},
-            "field 'prelude': is Python code, and the problem is in c",
+            "field 'prelude': is Python code, but the problem is in c",
         ),
         ({"content": "", "test": '{"code": "#<INSERT>", "asset": {}}'}, "aider's exercises"),
         ({"prompt": "", "reward_model": {"ground_truth": "x = 4"}}, "only problems of code are supported"),
@@ -397,14 +399,17 @@ def test_fields_that_say_how_tests_are_run_are_left_alone() -> None:
         ({"problem": "", "tests": [{"input": "1", "output": "1", "type": "sql"}]}, "of an unknown kind: 'sql'"),
         (
             {"problem": "", "tests": [{"input": "1", "output": "1", "testtype": "functional"}]},
-            "field 'tests[0]': calls a function, and nothing says which",
+            "field 'tests[0]': calls a function, but the function is not named",
         ),
         (
             {"problem": "", "tests": [{"input": "1", "output": "1"}, {"input": "1", "output": "1", "fn_name": "f"}]},
             "has tests of several kinds (f, stdin)",
         ),
         ({"problem": "", "tests": [{"input": "1", "output": "1", "fn_name": "f(); g"}]}, "must be the name of a"),
-        ({"content": "", "test": [{"input": {"stdin": "1", "files": {"a": "b"}}, "output": "1"}]}, "has files besides"),
+        (
+            {"content": "", "test": [{"input": {"stdin": "1", "files": {"a": "b"}}, "output": "1"}]},
+            "has files in addition to",
+        ),
     ],
 )
 def test_what_would_be_misjudged_is_refused_with_its_field_and_the_reason(row: dict[str, Any], message: str) -> None:
@@ -497,7 +502,7 @@ def test_a_hostile_pickle_runs_nothing(tmp_path: Path, protocol: int) -> None:
     witness.unlink()
     text = base64.b64encode(zlib.compress(data)).decode()
     row = {"question_content": "?", "private_test_cases": text}
-    assert "field 'private_test_cases': is packed, and holds no string: the pickle has the opcode" in refusal(row)
+    assert "field 'private_test_cases': is packed, but holds no string: the pickle has the opcode" in refusal(row)
     assert not witness.exists()
 
 
@@ -608,17 +613,20 @@ def test_a_checker_replaces_the_comparison_of_numbers() -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"interaction_format": "Ask."}, "field 'interaction_format': its program talks with another one"),
-        ({"executable": False}, "field 'executable': the row says that its tests are not enough"),
+        (
+            {"interaction_format": "Ask."},
+            "field 'interaction_format': its program exchanges messages with another program",
+        ),
+        ({"executable": False}, "field 'executable': the row is marked as having too few tests"),
         ({"input_mode": "socket"}, "field 'input_mode': is 'socket', neither 'stdio' nor 'file'"),
-        ({"generated_checker": "#include <testlib.h>"}, "field 'generated_checker': is no Python: checkers in C++"),
-        ({"generated_checker": "int main() {}"}, "field 'generated_checker': is no Python"),
+        ({"generated_checker": "#include <testlib.h>"}, "field 'generated_checker': is not Python: checkers in C++"),
+        ({"generated_checker": "int main() {}"}, "field 'generated_checker': is not valid Python"),
         ({"description": None}, "field 'description': is missing"),
         ({"time_limit": -1.0}, "field 'time_limit': must be a number of seconds"),
         ({"memory_limit": -1}, "field 'memory_limit': must be a number above 0"),
         ({"examples": [1]}, "field 'examples[0].input': must be a string"),
         ({"official_tests": [{"input": "1"}]}, "field 'official_tests[0].output': is missing"),
-        ({"official_tests": {"inputs": [[1]], "outputs": [1], "fn_name": "f"}}, "tests that are no runs of a program"),
+        ({"official_tests": {"inputs": [[1]], "outputs": [1], "fn_name": "f"}}, "tests that are not runs of a program"),
     ],
 )
 def test_a_row_of_codeforces_that_cannot_be_judged_is_refused_with_its_field(
@@ -659,7 +667,9 @@ def test_a_ground_truth_that_is_code_names_its_field_where_it_is_wrong() -> None
 
     nothing = "def test_a():\n    f(1)"
     assert "reward_model.ground_truth.functional': no test function asserts" in error({"functional": nothing})
-    assert "reward_model.ground_truth[1]': compares and asserts nothing" in error(["assert f(1) == 2", "f(2) == 3"])
+    assert "reward_model.ground_truth[1]': compares values but asserts nothing" in error(
+        ["assert f(1) == 2", "f(2) == 3"]
+    )
     assert "reward_model.ground_truth.assert_case': must be an array of strings" in error({"assert_case": "assert f()"})
     assert "several kinds (functional, inputs, outputs)" in error(
         {"functional": "assert f(1)", "inputs": ["1"], "outputs": ["2"]}

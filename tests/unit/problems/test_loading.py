@@ -81,7 +81,7 @@ def test_cases_may_have_a_tolerance_which_must_allow_something(tmp_path: Path) -
     row = {"task_id": "pi", "prompt": "Print pi.", "cases": [{"stdout": "3.14"}], "tolerance": {"absolute": 1}}
     assert only_problem(written(tmp_path / "p.jsonl", row)).tolerance == Tolerance(absolute=1.0)
     error = refusal(written(tmp_path / "q.jsonl", {**row, "tolerance": {}}))
-    assert (error.field, "allows nothing" in str(error)) == ("tolerance", True)
+    assert (error.field, "allows no difference" in str(error)) == ("tolerance", True)
 
 
 def test_an_mbpp_row_is_recognised_in_its_full_and_its_sanitized_form(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_helpers_that_a_humaneval_prompt_gives_are_the_checks_own(tmp_path: Path
         ({"tolerance": 0.1}, "field 'tolerance'", "must be"),
         ({"tolerance": {"absolute": "1"}}, "field 'tolerance.absolute'", "must be a number, not a string"),
         ({"tolerance": {"relative": -1}}, "field 'tolerance.relative'", "must be a finite number, 0 or more"),
-        ({"tolerance": {"relative": 0.1}}, "field 'tolerance'", "is for cases and calls only"),
+        ({"tolerance": {"relative": 0.1}}, "field 'tolerance'", "has an effect on cases and calls only"),
         ({"timeout_seconds": True}, "field 'timeout_seconds'", "must be a number, not a boolean"),
         ({"timeout_seconds": "3"}, "field 'timeout_seconds'", "must be a number, not a string"),
         ({"tests": []}, "", "the problem 'double' has no check"),
@@ -165,8 +165,8 @@ def test_a_wrong_field_is_named_with_its_line(tmp_path: Path, change: dict[str, 
 def test_a_row_without_its_prompt_names_its_fields_and_the_nearest_format(tmp_path: Path) -> None:
     path = written(tmp_path / "p.jsonl", {"task_id": "a", "tests": ["assert f()"]})
     assert str(refusal(path)) == (
-        f"{path}:1: no known format has the fields `task_id`, `tests`; the nearest is sandrl's own, which needs"
-        " `prompt`, too"
+        f"{path}:1: no known format has the fields `task_id`, `tests`; the nearest is sandrl's own, which also needs"
+        " `prompt`"
     )
 
 
@@ -183,7 +183,7 @@ def test_a_problem_without_a_check_is_told_what_would_be_one(tmp_path: Path) -> 
 
 def test_a_duplicate_names_the_line_that_has_the_id(tmp_path: Path) -> None:
     path = written(tmp_path / "p.jsonl", GOOD, {**GOOD, "task_id": "other"}, GOOD)
-    assert str(refusal(path)) == f"{path}:3: field 'task_id': 'double' is taken by line 1"
+    assert str(refusal(path)) == f"{path}:3: field 'task_id': 'double' is already used in line 1; it must be unique"
 
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_bad_rows_can_be_skipped_and_are_counted(tmp_path: Path) -> None:
 
 def test_a_file_of_nothing_but_bad_rows_is_refused_even_when_they_may_be_skipped(tmp_path: Path) -> None:
     path = written(tmp_path / "p.jsonl", b"{", b"[")
-    with pytest.raises(InputError, match=r"no problems are left: all 2 rows are bad, the first is: .*p.jsonl:1"):
+    with pytest.raises(InputError, match=r"no problems are left: all 2 rows are bad; the first error is: .*p.jsonl:1"):
         load_problems(path, skip_bad_rows=True)
 
 
@@ -215,11 +215,11 @@ def test_a_compressed_file_is_read(tmp_path: Path) -> None:
     ("source", "reason"),
     [
         ("nowhere/p.jsonl", "nowhere/p.jsonl: no such file"),
-        ("nowhere", "no problem set or file is called 'nowhere'"),
-        ("nowhere:test", "no problem set or file is called 'nowhere:test'"),
-        ("bundled:test", "bundled has no split 'test'"),
-        ("a/b/c", "no problem set or file is called 'a/b/c'"),
-        ("mbpp:dev", "mbpp has no split 'dev'"),
+        ("nowhere", "there is no problem set or file 'nowhere'"),
+        ("nowhere:test", "there is no problem set or file 'nowhere:test'"),
+        ("bundled:test", "the set bundled has no split 'test'"),
+        ("a/b/c", "there is no problem set or file 'a/b/c'"),
+        ("mbpp:dev", "the set mbpp has no split 'dev'"),
         ("nowhere.jsonl:test", "nowhere.jsonl: no such file"),
         ("/proc/self", "/proc/self: the directory has no file that ends in .jsonl, .jsonl.gz, .json, .csv, .parquet"),
     ],

@@ -123,9 +123,12 @@ def test_a_field_that_is_meant_counts_in_place_of_the_row_s_own(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"t": [[[1, 2], 3]]}, "field 't[0][0]': has values, as a call of a function has, and nothing says of which"),
-        ({"t": [["1", 3], ["1", True]]}, "field 't[1][0]': has values, as a call of a function has"),
-        ({"t": [[["1"], ["2"]], [{"a": 1}, "2"]]}, "field 't[1][0]': has values, as a call of a function has"),
+        ({"t": [[[1, 2], 3]]}, "field 't[0][0]': has the values of a call, but the function is not named"),
+        ({"t": [["1", 3], ["1", True]]}, "field 't[1][0]': has the values of a call, but the function is not named"),
+        (
+            {"t": [[["1"], ["2"]], [{"a": 1}, "2"]]},
+            "field 't[1][0]': has the values of a call, but the function is not named",
+        ),
         ({"t": [["abc", 3]], "n": "f"}, "field 't[0][0]': must be an array of arguments, or text with a JSON value in"),
         ({"t": [[{"a": 1}, 3]], "n": "f"}, "field 't[0][0]': must be an array of arguments, not an object"),
         ({"t": [[[1], 3, 4]], "n": "f"}, "field 't[0]': must be an object with an input and an output, not an array"),
@@ -133,8 +136,8 @@ def test_a_field_that_is_meant_counts_in_place_of_the_row_s_own(tmp_path: Path) 
         ({"t": [[[1], 3]], "n": "f(x)"}, "field 'n': must be the name of a function, or Class.method, not 'f(x)'"),
         ({"t": 5, "n": "f"}, "field 't': must be an array or an object of tests, not an integer"),
         ({"t": [], "n": "f"}, "field 't': has no tests"),
-        ({"t": None, "n": "f"}, "the nearest is sandrl's own, which needs `tests` or `cases` or `check`, too"),
-        ({"t": [[[1], 3]], "n": "f", "q": None}, "field 'q': is null, and a problem needs a prompt"),
+        ({"t": None, "n": "f"}, "the nearest is sandrl's own, which also needs `tests` or `cases` or `check`"),
+        ({"t": [[[1], 3]], "n": "f", "q": None}, "field 'q': is null; a problem needs a prompt"),
         ({"t": [[[1], 3]], "n": "f", "q": 5}, "field 'q': must be a string, not an integer"),
         ({"t": [[[1], 3]], "n": "f", "r": ["x"]}, "field 'r': must be a string, not an array"),
         ({"t": [[[1], 3]], "n": "f", "id": [5]}, "field 'id': must be a string, not an array"),
@@ -155,14 +158,16 @@ def test_tests_that_are_no_asserts_lead_to_cases(tmp_path: Path) -> None:
         only(tmp_path, {"q": "?", "io": {"t": [[[1], 2]]}}, "prompt=q", "tests=io.t")
     assert caught.value.hint is not None
     assert "cases=test_cases,fn=function_name" in caught.value.hint
-    with pytest.raises(InputError, match=r"field 'io.t\[0\]': compares and asserts nothing"):
+    with pytest.raises(InputError, match=r"field 'io.t\[0\]': compares values but asserts nothing"):
         only(tmp_path, {"q": "?", "io": {"t": ["f(1) == 2"]}}, "prompt=q", "tests=io.t")
 
 
 def test_two_rows_of_one_name_are_refused_by_the_field_that_names_them(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text('{"uid": "a", "q": "?", "t": "assert f()"}\n' * 2)
-    with pytest.raises(InputError, match=r"mine\.jsonl:2: field 'uid': 'a' is taken by line 1"):
+    with pytest.raises(
+        InputError, match=r"mine\.jsonl:2: field 'uid': 'a' is already used in line 1; it must be unique"
+    ):
         load_problems(path, fields=["task_id=uid", "prompt=q", "tests=t"])
 
 
@@ -179,7 +184,7 @@ def test_a_mapped_row_is_no_other_format_and_its_other_tests_are_left_out_on_pur
         (("prompt=q", "tests=info.a.3"), "field 'info.a.3': is missing"),
         (("prompt=q", "tests=q.a"), "field 'q': must be JSON text: "),
         (("prompt=q", "cases=info"), "field 'info.inputs': is missing"),
-        (("prompt=q",), "the nearest is sandrl's own, which needs `tests` or `cases` or `check`, too"),
+        (("prompt=q",), "the nearest is sandrl's own, which also needs `tests` or `cases` or `check`"),
         (("prompt=q", "cases=io"), "field 'io[0]': must be an object with an input and an output, not a string"),
     ],
 )

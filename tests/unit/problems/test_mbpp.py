@@ -31,14 +31,14 @@ def test_a_local_file_has_the_splits_too(tmp_path: Path) -> None:
 
 
 def test_a_split_without_a_row_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"mbpp.jsonl:test: no row is in the split 'test'$"):
+    with pytest.raises(InputError, match=r"mbpp.jsonl:test: no row belongs to the split 'test'$"):
         load_problems(f"{written(tmp_path / 'mbpp.jsonl', 1, 2)}:test")
 
 
 def test_a_file_that_is_not_mbpp_has_no_splits(tmp_path: Path) -> None:
     path = tmp_path / "own.jsonl"
     path.write_text('{"task_id": "11", "prompt": "p", "tests": ["assert f()"]}\n', encoding="utf-8")
-    with pytest.raises(InputError, match=r"this is no row of MBPP, so it is in no split 'test'$"):
+    with pytest.raises(InputError, match=r"is not a row of MBPP, so it cannot belong to the split 'test'$"):
         load_problems(f"{path}:test")
 
 

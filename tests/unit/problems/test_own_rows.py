@@ -194,8 +194,8 @@ def test_values_of_subclasses_are_plain_values() -> None:
         ({(1, frozenset({1})): 2}, "holds a set within a set, or as a key, which has no literal"),
         (10**5000, "holds an integer with too many digits"),
         (complex(0, math.inf), "holds a complex number that is not finite"),
-        (math.nan, "holds NaN, which equals nothing"),
-        (object(), "holds a value of the type object, which is no plain value"),
+        (math.nan, "holds NaN, which is not equal to any value"),
+        (object(), "holds a value of the type object, for which Python has no literal"),
     ],
     ids=["set", "key", "digits", "complex", "nan", "object"],
 )

@@ -76,7 +76,7 @@ def test_what_was_read_last_is_bounded_too() -> None:
 def test_a_full_disk_is_told_with_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
-    with pytest.raises(ServiceError, match="cannot be kept on the disk: No such file or directory") as caught:
+    with pytest.raises(ServiceError, match="cannot be stored on the disk: No such file or directory") as caught:
         ProblemStore(NAMED.items(), memory_bytes=0)
     assert caught.value.hint is not None
     assert "TMPDIR" in caught.value.hint
@@ -89,9 +89,11 @@ def test_only_the_problems_that_are_asked_for_are_kept_and_all_rows_are_checked(
     loaded = load_problems(path, only={"runs"}, on_problem=lambda problem: told.append(problem.task_id))
     assert list(loaded.problems) == ["runs"]
     assert told == list(loaded.names) == [name for name in NAMED if name != "cases"]
-    with pytest.raises(InputError, match="is it 'tests'"):
+    with pytest.raises(InputError, match="did you mean 'tests'"):
         loaded.find("test")
     with path.open("a", encoding="utf-8") as file:
         file.write('{"task_id": "runs", "prompt": "", "check": "exit_status"}\n{"task_id": "x"}\n')
-    with pytest.raises(InputError, match=r"problems.jsonl:54: field 'task_id': 'runs' is taken by line 3"):
+    with pytest.raises(
+        InputError, match=r"problems.jsonl:54: field 'task_id': 'runs' is already used in line 3; it must be unique"
+    ):
         load_problems(path, only=())

@@ -56,8 +56,8 @@ def test_entries_of_every_size_are_found_wherever_the_pieces_that_are_read_end(
         ('[{"a": 1},', ":2: broken JSON: the array is cut off"),
         ('[{"a": 1}, {"a"', ":2: broken JSON"),
         ('[{"a": 1} {"a": 1}]', ":1: broken JSON: expecting `,` or `]` after it"),
-        ('[{"a": 1, "a": 2}]', ":1: broken JSON: the key 'a' is given twice"),
-        ('[{"a": NaN}]', ":1: broken JSON: NaN is no JSON number"),
+        ('[{"a": 1, "a": 2}]', ":1: broken JSON: the key 'a' occurs more than once in one object"),
+        ('[{"a": NaN}]', ":1: broken JSON: NaN is not a JSON number"),
         ("[" * 100_000, ":1: broken JSON: nested too deeply"),
     ],
 )
@@ -107,9 +107,9 @@ def _raise_for_bad_rows(rows: Iterator[Row | BadRow]) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"a,b\n1\n", ":1: the row has 1 cells, and the first line 2 names"),
+        (b"a,b\n1\n", ":1: the row has 1 cells, and the first line has 2 names"),
         (b"a,a\n1,2\n", ": its first line names a field twice"),
-        (b'a,b\n1,"2\n', ":1: is no CSV: unexpected end of data"),
+        (b'a,b\n1,"2\n', ":1: is not valid CSV: unexpected end of data"),
         (b"a,b\n1,\xff\n", ":1: invalid UTF-8"),
     ],
 )
@@ -140,7 +140,7 @@ def test_errors_in_shards_name_the_shard(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         load_problems(tmp_path)
     a, b = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
-    assert caught.value.message == f"{b}:1: field 'id': '1' is taken by {a}:1"
+    assert caught.value.message == f"{b}:1: field 'id': '1' is already used in {a}:1; it must be unique"
     b.write_text(json.dumps({"id": 2, "prompt": "?"}))
     with pytest.raises(InputError, match=r"b\.jsonl:1: no known format"):
         load_problems(tmp_path)

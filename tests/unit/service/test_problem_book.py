@@ -35,7 +35,7 @@ def test_rows_of_requests_take_bounded_memory() -> None:
 def test_a_wrong_row_is_named_by_its_place() -> None:
     with pytest.raises(InputError, match=r"problems\[1\]"):
         ProblemBook({}).of_request([ROW, {"task_id": "x"}], USUAL)
-    with pytest.raises(InputError, match=r"problems\[1\].*taken"):
+    with pytest.raises(InputError, match=r"problems\[1\].*already used"):
         ProblemBook({}).of_request([ROW, {**ROW, "prompt": "another"}], USUAL)
     with pytest.raises(InputError, match=r"problems\[0\]"):
         ProblemBook({}).of_request([3], USUAL)

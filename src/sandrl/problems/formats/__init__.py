@@ -1,8 +1,8 @@
-"""The formats of rows of problems, one module each, and which of them a row has.
+"""The formats of rows of problems, one module each, and the recognition of a row's format.
 
-The design decision: formats are tried in the order of a table, those with the most telling fields first, and the first
-that recognises a row is its format. From then on a row must be right in every field of it. A field that looks like
-tests and is not used by it makes the row an error: checks that are left out silently would make scores of another set.
+Formats are tried in the order of a table, the most specific fields first, and the first match is the format of the row.
+From then on a row must be right in every field of it. A field that looks like tests and is not used by the format makes
+the row an error: if checks were left out silently, the scores would be those of another set.
 """
 
 from __future__ import annotations
@@ -127,9 +127,9 @@ def _format_of(value: Mapping[str, Any], formats: tuple[Format, ...]) -> Format:
     more = f" and {len(value) - len(shown)} more" if len(value) > len(shown) else ""
     missing = [" or ".join(f"`{name}`" for name in group) for group in nearest.missing(value)]
     raise InputError(
-        f"no known format has the fields {', '.join(shown)}{more}; the nearest is {nearest.name}, which needs"
-        f" {' and '.join(missing) or 'other values in them'}, too",
-        hint="say which are meant with `fields`, for example prompt=question,tests=asserts; checks are `tests`"
+        f"no known format has the fields {', '.join(shown)}{more}; the nearest is {nearest.name}, which also needs"
+        f" {' and '.join(missing) or 'other values in them'}",
+        hint="assign them with `fields`, for example prompt=question,tests=asserts; checks are `tests`"
         ' (asserts), `cases` (stdin and stdout), or `check`: "exit_status"',
         fields=("fields",),
     )
@@ -142,9 +142,9 @@ def _refuse_unused_tests(value: Mapping[str, Any], found: Format) -> None:
             continue
         if _LOOKS_LIKE_TESTS.fullmatch(name) and not _NO_TESTS.fullmatch(name):
             raise InputError(
-                f"looks like tests, and rows of {found.name}, for which this was taken, do not use it",
+                f"looks like tests, but the format of this row ({found.name}) does not use it",
                 field=name,
-                hint="remove it, or say with `fields` which ones are meant, for example prompt=question,tests=asserts",
+                hint="remove it, or assign the fields with `fields`, for example prompt=question,tests=asserts",
                 fields=("fields",),
             )
 

@@ -59,7 +59,7 @@ class CodeforcesRow(FormatRow):
             raise InputError("has no tests", field=_TESTS[0])
         checks = by_words(checks_of_pairs(pairs, _TESTS[0]))
         if "cases" not in checks:
-            raise InputError("has tests that are no runs of a program", field=_TESTS[0])
+            raise InputError("has tests that are not runs of a program", field=_TESTS[0])
         checks["cases"] = tuple(Case(_lines(case.stdin), _lines(case.stdout)) for case in checks["cases"])
         if self.generated_checker:
             checks |= {"checker": Checker.of(self.generated_checker, "generated_checker"), "tolerance": None}
@@ -77,10 +77,13 @@ class CodeforcesRow(FormatRow):
 
     def _refuse_what_cannot_be_judged(self) -> None:
         if self.interaction_format:
-            raise InputError("its program talks with another one, which is not supported", field="interaction_format")
+            raise InputError(
+                "its program exchanges messages with another program, which is not supported",
+                field="interaction_format",
+            )
         if self.executable is False:
-            reason = "the row says that its tests are not enough to judge by"
-            raise InputError(reason, field="executable", hint="leave such rows out with `skip_bad_rows`")
+            reason = "the row is marked as having too few tests to judge a solution"
+            raise InputError(reason, field="executable", hint="leave out such rows with `skip_bad_rows`")
         if self.input_mode not in (None, "", "stdio", "stdin", _FILES):
             raise InputError(f"is {self.input_mode!r:.40}, neither 'stdio' nor 'file'", field="input_mode")
 

@@ -1,6 +1,6 @@
 """Rows of EvalPlus: HumanEval+ v0.1.10 and MBPP+ v0.2.0 (arXiv:2305.01210), inputs without expected values.
 
-The decisions: each input is a call that must return what the reference returns, `base_input` first, compared as PyPI
+Each input is a call that must return what the reference returns, `base_input` first, compared as PyPI
 `evalplus` 0.3.1 compares. The task id says what JSON has lost of an input (a tuple, a set, a complex number), and with
 the entry point how results are compared. The tables hold facts about the tasks, read from that package.
 """
@@ -65,7 +65,7 @@ class EvalPlusRow(FormatRow):
             except RecursionError:
                 raise InputError("is nested too deep", field=place) from None
             except (TypeError, ValueError):
-                raise InputError(f"is no input of {self.task_id}", field=place) from None
+                raise InputError(f"does not match the arguments of {self.task_id}", field=place) from None
             except InputError as error:
                 raise InputError(error.reason, field=place) from None
         return calls

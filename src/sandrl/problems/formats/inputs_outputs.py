@@ -1,9 +1,9 @@
 """Tests as pairs of input and output: the shapes in which sets have them, and the checks that they make.
 
-`{"inputs": […], "outputs": […]}`, `[{"input", "output"}]` and `[[input, output]]` make the same checks. The design
-decisions: where some expected output of a program holds a decimal fraction, numbers are compared within 1e-6, as the
-graders of such sets do; where some output is a line padded with blanks, words are compared; else outputs are compared
-as text. A function may return a tuple where a list is expected, because JSON has no tuple.
+`{"inputs": […], "outputs": […]}`, `[{"input", "output"}]` and `[[input, output]]` make the same checks. If some
+expected output of a program holds a decimal fraction, numbers are compared within 1e-6, as the graders of such sets do;
+if some output is a line padded with blanks, words are compared; else outputs are compared as text. A function may
+return a tuple where a list is expected, because JSON has no tuple.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def checks_of_pairs(pairs: Sequence[Pair], field: str, *, code: str = "") -> dic
     functions = {pair.function for pair in pairs}
     if len(functions) > 1:
         kinds = ", ".join(sorted(name or "stdin" for name in functions))
-        raise InputError(f"has tests of several kinds ({kinds}); only one would count", field=field)
+        raise InputError(f"has tests of several kinds ({kinds}), and only one is allowed", field=field)
     if functions == {""}:
         cases = tuple(Case(_text(pair.given, pair.fields[0]), _text(pair.expected, pair.fields[1])) for pair in pairs)
         if any(_FRACTION.search(case.stdout) for case in cases):
@@ -181,7 +181,7 @@ def _pair(test: Any, field: str, function: str) -> Pair:
     if kind in _PROGRAMS:
         named = ""
     elif kind in _CALLS and not named:
-        raise InputError("calls a function, and nothing says which", field=field)
+        raise InputError("calls a function, but the function is not named", field=field)
     elif kind not in (None, *_CALLS):
         raise InputError(f"is a test of an unknown kind: {kind!r:.40}", field=field)
     return Pair(values[0], values[1], (fields[0], fields[1]), named, bool(own and named))
@@ -190,7 +190,7 @@ def _pair(test: Any, field: str, function: str) -> Pair:
 def _refuse_files(value: Mapping[str, Any], inner: str, field: str) -> None:
     others = [name for name, content in value.items() if name != inner and content]
     if others:
-        raise InputError(f"has {', '.join(others)} besides {inner}, which is not supported", field=field)
+        raise InputError(f"has {', '.join(others)} in addition to {inner}, which is not supported", field=field)
 
 
 def _function(value: object, field: str) -> str:
@@ -253,7 +253,9 @@ def _arguments(pair: Pair) -> list[Any]:
     if isinstance(pair.given, list | tuple):
         return list(pair.given)
     if isinstance(pair.given, Mapping):
-        raise InputError("must be an array of arguments, not an object: calls have no names", field=pair.fields[0])
+        raise InputError(
+            "must be an array of arguments, not an object: keyword arguments are not supported", field=pair.fields[0]
+        )
     if not isinstance(pair.given, str):
         return [pair.given]
     try:

@@ -1,6 +1,7 @@
 """Rows of KodCode (arXiv:2503.02951): a file of pytest that imports the answer from a module `solution`.
 
-An answer here is no module: what the tests import from it is there already, so the import is taken out.
+In sandrl an answer is not a module: the names that the tests import from it are defined already, so the import is
+removed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The language that a row names for its programs.
 
-The design decision: a row is judged in the language that it names, and refused where that cannot be: a language that
-is not in the table, or checks that are Python code. Sets name the language of their text in the same fields, so a
-natural language says nothing.
+A row is judged in the language that it names, and refused if that is impossible: because the language is not in the
+table, or because the checks are Python code. Sets name the natural language of their text in the same fields, so the
+name of a natural language is ignored.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def in_language(problem: Problem, language: str | None, field: str) -> Problem:
     if language in (None, problem.language):
         return problem
     if problem.kind not in ("cases", "exit_status"):
-        raise InputError(f"is {language}, and the checks of this row are judged in Python only", field=field)
+        raise InputError(f"is {language}, but the checks of this row can be judged in Python only", field=field)
     if problem.prelude not in ("", STANDARD):
-        raise InputError(f"is Python code, and the problem is in {language}", field="prelude")
+        raise InputError(f"is Python code, but the problem is in {language}", field="prelude")
     return replace(problem, language=language or PYTHON, prelude="")
 
 
@@ -93,14 +93,14 @@ def in_asked_language(
         InputError: If the row names another language, or its checks are code.
     """
     if named is not None and named[0] != language:
-        raise InputError(f"is {named[0]}, and `language` asks for {language}", field=named[1], fields=("language",))
+        raise InputError(f"is {named[0]}, and `language` is {language}", field=named[1], fields=("language",))
     if language == problem.language:
         return problem
     if problem.kind not in ("cases", "exit_status"):
         raise InputError(
-            f"its checks ({problem.kind}) are Python, and `language` asks for {language}",
-            hint="only runs of a program may be in any language; `sandrl problems convert` writes a set without other"
-            " rows (`skip_bad_rows`)",
+            f"its checks ({problem.kind}) are Python code, and `language` is {language}",
+            hint="only `cases` may be in any language; `sandrl problems convert` writes a set without the other rows"
+            " (`skip_bad_rows`)",
             fields=("language", "skip_bad_rows"),
         )
     reference = problem.reference if keeps_reference else None

@@ -31,7 +31,7 @@ def _user_text(message: Any) -> str:
         case "user":
             return _content(message.get("content"))
         case role:
-            raise ValueError(f"has a message of the role {role!r:.40}: only system and user messages make a task")
+            raise ValueError(f"has a message of the role {role!r:.40}: a prompt may have system and user messages only")
 
 
 def _content(content: object) -> str:
@@ -40,7 +40,7 @@ def _content(content: object) -> str:
     parts = content if isinstance(content, list) else [None]
     texts = [part.get("text") if isinstance(part, dict) else None for part in parts]
     if not all(isinstance(text, str) for text in texts):
-        raise ValueError("has a message whose content is no text")
+        raise ValueError("has a message whose content is not text")
     return "\n".join(map(str, texts))
 
 

@@ -1,4 +1,4 @@
-"""sandrl's own format: what every other format becomes, and what `problems convert` writes."""
+"""sandrl's own format: all other formats are converted to it, and `problems convert` writes it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,9 @@ class ProblemRow(FormatRow):
     def _cases(self) -> Iterator[Case]:
         for position, each in enumerate(self.cases or ()):
             if isinstance(each, list) or (isinstance(each, dict) and "arguments" in each):
-                raise InputError("is a call, and `fn` does not say of which function", field=f"cases[{position}]")
+                raise InputError(
+                    "is a call, but the field `fn`, the name of the function, is missing", field=f"cases[{position}]"
+                )
             case = parse_value(CaseRow, each, f"cases[{position}]")
             yield Case(case.stdin, case.stdout)
 
@@ -123,7 +125,7 @@ class ProblemRow(FormatRow):
 
 
 BESIDES_CHECKS = ProblemRow.model_fields.keys() - {"tests", "cases", "fn", "check"}
-"""The fields of a row that are no checks."""
+"""The fields of a row that are not checks."""
 
 OWN = Format("sandrl's own", (("prompt",), ("tests", "cases", "check")), ProblemRow)
 

@@ -1,7 +1,7 @@
-"""A format: how its rows are recognised, what they must look like, and how one becomes a problem.
+"""A format: how its rows are recognised, the fields that they must have, and how a row becomes a problem.
 
-The design decision: the fields of a row say its format, and nothing else does. A format names the fields that it needs,
-so that an unknown row can be compared with each of them, and those that look like tests but are none for it.
+The fields of a row alone decide its format. A format lists the fields that it needs, so that an unknown row can be
+compared with each format, and the fields that look like tests but are not tests in this format.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Texts in fields: JSON in a string, and the packed form of LiveCodeBench's private tests.
 
-The packed form is base64 of zlib of a pickle of JSON. Loading a pickle runs what the pickle says, so the design
-decision: it is never loaded. Its opcodes are read, and only those that hold a string, or a dictionary of strings, are
-accepted. What it unpacks to is bounded before it is unpacked.
+The packed form is base64 of zlib of a pickle of JSON. Loading a pickle can run any code, so the pickle is never loaded.
+Its opcodes are read, and only those that hold a string, or a dictionary of strings, are accepted. The size of the
+unpacked text is limited before it is unpacked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sandrl.jsonl import MAX_PROBLEM_BYTES
 from sandrl.syntax import compiling
 
 MAX_UNPACKED_BYTES = MAX_PROBLEM_BYTES
-"""What packed tests may unpack to."""
+"""The largest size that packed tests may unpack to."""
 
 _STRINGS = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8", "UNICODE"})
 # These hold nothing, build a dictionary, or remember what was read.
@@ -84,12 +84,12 @@ def unpacked(text: str, field: str) -> Any:
         if decompressor.unconsumed_tail:
             raise InputError(f"unpacks to more than {MAX_UNPACKED_BYTES // 2**20} MiB", field=field)
         if not decompressor.eof:
-            raise InputError("is packed, and cut off", field=field)
+            raise InputError("is packed, but cut off", field=field)
         return json_value(_pickled_string(data), field)
     except (binascii.Error, zlib.error) as error:
         raise InputError("is neither JSON text nor base64 of zlib of a pickle", field=field) from error
     except ValueError as error:
-        raise InputError(f"is packed, and holds no string: {error}", field=field) from error
+        raise InputError(f"is packed, but holds no string: {error}", field=field) from error
 
 
 def _pickled_string(data: bytes) -> str:
@@ -118,7 +118,7 @@ def _pickled_string(data: bytes) -> str:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def first_solution(value: object, field: str) -> str | None:

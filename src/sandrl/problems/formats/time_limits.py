@@ -1,8 +1,9 @@
 """Time limits of sets: seconds for one run of a compiled program, on the machine of a judge site.
 
-The decision: a check may take four times as long, and 4 seconds at least, as EvalPlus gives to solutions beside its
-references. An interpreter, and a machine that runs many sandboxes, are slower than that machine was, and a right answer
-must not fail for it. What sets say about all tests together is not used: `judge.time_limit` grows with tests that pass.
+A check may take four times as long, and at least 4 seconds, as EvalPlus allows for solutions relative to its
+references. An interpreter, and a machine that runs many sandboxes, are slower than that machine, and this must not make
+a right answer fail. A limit for all tests together is ignored: `judge.time_limit` grows with the number of passed
+tests.
 """
 
 from __future__ import annotations

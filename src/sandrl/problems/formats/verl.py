@@ -21,7 +21,7 @@ from sandrl.problems.problem import Problem
 
 _FIELD = "reward_model.ground_truth"
 _CODE = ("functional", "pytest", "test_code", "assert_case")
-"""What has tests as Python code."""
+"""The fields that hold tests as Python code."""
 
 _CHECKED = re.compile(r"^check\(([\w.()]+)\)\s*\Z", re.MULTILINE)
 _ASSERTS = re.compile(r"^[ \t]*(?:assert\b|self\.assert)", re.MULTILINE)
@@ -98,7 +98,7 @@ def _tests(value: Any) -> tuple[_Code | dict[str, Any] | list[Any], str]:
     others = [kind for kind in ("inputs", "outputs") if tests.get(kind)]
     if len(kinds) + bool(others) > 1:
         names = ", ".join([*kinds, *others])
-        raise InputError(f"has tests of several kinds ({names}); only one would count", field=_FIELD)
+        raise InputError(f"has tests of several kinds ({names}), and only one is allowed", field=_FIELD)
     field = f"{_FIELD}.{kinds[0]}"
     return _code(tests[kinds[0]], kinds[0], tests), field
 
