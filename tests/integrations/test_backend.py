@@ -66,7 +66,7 @@ def test_options_are_the_same_in_this_process_and_with_a_service(place: str | No
     result = backend_for(place).submit(INC, HALF, fraction).result()
     assert (result.reward, result.task_id, result.status) == (0.5, "inc", Status.FAILED)
     assert result.components == {"format": 0.5}
-    with pytest.raises(UsageError, match="rewrad: there is no such option of scoring"):
+    with pytest.raises(UsageError, match="rewrad: is not an option for scoring"):
         Scoring.of({"rewrad": "fraction"})
 
 

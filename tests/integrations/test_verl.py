@@ -67,7 +67,7 @@ def test_a_name_is_that_of_a_problem_of_the_set(
     assert verl.compute_score(**row(RIGHT, "inc"), problems=problem_file, service=place)["score"] == 1.0
     with pytest.raises(InputError, match="there is no problem 'incc'"):
         verl.compute_score(**row(RIGHT, "incc"), problems=problem_file, service=place)
-    with pytest.raises(InputError, match="'inc' is neither tests nor the name of a problem"):
+    with pytest.raises(InputError, match="'inc' is neither tests nor the name of a known problem"):
         verl.compute_score(**row(RIGHT, "inc"), service=place)
     monkeypatch.setenv("SANDRL_PROBLEMS", problem_file)
     assert verl.compute_score(**row(RIGHT, "inc"), service=place)["score"] == 1.0

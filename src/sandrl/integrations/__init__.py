@@ -1,6 +1,6 @@
-"""Adapters: the environments and reward functions of other frameworks, scored in sandboxes of sandrl.
+"""Adapters for other frameworks: their environments and reward functions, scored in sandboxes of sandrl.
 
-The design decision: an adapter translates a framework's row into a problem and a result into what the framework takes,
-and nothing else. All of them score with one backend (`backend`), in this process or with a running `sandrl serve`. A
-framework is the user's own: it is imported on use, and importing an adapter needs none.
+An adapter converts a framework's row to a problem, and a result to the framework's own type, and does nothing else. All
+adapters score with one backend (`backend`), in this process or with a running `sandrl serve`. The user installs the
+framework: it is imported on use, and importing an adapter does not need it.
 """

@@ -1,8 +1,8 @@
-"""Where adapters have completions scored: with sandboxes of this process, or with a service.
+"""The backend with which adapters score completions: sandboxes of this process, or a service.
 
-The design decision: a framework calls from many threads and tasks, once for each completion. So there is one backend
-for each choice of sandboxes or service in a process, which all calls share: a local one has one job and one scorer, and
-one of a service puts calls that come within a few milliseconds into one request. A forked child has others.
+A framework calls from many threads and tasks, once per completion. So there is one backend per process for each choice
+of sandboxes or service, and all calls share it: a local backend has one job and one scorer, and a service backend
+combines the calls of a few milliseconds into one request. A forked child gets its own backends.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Scoring:
     """How completions are scored.
 
     Attributes:
-        given: What was asked for, by the names of the options in a configuration file.
-        config: That with all defaults.
+        given: The given options, by their names in a configuration file.
+        config: The options with all defaults.
         score: The same, as the scorer takes it.
     """
 
@@ -76,7 +76,7 @@ class Scoring:
         try:
             name = json.dumps(given, sort_keys=True)
         except (TypeError, ValueError) as error:
-            raise UsageError(f"options of scoring must be plain values: {error}") from error
+            raise UsageError(f"options for scoring must be plain values: {error}") from error
         known = _scorings.get(name)
         if known is None:
             try:
@@ -86,7 +86,7 @@ class Scoring:
                 place = ".".join(str(part) for part in problem["loc"])
                 message = problem["msg"].removeprefix("Value error, ")
                 if problem["type"] == "extra_forbidden":
-                    message = "there is no such option of scoring"
+                    message = "is not an option for scoring"
                 raise UsageError(f"{place}: {message}" if place else message) from None
             known = cls(given, config, ScoreOptions.of(config))
             if len(_scorings) >= _MOST_OPTIONS:
@@ -96,7 +96,7 @@ class Scoring:
 
     @property
     def of_request(self) -> dict[str, Any]:
-        """What a request to a service says of it: all but how rows are read, which has happened."""
+        """The options for a request to a service: all except those for reading rows, which have been read already."""
         return {name: value for name, value in self.given.items() if name not in reading_of(self.config)}
 
 
@@ -112,8 +112,8 @@ class Backend(Protocol):
         """Hands a completion over; the call returns at once, but for the first one, which may start the runtime.
 
         Args:
-            problem: What it answers.
-            text: What the model wrote.
+            problem: The problem.
+            text: The model's answer.
             scoring: How it is scored.
             is_code: Whether the text is the code itself, in which none is looked for.
 
@@ -136,9 +136,9 @@ class LocalBackend(Closing):
     """Scores with sandboxes of this process: makes one job with the first completion, and ends it with the process.
 
     Args:
-        sandboxes: Which sandboxes; those that the environment decides for unless given.
-        concurrency: How many completions at once; what suits the runtime unless given.
-        emit: Told what happens.
+        sandboxes: The sandboxes to use; selected from the environment by default.
+        concurrency: Number of completions at once; chosen for the runtime by default.
+        emit: Called with each event.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class LocalBackend(Closing):
 
     @property
     def job_id(self) -> str | None:
-        """The job that owns its sandboxes; None while it has none."""
+        """The job that owns its sandboxes, or None before the first sandbox."""
         return None if self._job is None else self._job.id
 
     def submit(
@@ -211,8 +211,8 @@ class _Call:
     """A completion that a service is to score.
 
     Attributes:
-        problem: What it answers.
-        text: What the model wrote.
+        problem: The problem.
+        text: The model's answer.
         is_code: Whether that is the code itself.
         scoring: How it is scored.
         done: Its result to come.
@@ -236,7 +236,7 @@ class ServiceBackend(Closing):
         url: Its address.
         token: Its token; that of SANDRL_SERVICE_TOKEN, or that of this user's service on this machine, unless given.
         window_seconds: How long a call waits for others.
-        patience_seconds: How long a request is asked again without any progress.
+        patience_seconds: How long a request is repeated without any progress.
         name: Names this client, where several share an address and each is to have its share.
     """
 
@@ -317,7 +317,7 @@ class ServiceBackend(Closing):
             self._ask(client, calls)
 
     def _take(self) -> list[_Call]:
-        """Those that wait and are scored like the first of them, as many as a request has."""
+        """Takes waiting calls with the same options as the first, up to the size of a request."""
         wanted = self._waiting[0].scoring
         alike = [call for call in self._waiting if call.scoring is wanted][:MOST_ROWS]
         taken = set(map(id, alike))
@@ -347,7 +347,7 @@ class ServiceBackend(Closing):
         report.add_done_callback(partial(self._finish, client, calls))
 
     def _finish(self, client: ServiceClient, calls: Sequence[_Call], report: Future[ScoreReport]) -> None:
-        """Tells those who have no result why; on the client's thread."""
+        """Fails the calls that have no result, with the reason; runs on the client's thread."""
         left = [call for call in calls if not call.done.done()]
         if report.cancelled():
             for call in left:
@@ -361,7 +361,7 @@ class ServiceBackend(Closing):
             self._ask(client, left[middle:])
             return
         for call in left:
-            _end(call.done, error or RuntimeError("the service left a completion without a result"))
+            _end(call.done, error or RuntimeError("the service returned no result for a completion"))
 
 
 class _Shared:
@@ -405,7 +405,7 @@ def backend_for(
         wanted = sandboxes if isinstance(sandboxes, SandboxRequest) else _sandboxes(sandboxes or {})
         return _shared.get(("sandboxes", wanted), lambda: LocalBackend(wanted))
     if sandboxes is not None:
-        raise UsageError("sandboxes are an option of this process, and with a service the service has them")
+        raise UsageError("sandboxes: has no effect with a service, which owns the sandboxes")
     return _shared.get(("service", service, token), lambda: ServiceBackend(service, token))
 
 

@@ -1,7 +1,7 @@
-"""An environment of OpenEnv: an episode shows a problem, and ends with the answer's reward.
+"""An environment for OpenEnv: an episode shows a problem, and ends with the reward of the answer.
 
-The design decision: an observation of OpenEnv may have no reward, so a completion that cannot be scored has none, and
-says why. The classes (`sandrl.integrations.classes.openenv`) are made on use.
+The reward of an observation is optional in OpenEnv, so the observation of an unscorable completion has no reward and
+states the reason. The classes (`sandrl.integrations.classes.openenv`) are created on use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a result becomes for a framework that needs a number.
+"""Converts a result for frameworks that require a number.
 
-The design decision: nothing can be said about a completion whose sandbox failed, and a number would train on it. So an
-adapter raises there unless it is told which number to give.
+A completion whose sandbox failed has no reward, and any number would train on it. An adapter therefore raises an error
+in that case, unless the user has set a number.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from sandrl.rewards.summary import error_of, raise_for_rewards
 from sandrl.runs.statistics import training_reward
 
 Unscorable: TypeAlias = Literal["raise"] | float
-"""What a completion without a reward becomes: an error, or this number."""
+"""The result for an unscorable completion: an error, or this number."""
 
 
 def unscorable_of(given: object) -> Unscorable:
-    """What was given as `unscorable`.
+    """Parses the option `unscorable`.
 
     Raises:
         UsageError: If it is neither `raise` nor a finite number.
@@ -35,12 +35,12 @@ def reward_of(result: ScoredCompletion, unscorable: Unscorable = "raise") -> flo
     """The number that a trainer trains on.
 
     Args:
-        result: What happened to a completion.
-        unscorable: What to give where there is no reward.
+        result: The result of a completion.
+        unscorable: Return value for a completion without a reward.
 
     Raises:
-        InfrastructureError: If there is none because sandboxes failed, and that is not to be a number.
-        InputError: If there is none because of the problem, and that is not to be a number.
+        InfrastructureError: If sandboxes failed and `unscorable` is 'raise'.
+        InputError: If the problem is invalid and `unscorable` is 'raise'.
         UsageError: If the reward policy failed.
     """
     reward = training_reward(result.reward, result.components)
@@ -49,12 +49,12 @@ def reward_of(result: ScoredCompletion, unscorable: Unscorable = "raise") -> flo
     if result.status is Status.REWARD_ERROR:
         raise_for_rewards([result])
     if unscorable == "raise":
-        raise error_of(result, hint="`unscorable` may name a number that such completions get instead")
+        raise error_of(result, hint="set `unscorable` to a number to use that number instead")
     return unscorable
 
 
 def metrics_of(result: ScoredCompletion) -> dict[str, float]:
-    """What frameworks log of a result, as numbers: the same names for every result."""
+    """Metrics of a result that frameworks log, as numbers: the same names for every result."""
     return {
         "passed": float(result.is_pass),
         "checks_passed": result.passed / result.total if result.total else 0.0,

@@ -1,8 +1,8 @@
-"""The problems of a framework's rows: found by name in a set, or made of the tests that a row brings.
+"""The problems of a framework's rows: loaded by name from a set, or built from the tests in a row.
 
-The design decision: a framework hands the same tests over for every completion, in every step, so a row is parsed once
-and stands for one object (`sandrl.problems.interning`). Tests alone become a row of verl, whose tests other frameworks
-take over; anything else is a row in a format that files may have.
+A framework passes the same tests for every completion, in every step, so a row is parsed once and then reused
+(`sandrl.problems.interning`). Tests without other fields become a row in verl's format, which other frameworks also
+use; anything else is a row in a format of problem files.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Sets:
         forks.watch(self)
 
     def after_fork(self) -> None:
-        """Keeps what is loaded; another thread may have held the lock at the moment of the fork."""
+        """Keeps what is loaded; another thread may have held the lock during the fork."""
         self._lock = threading.Lock()
 
     def get(self, source: str) -> Mapping[str, Problem]:
@@ -60,10 +60,10 @@ def problem_set(source: str | None = None) -> Mapping[str, Problem]:
     """The problems of a set, by `task_id`; it is loaded once in a process.
 
     Args:
-        source: As `--problems` takes it; that of SANDRL_PROBLEMS unless given. Without both there are none.
+        source: A value of `--problems`; default: SANDRL_PROBLEMS. Without both, the set is empty.
 
     Raises:
-        InputError: If the set cannot be used.
+        InputError: If the set cannot be loaded.
     """
     source = source or load_settings().problems
     return _sets.get(source) if source else {}
@@ -77,13 +77,13 @@ def named_problem(task_id: str, source: str | None = None) -> Problem:
         source: The set; see `problem_set`.
 
     Raises:
-        InputError: If the set has none of that name, or cannot be used.
+        InputError: If the set has no such problem, or cannot be loaded.
     """
     problems = problem_set(source)
     if task_id not in problems:
         if not problems:
-            hint = "`problems`, or SANDRL_PROBLEMS, names the set that has it"
-            raise InputError(f"{task_id[:80]!r} is neither tests nor the name of a problem of a set", hint=hint)
+            hint = "set `problems` or SANDRL_PROBLEMS to the set that contains it"
+            raise InputError(f"{task_id[:80]!r} is neither tests nor the name of a known problem", hint=hint)
         raise InputError(f"there is no problem {task_id!r:.80}{KnownNames(problems).did_you_mean(task_id)}")
     return problems[task_id]
 
@@ -96,11 +96,11 @@ def problem_of(
     Args:
         row: In any format of a file; without a `task_id` it is called by its place.
         place: Where it was given, for messages.
-        scoring: How its completions are scored, which says how rows are read, too.
+        scoring: Options for scoring, including those for reading rows.
         prelude: The prelude of a problem that has none of its own, where the scoring names none.
 
     Raises:
-        InputError: If it is no problem; its field is named.
+        InputError: If the row is not a valid problem; the error names the field.
     """
     value = plain(row)
     if isinstance(value, dict):
@@ -119,8 +119,8 @@ def problem_of_truth(
         truth: The name of a problem in a set; tests as verl, Eurus and APPS have them, or a row in any format of a
             file, as a value or as JSON text.
         problems: The set; see `problem_set`.
-        prompt: What the model was asked, which shows whether answers may use names that nothing imports, as on
-            LeetCode. Without it they may, as verl's own graders allow.
+        prompt: The prompt, which decides whether answers may use names without importing them, as on
+            LeetCode. Without a prompt they may, as in verl's own graders.
         scoring: How completions are scored.
 
     Raises:
@@ -137,7 +137,7 @@ def problem_of_truth(
             try:
                 value = json.loads(text)
             except ValueError as error:
-                raise InputError(f"is no JSON text of tests: {error}", field="ground_truth") from error
+                raise InputError(f"is not valid JSON with tests: {error}", field="ground_truth") from error
     if isinstance(value, dict) and (_ROW & value.keys() or not _TESTS & value.keys()):
         return problem_of(value, place="ground_truth", scoring=scoring)
     row = {"prompt": prompt, "reward_model": {"ground_truth": value}}

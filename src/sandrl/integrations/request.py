@@ -1,4 +1,4 @@
-"""What the options of a framework ask for, where a row has a `ground_truth` and a reward is a number."""
+"""A request of a framework, from its options: where rows have a `ground_truth` and a reward is a number."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class RewardRequest:
     """How a framework has its completions scored.
 
     Attributes:
-        backend: Who scores.
-        problems: The set that names are found in; None for that of the environment.
-        scoring: How completions are scored.
-        unscorable: What one without a reward becomes.
+        backend: The backend that scores.
+        problems: The problem set for names, or None for the set of SANDRL_PROBLEMS.
+        scoring: Options for scoring.
+        unscorable: Result for an unscorable completion.
     """
 
     backend: Backend
@@ -32,7 +32,7 @@ class RewardRequest:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> RewardRequest:
-        """What options ask for.
+        """Builds a request from options.
 
         Args:
             given: `problems`, `service` and `token`, or `sandboxes`, `unscorable`, and the options of scoring.

@@ -1,6 +1,6 @@
-"""An environment of SkyRL-Gym: one turn, in which the model answers with code.
+"""An environment for SkyRL-Gym: one turn, in which the model answers with code.
 
-`CodeEnv` is the class (`sandrl.integrations.classes.skyrl_gym`), which is made on use.
+`CodeEnv` is the class (`sandrl.integrations.classes.skyrl_gym`), which is created on use.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A taskset of verifiers (0.4 and newer), and a reward for tasks of one's own: `vf-eval sandrl-verifiers`.
+"""A taskset for verifiers (0.4 and newer), and a reward for other tasksets: `vf-eval sandrl-verifiers`.
 
-The design decision: verifiers finds plugins by the name of a top-level package, so `sandrl_verifiers` exports the
-classes (`sandrl.integrations.classes.verifiers`), which are made on use. The default harness of verifiers gives the
-model a shell on the user's machine; the one here only asks the model, and what it answers runs in sandboxes. A
-completion that cannot be scored is an error of its rollout, which `vf-eval --resume` runs again.
+verifiers loads plugins by the name of a top-level package, so `sandrl_verifiers` exports the classes
+(`sandrl.integrations.classes.verifiers`), which are created on use. The default harness of verifiers gives the model a
+shell on the user's machine; the harness here only calls the model, and the code in its answer runs in sandboxes. An
+unscorable completion is an error of its rollout, which `vf-eval --resume` runs again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A custom reward function of verl: `custom_reward_function.path=pkg://sandrl.integrations.verl`.
+"""A custom reward function for verl: `custom_reward_function.path=pkg://sandrl.integrations.verl`.
 
-The design decision: there are three forms of one function, because verl's reward managers call in three ways.
-`compute_score_async` suits `naive` and `rate_limited`, whose calls of a plain function wait for a place in a thread
-pool; `compute_score` suits `remote`, which takes no coroutine function; `compute_scores` is for managers that pass a
-batch. Every result has the same keys, because verl makes an array of each.
+The function has three forms, because verl's reward managers call it in three ways. `compute_score_async` is for `naive`
+and `rate_limited`, which run a plain function in a limited thread pool; `compute_score` is for `remote`, which accepts
+no coroutine function; `compute_scores` is for managers that pass a batch. Every result has the same keys, because verl
+makes an array of each key.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sandrl.integrations.outcome import metrics_of
 from sandrl.integrations.request import RewardRequest
 
 _OF_VERL = frozenset({"reward_router_address", "reward_model_tokenizer"})
-"""What reward managers pass besides, where there is a reward model."""
+"""Additional arguments of reward managers that use a reward model."""
 
 _PROMPTS = ("prompt", "question", "problem")
 
@@ -33,12 +33,12 @@ def compute_score(
     """Scores a completion, as verl calls a custom reward function.
 
     Args:
-        data_source: The set that the row is from; not used.
-        solution_str: What the model wrote.
+        data_source: The source set of the row; not used.
+        solution_str: The model's answer.
         ground_truth: The name of a problem of `problems`; tests like {"inputs": …, "outputs": …, "fn_name": …} or
             {"assert_case": …}; or a row in any format of a file. Tests and rows may be JSON text.
-        extra_info: The row's own; a `prompt`, `question` or `problem` in it is what the model was asked.
-        options: What `custom_reward_function.reward_kwargs` has. `problems` (a set, as `--problems` takes it),
+        extra_info: The row's own; its `prompt`, `question` or `problem` is used as the prompt.
+        options: The entries of `custom_reward_function.reward_kwargs`: `problems` (a set, as `--problems` takes it),
             `service` and `token`, or `sandboxes` (fields of a `SandboxRequest`), `unscorable` ('raise', or the number
             that a completion without a reward gets), and the options of scoring: `reward`, `timeout_seconds`, ….
 
@@ -48,7 +48,7 @@ def compute_score(
 
     Raises:
         UsageError: If an option is impossible, or sandboxes cannot judge the problem.
-        InputError: If the ground truth is no problem.
+        InputError: If the ground truth is not a valid problem.
         InfrastructureError: If the completion has no reward, and `unscorable` is 'raise'.
         ServiceError: If there is no runtime, or the service does not answer.
     """
@@ -98,13 +98,13 @@ def _request(options: Mapping[str, Any]) -> RewardRequest:
 
 
 def _prompt(extra_info: Mapping[str, Any] | None) -> str:
-    """What the model was asked; empty where the row does not say."""
+    """The prompt of a row, or an empty text if the row has none."""
     found = (extra_info.get(name) for name in _PROMPTS) if isinstance(extra_info, Mapping) else ()
     return next((each for each in found if isinstance(each, str) and each), "")
 
 
 def _document(request: RewardRequest, result: ScoredCompletion) -> dict[str, Any]:
-    """What verl is told of a result."""
+    """The result as verl receives it."""
     metrics = metrics_of(result)
     score = request.reward(result)
     return {"score": score, "acc": metrics.pop("passed"), **metrics, "status": result.status.value}

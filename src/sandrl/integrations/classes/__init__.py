@@ -1,1 +1,1 @@
-"""Classes whose bases are a framework's: each module here needs its framework, and is imported on use only."""
+"""Classes that derive from a framework's own: each module here needs its framework, and is imported on use only."""

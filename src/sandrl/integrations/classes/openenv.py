@@ -1,4 +1,4 @@
-"""The environment of OpenEnv, with the types of its messages and the factory of its server."""
+"""The environment for OpenEnv, with the types of its messages and the factory of its server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["CodeAction", "CodeEnvironment", "CodeObservation", "CodeState", "cre
 
 
 class CodeAction(Action):  # type: ignore[misc] # the framework is not there for the type checker
-    """What the model wrote: text in which its code is found."""
+    """The model's answer: text that contains its code."""
 
     completion: str
 
@@ -114,8 +114,8 @@ class CodeEnvironment(Environment):  # type: ignore[misc]
         """Scores an answer, which ends the episode.
 
         Args:
-            action: What the model wrote.
-            timeout_s: Not used: the options of scoring have the limits.
+            action: The model's answer.
+            timeout_s: Not used; the options for scoring set the limits.
             task_id: The problem, where there is no episode: each `POST /step` has an environment of its own.
 
         Raises:
@@ -136,7 +136,7 @@ class CodeEnvironment(Environment):  # type: ignore[misc]
             problem = named_problem(task_id, self._source)
             self._state.task_id = task_id
         if problem is None:
-            raise InputError("there is no episode, or it has ended: call reset first, or name a task_id")
+            raise InputError("no episode is running: call reset first, or give a task_id")
         self._state.step_count += 1
         return problem
 

@@ -1,4 +1,4 @@
-"""The environment of SkyRL-Gym: a step scores an answer, and ends the episode."""
+"""The environment for SkyRL-Gym: one step scores an answer and ends the episode."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class CodeEnv(BaseTextEnv):  # type: ignore[misc] # the framework is not there f
         """Scores the answer.
 
         Args:
-            action: What the model wrote.
+            action: The model's answer.
 
         Raises:
             InfrastructureError: If it has no reward, and `unscorable` is 'raise'.
-            InputError: If the ground truth is no problem.
+            InputError: If the ground truth is not a valid problem.
             ServiceError: If there is no runtime, or the service does not answer.
         """
         self.turns += 1
@@ -73,5 +73,5 @@ class CodeEnv(BaseTextEnv):  # type: ignore[misc] # the framework is not there f
         return BaseTextEnvStepOutput(observations=[], reward=reward, done=True, metadata=metadata)
 
     def get_metrics(self) -> dict[str, Any]:
-        """What SkyRL averages over episodes: `passed`, `checks_passed` and `unscorable`."""
+        """Metrics that SkyRL averages over episodes: `passed`, `checks_passed` and `unscorable`."""
         return self._metrics

@@ -1,8 +1,8 @@
-"""The taskset of verifiers, the harness that asks a model once, and the environment of the two.
+"""The taskset for verifiers, the harness that calls the model once, and the environment of both.
 
-The design decision: what verifiers writes to disk and sends to its workers is the name of a problem and of its set. So
-a worker finds the problem by itself, and hidden checks stand in no trace. Nothing runs where the harness does, so that
-is this machine unless told otherwise, and not a sandbox of Prime Intellect's service.
+verifiers writes to disk, and sends to its workers, only the name of a problem and of its set. So a worker loads the
+problem itself, and traces contain no hidden checks. The harness runs no code, so by default it runs on this machine,
+and not in a sandbox of Prime Intellect's service.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class CodeTask(vf.Task[CodeData, vf.State, CodeTaskConfig]):  # type: ignore[mis
         return record(result, trace)
 
     async def validate(self, runtime: Any) -> bool | None:
-        """Whether the reference solution passes; None where there is none."""
+        """Whether the reference solution passes, or None if the problem has no reference."""
         problem = self.problem
         if problem.reference is None:
             return None
@@ -143,7 +143,7 @@ class CodeHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
             endpoint: Where to ask.
             secret: The key of that.
             mcp_urls: Not used: there are no tools.
-            data: What to ask.
+            data: The request for the model.
 
         Returns:
             Exit code 0, or 1 with the answer that is an error.
