@@ -90,8 +90,8 @@ class PageRun:
             printed = done.stdout + (done.stderr if block.exit_code else "")
             # A program that is known to be right runs where a verdict on other code is to be trusted, not each time.
             lines = [line.rstrip() for line in printed.splitlines() if not line.startswith("Canaries: ")]
-            pattern = _pattern(shown)
-            assert re.fullmatch(pattern, "\n".join(lines).strip() + "\n"), f"{block.place}: $ {command}\nprints\n{printed}"
+            text = "\n".join(lines).strip() + "\n"
+            assert re.fullmatch(_pattern(shown), text), f"{block.place}: $ {command}\nprints\n{printed}"
 
     def _serve(self, block: Block) -> None:
         log = self.directory.parent / f"background-{block.line}.log"
