@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -13,7 +15,8 @@ from typing import cast
 import pytest
 from pydantic import BaseModel
 
-from sandrl import errors
+import sandrl
+from sandrl import client, errors
 from sandrl.cli.flags import plain_flags, spelled
 from sandrl.jsonl import Row
 from sandrl.problems import load_completions, load_problems
@@ -269,6 +272,27 @@ def test_every_environment_variable_of_the_source_is_described_and_no_other() ->
     }
     assert sorted(in_rows - everywhere) == []
     assert not in_rows & set(re.findall(r"^\| `(\w+)`", of_libraries, re.MULTILINE))
+
+
+def test_every_public_name_is_on_the_page_of_the_python_api_and_no_other_of_these_modules() -> None:
+    described = re.findall(r"^::: (sandrl(?:\.\w+)+)$", page("python-api.md"), re.MULTILINE)
+    assert len(described) == len(set(described))
+    expected = {f"sandrl.{name}" for name in sandrl.__all__}
+    expected |= {f"sandrl.client.{name}" for name in client.__all__}
+    for name in ("verl", "verifiers", "skyrl_gym", "openenv"):
+        module = f"sandrl.integrations.{name}"
+        functions = inspect.getmembers(importlib.import_module(module), inspect.isfunction)
+        expected |= {f"{module}.{each}" for each, found in functions if found.__module__ == module and each[0] != "_"}
+    for path in (SOURCE / "integrations" / "classes").glob("[a-z]*.py"):
+        classes = (
+            node.name for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)
+        )
+        expected |= {f"sandrl.integrations.classes.{path.stem}.{each}" for each in classes if each[0] != "_"}
+    results = {name for name in described if name.startswith(("sandrl.events.", "sandrl.rewards.", "sandrl.runs."))}
+    assert sorted(set(described) - results) == sorted(expected)
+    for name in results:
+        module, _, attribute = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), attribute)
 
 
 def test_ci_installs_the_packages_of_every_language() -> None:
