@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sandrl.runtime import daemon
-from tests.support.pages import Block, Page
+from tests.support.pages import Block, Page, pages
 
 BLOCK_SECONDS = 1800
 READY_SECONDS = 120
@@ -176,6 +176,11 @@ def page_run(folder: Path) -> Iterator[PageRun]:
             running.close()
         finally:
             daemon.stop(state)
+
+
+def pages_needing(extra: str) -> list[Page]:
+    """The pages with commands that need this extra."""
+    return [page for page in pages() if any(block.extra == extra and block.is_run_here for block in page.blocks)]
 
 
 def run_page(page: Page, folder: Path, *, extra: str | None = None) -> PageRun:

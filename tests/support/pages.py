@@ -27,6 +27,8 @@ _BLOCK = re.compile(
 _INFO = re.compile(r"(?P<language>[\w-]*)(?: \{(?P<classes>[^}]*)\})?(?: title=\"(?P<title>[^\"]+)\")?")
 _HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1\n.*?^\s*\2$", re.DOTALL | re.MULTILINE)
 _SPAN = re.compile(r"(?<!`)`(sandrl [^`\n]+)`(?!`)")
+_CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_OPTION = re.compile(r"(?<!\S)--[a-z][a-z-]*")
 _END_OF_COMMAND = {"|", "||", "&&", ";", "&", ">", ">>", "<", "2>", "2>&1", ")"}
 
 
@@ -94,11 +96,13 @@ class Page:
         name: Its path, relative to the repository.
         blocks: Its blocks, in their order.
         spans: The calls of `sandrl` in its sentences.
+        options: The options in its sentences, of whatever program.
     """
 
     name: str
     blocks: tuple[Block, ...]
     spans: tuple[str, ...]
+    options: tuple[str, ...]
 
 
 def pages() -> list[Page]:
@@ -111,7 +115,9 @@ def page_of(path: Path) -> Page:
     """Reads a page."""
     name, text = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
     blocks = tuple(_block(name, found, text.count("\n", 0, found.start()) + 1) for found in _BLOCK.finditer(text))
-    return Page(name, blocks, tuple(_SPAN.findall(_BLOCK.sub("", text))))
+    sentences = _BLOCK.sub("", text)
+    options = [option for code in _CODE.findall(sentences) for option in _OPTION.findall(code)]
+    return Page(name, blocks, tuple(_SPAN.findall(sentences)), tuple(options))
 
 
 def _block(page: str, found: re.Match[str], line: int) -> Block:
