@@ -8,6 +8,7 @@ VENV_ART ?= .venv-art
 VENV_INTEGRATIONS ?= .venv-integrations
 # So has the documentation's site.
 VENV_DOCS ?= .venv-docs
+VENV_RELEASE ?= .venv-release
 BIN    := $(VENV)/bin
 SETUP   = $(PYTHON) tools/setup_venv.py
 # Extra words for the program at hand: make test ARGS='-k judge'.
@@ -16,7 +17,7 @@ ARGS   ?=
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check static format lint types imports generated words docs docs-serve venv-docs generate venv venv-base venv-grpo test-grpo venv-unsloth test-unsloth venv-art test-art venv-integrations test-integrations lock pictures bench clean
+.PHONY: help demo test check static format lint types imports generated words docs docs-serve venv-docs generate venv venv-base venv-grpo test-grpo venv-unsloth test-unsloth venv-art test-art venv-integrations test-integrations lock pictures bench release venv-release clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -92,6 +93,12 @@ docs: venv-docs ## Build the documentation's site into site/, strictly
 docs-serve: venv-docs ## Show the documentation's site while its pages are edited
 	@$(MKDOCS) serve $(ARGS)
 
+venv-release:
+	@$(SETUP) --lock release $(VENV_RELEASE)
+
+release: venv-release ## Build the last commit's packages into dist/, check them, and say what to upload
+	@$(VENV_RELEASE)/bin/python tools/release.py $(ARGS)
+
 generate: venv ## Write what is made from the code: docs/reference/cli.md, completions/
 	@$(BIN)/python tools/generate.py
 
@@ -111,6 +118,7 @@ lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versi
 	@$(COMPILE) $(ARGS) -o requirements/base.txt
 	@$(COMPILE) $(ARGS) --extra dev -c requirements/base.txt -o requirements/dev.txt
 	@$(COMPILE) $(ARGS) --extra docs -c requirements/base.txt -o requirements/docs.txt
+	@$(COMPILE) $(ARGS) requirements/release.in -c requirements/base.txt -o requirements/release.txt
 	@sed -n '/^torch/p' requirements/grpo.torch.txt | $(COMPILE) $(ARGS) --extra dev --extra grpo -c requirements/dev.txt -c - \
 		--excludes requirements/grpo.excludes.txt --no-emit-package torch -o requirements/grpo.txt
 	@sed -n '/^torch/p' requirements/grpo.torch.txt | $(COMPILE) $(ARGS) --extra dev --extra unsloth -c requirements/dev.txt -c - \
@@ -124,4 +132,4 @@ lock: venv ## Renew requirements/*.txt (make lock ARGS=--upgrade for newer versi
 	@cat requirements/integrations.bare.txt >> requirements/integrations.txt
 
 clean: ## Remove .venv and caches
-	rm -rf $(VENV) $(VENV_GRPO) $(VENV_UNSLOTH) $(VENV_ART) $(VENV_INTEGRATIONS) $(VENV_DOCS) site .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) $(VENV_GRPO) $(VENV_UNSLOTH) $(VENV_ART) $(VENV_INTEGRATIONS) $(VENV_DOCS) $(VENV_RELEASE) site .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -15,6 +15,11 @@ from sandrl.config import CONFIGS
 from sandrl.config.fields import PANELS, Option, flag, options
 
 ROOT = Path(__file__).resolve().parents[1]
+# Run as a script, this file finds modules beside it only.
+sys.path.insert(0, str(ROOT))
+
+from tools import man_page  # noqa: E402
+
 TREE = Path("src/sandrl/cli/completion/tree.json")
 _OPTIONS_HEAD = """\
 # Options
@@ -34,8 +39,11 @@ REFERENCE = (sys.executable, "-m", "typer", "sandrl.cli.app", "utils", "docs", "
 def contents() -> dict[Path, str]:
     """Returns every generated file's path and text."""
     files = {ROOT / "completions" / name: scripts.SCRIPTS[shell] for shell, name in scripts.FILES.items()}
-    pages = {ROOT / "docs" / "reference" / "cli.md": _reference(), ROOT / "docs" / "reference" / "options.md": _options()}
-    return {**pages, ROOT / TREE: tree_text(), **files}
+    pages = {
+        ROOT / "docs" / "reference" / "cli.md": _reference(),
+        ROOT / "docs" / "reference" / "options.md": _options(),
+    }
+    return {**pages, ROOT / TREE: tree_text(), ROOT / man_page.PAGE: man_page.text(), **files}
 
 
 def _reference() -> str:

@@ -22,6 +22,7 @@ LOCKS = {
     "base": ["base"],
     "dev": ["base", "dev"],
     "docs": ["base", "docs"],
+    "release": ["base", "release"],
     "grpo": ["base", "dev", "grpo"],
     "unsloth": ["base", "dev", "unsloth"],
     # Not dev: ART wants an older openai.

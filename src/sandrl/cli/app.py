@@ -1,8 +1,8 @@
-"""The `sandrl` command: its tree of commands, and the one place where errors become messages and exit codes.
+"""The `sandrl` command: its tree of commands, and the only place where errors become messages and exit codes.
 
-The design decision: commands raise, this module answers. A `SandrlError` is shown as what happened and what to do
-about it, in two lines; anything else is a bug of sandrl and says so. `sandrl.errors.ending_of` decides the exit code.
-To start fast, nothing is imported here but the command files, and they import what they need when they run.
+Commands raise, and this module prints. A `SandrlError` is printed as its message and its hint, in two lines; any other
+exception is a bug of sandrl and is printed as one. `sandrl.errors.ending_of` determines the exit code. To start fast,
+this module imports only the command files, and these import the rest when they run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from sandrl import __version__
 from sandrl.cli import (
     art,
     doctor,
@@ -68,7 +67,7 @@ class _Commands(TyperGroup):
 app = typer.Typer(
     name="sandrl",
     cls=_Commands,
-    help="Reinforcement learning with code-execution rewards, in isolated sandboxes.",
+    help="Reinforcement learning with rewards from code execution in isolated sandboxes.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -102,7 +101,9 @@ _ClickException: type[Exception] = typer.BadParameter.__mro__[2]
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"sandrl {__version__}")
+        from sandrl.cli.versions import version_lines
+
+        typer.echo("\n".join(version_lines()))
         raise typer.Exit
 
 
@@ -126,9 +127,15 @@ def _show_completion(wanted: bool) -> None:
 
 @app.callback()
 def options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback with errors.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print a traceback with every error.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Print the versions of sandrl (first line) and its dependencies, and exit.",
+        ),
     ] = False,
     install_completion: Annotated[
         bool,
@@ -136,7 +143,7 @@ def options(
             "--install-completion",
             callback=_install_completion,
             is_eager=True,
-            help="Install completion for the current shell (bash, zsh or fish) and exit.",
+            help="Install shell completion for the current shell (bash, zsh or fish) and exit.",
         ),
     ] = False,
     show_completion: Annotated[
@@ -145,11 +152,11 @@ def options(
             "--show-completion",
             callback=_show_completion,
             is_eager=True,
-            help="Print the completion script for the current shell and exit.",
+            help="Print the shell completion script for the current shell and exit.",
         ),
     ] = False,
 ) -> None:
-    """Reinforcement learning with code-execution rewards, in isolated sandboxes."""
+    """Reinforcement learning with rewards from code execution in isolated sandboxes."""
     if debug:
         os.environ["SANDRL_DEBUG"] = "1"
 

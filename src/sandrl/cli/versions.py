@@ -1,0 +1,52 @@
+"""The lines of `sandrl --version`: what a bug report needs to know about an installation.
+
+The versions are read from the packages' metadata, so that no package is imported.
+"""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+
+from sandrl import __version__
+from sandrl.installation import installation
+
+_DEPENDENCIES = ("cwsandbox", "grpcio", "protobuf", "pydantic", "rich", "starlette", "typer", "uvicorn")
+# The main packages of each extra.
+_OPTIONAL = (
+    *(
+        "datasets",
+        "fastapi",
+        "httpx",
+        "openai",
+        "openpipe-art",
+        "peft",
+        "ray",
+        "tinker",
+        "torch",
+        "transformers",
+        "trl",
+    ),
+    *("trl", "unsloth", "vllm", "wandb"),
+)
+
+
+def version_lines() -> list[str]:
+    """Returns the version of sandrl, and then the interpreter, the platform and the version of each package."""
+    here = installation()
+    lines = [
+        f"sandrl {__version__}",
+        f"Python {platform.python_version()}",
+        f"platform {platform.system()} {platform.release()} {platform.machine()}",
+        f"installed with {here.kind}{' (editable)' if here.clone is not None else ''}",
+    ]
+    lines += [f"{name} {_version(name) or '(not installed)'}" for name in _DEPENDENCIES]
+    lines += [f"{name} {version}" for name in _OPTIONAL if (version := _version(name)) is not None]
+    return lines
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
