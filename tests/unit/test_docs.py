@@ -70,10 +70,10 @@ def test_the_ledger_s_fields_are_all_named() -> None:
 
 
 def test_the_examples_of_problems_and_completions_load(tmp_path: Path) -> None:
-    examples = re.findall(r"^```json\n(.*?)^```$", page("problems.md"), re.DOTALL | re.MULTILINE)
+    examples = dict(re.findall(r"^```json title=\"(.+?)\"\n(.*?)^```$", page("problems.md"), re.DOTALL | re.MULTILINE))
     problems, completions = tmp_path / "problems.jsonl", tmp_path / "completions.jsonl"
-    problems.write_text(examples[0], encoding="utf-8")
-    completions.write_text(examples[1], encoding="utf-8")
+    for path in (problems, completions):
+        path.write_text(examples[path.name], encoding="utf-8")
     loaded = load_problems(problems).problems
     assert list(loaded) == ["double", "add", "squares"]
     assert [each.id for each in load_completions(completions, task_ids=loaded).completions] == ["double#1", "double#2"]
