@@ -160,7 +160,7 @@ def test_trouble_is_flagged_with_what_to_do(sandrl: Run, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("nope",), "no run is called 'nope'"),
+        (("nope",), "there is no run 'nope'"),
         (("--metric", "reward/maen"), "is it 'reward/mean'?"),
         (("--json", "--csv"), "choose one"),
     ],
@@ -173,7 +173,7 @@ def test_what_cannot_be_shown_is_said_in_a_line(sandrl: Run, run: Path, words: t
 
 def test_numbers_that_are_none_are_shown_and_written_as_such(sandrl: Run, tmp_path: Path) -> None:
     write_run(tmp_path / "runs", [trajectory(0)], extra={0: {"loss": float("nan")}})
-    assert "! the loss of step 0 is no number" in sandrl("metrics").stdout
+    assert "! the loss of step 0 is NaN or infinite" in sandrl("metrics").stdout
     assert json.loads(sandrl("metrics", "--json").stdout)["metrics"]["loss"]["last"] == "NaN"
 
 

@@ -69,7 +69,7 @@ def test_a_last_row_that_only_evaluates_is_no_step_and_hides_no_reward(sandrl: R
 def test_without_runs_the_list_says_how_to_make_one(sandrl: Run) -> None:
     done = sandrl("runs", "ls")
     assert (done.returncode, done.stdout) == (0, "")
-    assert "sandrl reward leaves one" in done.stderr
+    assert "create one, for example with sandrl reward" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_an_unfinished_last_row_is_said(sandrl: Run, run: Path) -> None:
     file.write_bytes(file.read_bytes()[:-30])
     done = sandrl("runs", "show", "--json")
     assert (done.returncode, json.loads(done.stdout)["n"]) == (0, 3)
-    assert "the last row is unfinished" in done.stderr
+    assert "skipped the last row: it is incomplete" in done.stderr
 
 
 def test_a_run_is_found_by_name_path_and_job_and_a_near_miss_is_named(sandrl: Run, run: Path) -> None:
@@ -189,13 +189,13 @@ def test_a_run_is_found_by_name_path_and_job_and_a_near_miss_is_named(sandrl: Ru
         assert sandrl("runs", "show", name, "--json").returncode == 0
     done = sandrl("runs", "show", "sampel")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "no run is called 'sampel'; is it 'sample'?" in done.stderr
+    assert "there is no run 'sampel'; did you mean 'sample'?" in done.stderr
 
 
 def test_a_pattern_that_is_none_is_refused(sandrl: Run, run: Path) -> None:
     done = sandrl("runs", "show", "--grep", "(")
     assert done.returncode == 2
-    assert "is no regular expression" in done.stderr
+    assert "is not a valid regular expression" in done.stderr
 
 
 def test_a_report_is_one_file_and_its_place_is_printed(sandrl: Run, run: Path, tmp_path: Path) -> None:

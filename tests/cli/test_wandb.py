@@ -137,7 +137,7 @@ def test_whatever_wandb_does_is_said_once_and_ends_nothing() -> None:
         sink(step, {"loss": 0.5})
     sink.close()
     assert [event.message for event in told if isinstance(event, Warned)] == [
-        "W&B failed and is told no more: disk quota exceeded"
+        "W&B failed, and reporting to it has stopped: disk quota exceeded"
     ]
 
 
@@ -165,5 +165,5 @@ def test_where_wandb_is_missing_asking_for_it_names_the_install_line(
     with reported(writer, ReportTo.AUTO, keyed, is_training=True, emit=told.append) as run_id:
         assert run_id is None
     assert [event.message for event in told if isinstance(event, Warned)] == [
-        "WANDB_API_KEY is set, but nothing is reported: wandb is not installed"
+        "WANDB_API_KEY is set, but wandb is not installed, so no metrics are reported to W&B"
     ]

@@ -29,4 +29,4 @@ def test_a_whole_id_or_the_beginning_of_one_means_it(given: str, found: str | No
 def test_the_beginning_of_several_is_refused_with_the_candidates() -> None:
     with pytest.raises(InputError, match="several job ids: job-ab12cd34, job-ab99, job-ab99ff") as refused:
         find_id("ab", JOBS, noun="job", optional="job-")
-    assert refused.value.hint == "give more of the one you mean"
+    assert refused.value.hint == "give more characters of the id"

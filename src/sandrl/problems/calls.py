@@ -51,7 +51,7 @@ class Call:
         """The call with these values.
 
         Raises:
-            InputError: If one of them is no plain value, or is nested too deep.
+            InputError: If one of them is not a plain value, or is nested too deep.
         """
         if not isinstance(arguments, list | tuple):
             raise InputError("must be a list of arguments and the value to return", field="[0]")
@@ -62,7 +62,7 @@ class Call:
         """The call with these arguments, which must return what the problem's reference returns.
 
         Raises:
-            InputError: If one of them is no plain value, or is nested too deep.
+            InputError: If one of them is not a plain value, or is nested too deep.
         """
         return cls(literal(list(arguments), "", takes_nan=True), None, name)
 

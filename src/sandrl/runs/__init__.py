@@ -1,4 +1,4 @@
-"""What a job leaves on disk: the run directory, written by one writer, read by one reader, found through one index."""
+"""The data of a job on disk: a run directory, with one writer and one reader, found through one index."""
 
 from sandrl.errors import RunOutcome
 from sandrl.runs.config import JobRecord, RunConfig

@@ -1,10 +1,10 @@
 """An index of a run's completions in columns: lists, filters, groups and counts without reading the run again.
 
-A list of a million completions needs of each some numbers and two names, and where its row is. These are kept in a
-SQLite database in the user's cache, never in the run directory. It is filled in one pass, a batch at a time, so that
-what is indexed can be shown before the end is reached, and goes on where it stopped when the files have grown. Rows
-of an attempt that a later one has replaced are taken out, as readers of the run leave them out. The database can
-always be made again: one that does not fit its run, or is damaged, is thrown away.
+A list of a million completions needs for each some numbers, two names, and the place of its row. These are kept in a
+SQLite database in the user's cache, never in the run directory. The database is filled in one pass, a batch at a time,
+so that indexed rows can be shown before the end is reached; the pass resumes where it stopped when the files have
+grown. Rows of an attempt that a later one has replaced are removed, as readers of the run ignore them. The database can
+always be built again: if it does not match its run, or is damaged, it is deleted.
 """
 
 from __future__ import annotations
@@ -598,4 +598,8 @@ def _folder(cache_dir: Path) -> Path:
     for base in (cache_dir, Path(tempfile.gettempdir(), f"sandrl-{os.geteuid()}-columns")):
         with suppress(SandrlError):
             return private_directory(private_directory(base) / "columns")
-    raise InputError("there is no directory for the index of a run", path=cache_dir, hint="set SANDRL_CACHE_DIR")
+    raise InputError(
+        "no directory can be written for the index of a run",
+        path=cache_dir,
+        hint="set SANDRL_CACHE_DIR to a writable directory",
+    )

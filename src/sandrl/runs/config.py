@@ -1,7 +1,8 @@
-"""`config.json`: what a run was asked to do, and by which jobs it was done.
+"""`config.json`: the options of a run, and the jobs that worked on it.
 
-It is the one file of a run that is rewritten, always whole: a reader sees the old one or the new one. The first process
-of a job writes it. A failure of another process is in a file of its own, and readers find it in the job's record.
+It is the only file of a run that is rewritten, always as a whole: a reader sees the old version or the new one. The
+first process of a job writes it. A failure of another process is in a file of its own, and readers find it in the job's
+record.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from sandrl.runs.rows import Json, Stored, Text, now
 
 CONFIG_FILE = "config.json"
 FAILURE_FILE = "failure.rank-{rank}.json"
-"""What a process of a distributed job that is not the first has failed with."""
+"""The error of a process of a distributed job, other than the first process."""
 
 
 class JobRecord(BaseModel):
@@ -90,4 +91,4 @@ def read_config(directory: Path) -> RunConfig:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error
     except ValidationError as error:
-        raise InputError("is damaged, or of another version of sandrl", path=path) from error
+        raise InputError("is damaged, or was written by an incompatible version of sandrl", path=path) from error

@@ -1,4 +1,4 @@
-"""Rows of completions without their texts: what is counted of a run fits into memory, however large the run is."""
+"""Rows of completions without their texts: the values that are counted fit into memory, for runs of every size."""
 
 from __future__ import annotations
 

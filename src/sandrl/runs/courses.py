@@ -1,8 +1,8 @@
-"""What is known of each metric's course, in a space that does not grow with the steps.
+"""The history of each metric, in memory that does not grow with the steps.
 
-The design decision: rules about a run's health compare its first steps with its latest ones. So the first values, the
-latest values and the best stretch between them are kept, and nothing else. A run that is read and a run that is being
-written then give the same answer, and an answer after each of 10,000 steps costs 10,000 times the same.
+Rules about a run's health compare its first steps with its latest ones. So the first values, the latest values and the
+best stretch between them are kept, and nothing else. A run that is read and a run that is being written then give the
+same answer, and the cost of an answer does not grow with the number of steps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from sandrl.runs.statistics import mean
 
 FIRST_STEPS = 10
-"""So many values from the beginning are kept."""
+"""The number of values from the beginning that are kept."""
 
 RECENT_STEPS = 10
 """How many steps back the recent values go."""

@@ -1,7 +1,8 @@
-"""Names, makes and guards run directories.
+"""Names, creates and locks run directories.
 
-Whoever writes a run holds a lock on its directory for as long as it lives. The kernel lets go of a lock however a
-process ends, so "is it running?" never depends on a process id that may be someone else's by now.
+The writer of a run holds a lock on its directory as long as it lives. The kernel releases a lock however a process
+ends, so the check whether a run is being written never depends on a process id, which may belong to another process by
+now.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def checked_run_name(name: str) -> str:
     """
     if name in _RESERVED or not _NAME.fullmatch(name):
         raise UsageError(
-            f"run_name {name!r} cannot name a run",
-            hint="use up to 100 letters, digits, '.', '_' and '-', a letter or digit first; `latest` is taken",
+            f"run_name {name!r} is not a valid name of a run",
+            hint="use up to 100 letters, digits, '.', '_' and '-', a letter or digit first; `latest` is reserved",
             fields=("run_name",),
         )
     return name
@@ -54,10 +55,10 @@ def make_run_directory(runs_dir: Path, command: str, name: str | None, *, resume
     """
     if resume:
         if name is None:
-            raise UsageError("resume needs run_name: the run to go on with", fields=("resume", "run_name"))
+            raise UsageError("resume requires run_name, the name of the run to resume", fields=("resume", "run_name"))
         path = runs_dir / name
         if not (path / CONFIG_FILE).is_file():
-            raise UsageError(f"there is no run {name!r} in {runs_dir} to resume", hint="sandrl runs ls")
+            raise UsageError(f"there is no run {name!r} in {runs_dir} to resume", hint="list the runs: sandrl runs ls")
         return path
     try:
         runs_dir.mkdir(parents=True, exist_ok=True)
@@ -67,14 +68,14 @@ def make_run_directory(runs_dir: Path, command: str, name: str | None, *, resume
                 path.mkdir(mode=0o700)
             except FileExistsError as error:
                 if name:
-                    message = f"the run {name!r} exists already in {runs_dir}"
+                    message = f"the run {name!r} already exists in {runs_dir}"
                     hint = "choose another `run_name`"
                     raise UsageError(message, hint=hint, fields=("run_name",)) from error
             else:
                 return path
     except OSError as error:
-        message = f"{runs_dir}: runs cannot be saved there: {error.strerror}"
-        hint = "choose a directory that can be written with `runs_dir`"
+        message = f"{runs_dir}: runs cannot be saved in this directory: {error.strerror}"
+        hint = "choose a writable directory with `runs_dir`"
         raise UsageError(message, hint=hint, fields=("runs_dir",)) from error
 
 

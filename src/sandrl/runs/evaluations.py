@@ -1,7 +1,7 @@
-"""What evaluations of a policy have measured while it was trained, and which of its checkpoints is the best.
+"""The evaluations of a policy during its training, and the choice of its best checkpoint.
 
-The design decision: no file names the best checkpoint. It follows from the evaluations that are written down and the
-checkpoints that are there, so a job that is killed between two writes leaves nothing that contradicts itself.
+No file names the best checkpoint. It is derived from the stored evaluations and the existing checkpoints, so a job that
+is killed between two writes leaves no contradiction.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from sandrl.runs.rows import EvaluationRow
 
 HELD_OUT = "held_out/pass@1"
-"""What checkpoints are compared by."""
+"""The metric by which checkpoints are compared."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Why a completion failed: its failed checks, each with its source or input, what it got and what it expected.
+"""Why a completion failed: its failed checks, each with its source or input, the actual value and the expected one.
 
-The design decision: a trajectory's row says what happened and a problem's row what was asked. They are joined here,
-once, for every view of a run.
+A trajectory's row has the results of its checks, and a problem's row the checks themselves. They are joined here, once,
+for every view of a run.
 """
 
 from __future__ import annotations

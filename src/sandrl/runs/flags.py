@@ -1,8 +1,8 @@
-"""What to look at first: signs in the metrics that a run goes wrong in a known way.
+"""Flags: signs in the metrics of a known problem of a run.
 
-Each flag is a rule over the courses of a few metrics, and a row of one table: its metrics, its condition, its threshold
-and what to try. The table is here and in docs/reference/metrics.md, and a test compares them. A flag is a hint, never an error:
-the numbers stay what they are, and what they mean depends on the task.
+Each flag is a rule over the history of a few metrics, and a row of one table: its metrics, its condition, its threshold
+and a remedy. The table is here and in docs/reference/metrics.md, and a test compares them. A flag is a hint, never an
+error: it changes no number, and the meaning of a number depends on the task.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ RULES = (
         "the latest value",
         "NaN or infinite",
         Unit.NUMBER,
-        "go back to the last good checkpoint, with a lower learning rate",
+        "return to the last good checkpoint, with a lower learning rate",
         signs.loss_is_no_number,
     ),
     Rule(
@@ -134,16 +134,16 @@ RULES = (
         f"the highest value {_LATEST}",
         f"{signs.RUNAWAY_EXECS} or more",
         Unit.COUNT,
-        "limit the tool calls of an episode, and read one that made many",
+        "limit the tool calls of an episode, and read an episode that made many",
         signs.runaway_tool_calls,
     ),
     Rule(
         "stuck_loops",
         ("aviato/max_execs_per_sandbox", "aviato/min_execs_per_sandbox"),
-        f"the largest difference between both in one {_LATEST}",
+        f"the largest difference between the two in one {_LATEST}",
         f"{signs.STUCK_SPREAD} or more",
         Unit.COUNT,
-        "sandrl runs show --grep CALL, with a call that an episode repeats, finds the others",
+        "find the episodes that repeat a call: sandrl runs show --grep CALL",
         signs.stuck_loops,
     ),
     Rule(
@@ -152,7 +152,7 @@ RULES = (
         f"the mean {_LATEST}",
         f"above {signs.UNSCORABLE_SHARE:.0%}",
         Unit.SHARE,
-        "sandrl runs show --status infrastructure, which says why",
+        "read the reasons: sandrl runs show --status infrastructure",
         signs.many_unscorable,
     ),
     Rule(
@@ -161,25 +161,26 @@ RULES = (
         f"the sum of disagreements {_LATEST}",
         "above 0",
         Unit.COUNT,
-        "sandrl runs show --disagreements: the judge is unfair to them, or they deceive their checks",
+        "sandrl runs show --disagreements: the judge rejects correct solutions, or they deceive their checks",
         signs.judge_disagrees,
     ),
     Rule(
         "zero_variance_groups",
         ("reward/zero_variance_groups", "reward/groups"),
-        f"the share of groups with equal rewards {_LATEST}, {signs.FEWEST_GROUPS} at least, from the second step on",
+        f"the share of groups with equal rewards {_LATEST}, with at least {signs.FEWEST_GROUPS} groups, from the second"
+        " step on",
         f"above {signs.FLAT_SHARE:.0%}",
         Unit.SHARE,
-        "mix in problems that are solved sometimes, or draw more samples",
+        "add problems that are solved sometimes, or draw more samples",
         signs.zero_variance_groups,
     ),
     Rule(
         "truncated_completions",
         ("completions/clipped_ratio",),
-        f"the mean {_LATEST}, {signs.FEWEST_TRUNCATED_STEPS} steps at least",
+        f"the mean {_LATEST}, with at least {signs.FEWEST_TRUNCATED_STEPS} steps",
         f"above {signs.TRUNCATED_SHARE:.0%}",
         Unit.SHARE,
-        "a larger max_tokens, or a prompt that asks for short answers: what is cut off rarely passes",
+        "a larger max_tokens, or a prompt that asks for short answers: a completion that is cut off rarely passes",
         signs.truncated_completions,
         ("max_tokens",),
     ),
@@ -189,7 +190,7 @@ RULES = (
         _COMPARED,
         f"below {signs.ENTROPY_LEFT:.0%} of it and below {signs.LOW_ENTROPY}, or below {signs.LOWEST_ENTROPY}",
         Unit.NUMBER,
-        "a lower learning_rate, `set` entropy_coef=0.005, or a higher `temperature`: equal samples teach nothing",
+        "a lower learning_rate, `set` entropy_coef=0.005, or a higher `temperature`: equal samples give no gradient",
         signs.entropy_collapse,
         ("learning_rate", "set", "temperature"),
     ),
@@ -209,7 +210,7 @@ RULES = (
         f"{_LENGTHS}, {_COMPARED}; training only",
         f"below it by a factor of {signs.LENGTH_FACTOR:g}",
         Unit.TOKENS,
-        "read what the policy writes now; a lower learning_rate, or a `beta` above 0, holds it near its beginning",
+        "read recent completions; a lower learning_rate, or a `beta` above 0, keeps the policy near its start",
         signs.length_collapse,
         ("learning_rate", "beta"),
     ),
@@ -219,17 +220,17 @@ RULES = (
         f"{_LENGTHS}, {_COMPARED}; training only",
         f"above it by a factor of {signs.LENGTH_FACTOR:g}",
         Unit.TOKENS,
-        "read what the policy writes now; length_penalty, or another loss_type, takes the gain out of length",
+        "read recent completions; length_penalty, or another loss_type, removes the advantage of long completions",
         signs.length_explosion,
         ("length_penalty", "loss_type"),
     ),
     Rule(
         "kl_drift",
         signs.KL,
-        f"the median {_LATEST}, {signs.FEWEST_KL_STEPS} steps at least; measured only with a beta above 0",
+        f"the median {_LATEST}, with at least {signs.FEWEST_KL_STEPS} steps; measured only with a beta above 0",
         f"above {signs.LARGE_KL}",
         Unit.NUMBER,
-        "a lower learning_rate, or a larger `beta`; read whether what the policy writes is still text",
+        "a lower learning_rate, or a larger `beta`; read recent completions and check that they are still text",
         signs.kl_drift,
         ("learning_rate", "beta"),
     ),
@@ -237,21 +238,21 @@ RULES = (
         "reward_collapse",
         ("reward/mean",),
         f"the mean {_LATEST}, compared with the highest mean of {STRETCH_STEPS} steps in a row; training only",
-        f"below {signs.REWARD_LEFT:.0%} of it, where that was {signs.REWARD_ONCE} or more",
+        f"below {signs.REWARD_LEFT:.0%} of it, if that was {signs.REWARD_ONCE} or more",
         Unit.REWARD,
-        "go back to a checkpoint from before, with a lower learning rate",
+        "return to an earlier checkpoint, with a lower learning rate",
         signs.reward_collapse,
     ),
     Rule(
         "held_out_stays_behind",
         ("reward/mean", *signs.HELD_OUT),
-        "the rise of the reward from the first third to the last (10 steps at most of each), from 10 steps on, while"
-        " the held-out pass rate did not rise from its first value to its latest; where its 95% intervals are known,"
-        " they must leave no room for such a rise",
+        "the rise of the reward from the first third of the steps to the last (at most 10 steps each), with at least 10"
+        " steps, while the held-out pass rate did not rise from its first value to its latest; if its 95% intervals are"
+        " known, they must exclude such a rise",
         f"{signs.RISE} or more",
         Unit.REWARD,
-        "read what the policy writes now: it may pass checks without solving the problem",
+        "read recent completions: the policy may pass checks without solving the problems",
         signs.held_out_stays_behind,
     ),
 )
-"""All of them, the most urgent first."""
+"""All rules, the most urgent first."""

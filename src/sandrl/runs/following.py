@@ -1,7 +1,7 @@
 """Follows the log of a run: its last lines, then new ones until its job ends.
 
-The design decision: files are read from where they were left, by polling, because a run may be on a network file
-system, which tells of no change. A line counts once its line break is there: no row is read half written.
+Files are polled and read from the place where reading stopped, because a run may be on a network file system, which
+reports no changes. A line counts once its line break is written: no row is read in part.
 """
 
 from __future__ import annotations

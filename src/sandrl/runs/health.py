@@ -1,8 +1,8 @@
-"""The flags of a run while it is being written: each is told once, when it is raised.
+"""Reports the flags of a run while it is being written: each flag once, when it is raised.
 
-The design decision: after each step the rules of `sandrl.runs.flags` look at the courses so far, so what a user is told
-live is what every view of the run shows. A flag that comes and goes is told again only after it was away for a while,
-and that while doubles each time: a flag that flickers through 10,000 steps is told about ten times.
+After each step the rules of `sandrl.runs.flags` examine the history so far, so the user sees the same flags live as in
+every view of the run. A flag that disappears and returns is reported again only after it was absent for some steps, and
+this number doubles each time: a flag that flickers through 10,000 steps is reported about ten times.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How long the sandboxes of a run existed, and what that cost.
+"""The time for which the sandboxes of a run existed, and its cost.
 
-The design decision: the ledger is the truth. A sandbox counts from the line that announces it to the line that says
-that it is gone, so whoever reads the ledger finds what the job has counted, and a budget is checked against the same
-sum. What the run's metrics say of it is written from here.
+The ledger is the only source. A sandbox counts from the line that announces it to the line that reports its end, so
+every reader of the ledger gets the sum that the job has counted, and a budget is checked against the same sum. The
+metrics of the run about sandbox time are written from here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The identity by which the numbers of a run agree, written down in docs/reference/metrics.md and checked here.
+"""Checks that the numbers of a run agree, by the identity in docs/reference/metrics.md.
 
-Every completion, execution and sandbox is counted in three places that are written at different moments: the rows of
-completions, the metrics, and the ledger. What does not add up is a bug of sandrl or damage to the files, never weather.
+Every completion, execution and sandbox is counted in three places that are written at different times: the rows of
+completions, the metrics, and the ledger. A sum that does not add up is a bug of sandrl or damage to the files, never an
+effect of the environment.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from sandrl.runs.rows import MetricsRow, OpinionRow, SandboxEvent, SandboxRow
 from sandrl.runs.summary import completion_metrics, opinion_metrics
 
 CANARY_TAG = "canary"
-"""Tag of the sandboxes of known-good programs, which are no executions."""
+"""Tag of the sandboxes of known-good programs, which do not count as executions."""
 
 OPINION_TAG = "second-opinion"
-"""Tag of the sandboxes in which failed completions are judged again in one process, which is no execution."""
+"""Tag of the sandboxes in which failed completions are judged again in one process; they do not count as executions."""
 
 ROLLOUT_TAG = "rollout"
-"""Tag of the sandboxes in which policies work; what they submit is executed in others."""
+"""Tag of the sandboxes in which policies work; submitted code is executed in other sandboxes."""
 
 WARM_TAG = "warm"
-"""Tag of the sandboxes that were created before they were needed; one that was never used is no execution."""
+"""Tag of the sandboxes that were created before they were needed; an unused sandbox is not an execution."""
 
 WORKER_TAG = "worker"
 """Tag of the sandboxes in which many completions are judged, each in a cell."""
@@ -119,7 +120,7 @@ def _of_completions(rows: Sequence[CountedRow]) -> list[str]:
             ("executions", counts["executions"]),
             ("executed + retries + reruns", counts["executed"] + counts["retries"] + counts["reruns"]),
         ),
-        *([f"completions with other numbers than their single checks: {others}"] if others else []),
+        *([f"completions whose counts differ from their single checks: {others}"] if others else []),
     ]
 
 

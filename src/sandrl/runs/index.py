@@ -1,8 +1,8 @@
-"""Where a user's runs are, whatever directory they were started in.
+"""The index of a user's runs, across all directories that they were started in.
 
-One symbolic link per run. Making a link is one atomic step: two jobs that start at once cannot disturb each other, and
-`kill -9` leaves a whole entry or none, never half a line. The names alone answer shell completion; an entry whose run
-was deleted points nowhere and is passed over.
+It has one symbolic link per run. Creating a link is one atomic step: two jobs that start at once do not affect each
+other, and `kill -9` leaves a whole entry or none, never half a line. The names alone are enough for shell completion;
+an entry of a deleted run points nowhere and is ignored.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def find_run(name: str, state_dir: Path, runs_dir: Path | None = None) -> Path:
         raise InputError(f"is not a run directory: it has no {CONFIG_FILE}", path=name)
     runs = list_runs(state_dir, runs_dir)
     if not runs:
-        raise InputError("there are no runs yet", hint="sandrl reward leaves one")
+        raise InputError("there are no runs yet", hint="create one, for example with sandrl reward")
     if name == LATEST:
         return runs[0].path
     named = [run for run in runs if run.run_id == name]
@@ -110,17 +110,17 @@ def find_run(name: str, state_dir: Path, runs_dir: Path | None = None) -> Path:
         if job is not None and run_id is not None:
             raise InputError(
                 f"{name!r} is the beginning of the run {run_id} and of the job {job}",
-                hint="give more of the one you mean",
+                hint="give more characters of the name or the id",
             )
         named = [run for run in runs if run.run_id == run_id or job in jobs[run.path]]
     if not named:
         close = difflib.get_close_matches(name, [LATEST, *(run.run_id for run in runs)], n=1, cutoff=0.5)
-        suggestion = f"; is it {close[0]!r}?" if close else ""
-        raise InputError(f"no run is called {name!r}{suggestion}", hint="sandrl runs ls")
+        suggestion = f"; did you mean {close[0]!r}?" if close else ""
+        raise InputError(f"there is no run {name!r}{suggestion}", hint="list the runs: sandrl runs ls")
     near = [run for run in named if runs_dir is not None and run.path.parent == runs_dir.absolute()]
     if len(named) > 1 and len(near) != 1:
         places = ", ".join(str(run.path) for run in named)
-        raise InputError(f"several runs are called {name!r}: {places}", hint="give the path of one")
+        raise InputError(f"several runs are named {name!r}: {places}", hint="give the path of one of them")
     return (near or named)[0].path
 
 

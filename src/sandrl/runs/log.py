@@ -1,7 +1,7 @@
 """The log of a run: one structured line per event, in a file of its own.
 
-What a terminal shows is gone when it scrolls; the log keeps it, in a form that programs can read. Lines go through the
-run's writer, so known secrets are masked in them as everywhere else in the run.
+Output on a terminal is lost when it scrolls away; the log keeps it, in a form that programs can read. Lines go through
+the run's writer, so known secrets are masked in them as in all files of the run.
 """
 
 from __future__ import annotations

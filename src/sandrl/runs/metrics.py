@@ -1,8 +1,8 @@
-"""The names of all metrics: one registry that commands, reports and the page on metrics agree with.
+"""The names of all metrics: one registry for commands, reports and the page on metrics.
 
-A name is a promise: it keeps its unit and its meaning for as long as it is here. Families of names have their variable
-part in braces (`pass@{k}`). A run may hold names that are not here, because a trainer of another version logs
-them; they are shown like the rest, without a unit.
+A name keeps its unit and its meaning as long as it is here. Families of names have their variable part in braces
+(`pass@{k}`). A run may contain names that are not here, because a trainer of another version logs them; they are shown
+like the rest, without a unit.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class Metric:
 PERCENTILES = (50, 95, 99)
 
 _LATENCIES = {
-    "startup": "from asking for a sandbox until it ran; a cell has none",
-    "queue": "from a completion's being ready until it was first handed to a cell or a sandbox",
-    "exec": "from the sandbox's running, in a cell from handing over, until the command had ended",
-    "judge": "of that, the code with all of its checks, by the clock inside the sandbox",
+    "startup": "from the request for a sandbox until it runs; a cell has none",
+    "queue": "from when a completion is ready until it is first given to a cell or a sandbox",
+    "exec": "from when the sandbox runs, or the cell receives the completion, until the command ends",
+    "judge": "of that, the time of the code and all of its checks, by the clock inside the sandbox",
 }
 
 
@@ -83,63 +83,81 @@ REWARD_METRICS = (
         Unit.COUNT,
         "of these, groups whose rewards, components included, are all equal: no gradient",
     ),
-    Metric("pass_rate", Unit.SHARE, "passed by scored completions"),
+    Metric("pass_rate", Unit.SHARE, "passed completions divided by scored completions"),
     Metric("pass@{k}", Unit.SHARE, "unbiased estimate of pass@k over problems with at least k scored completions"),
     Metric("pass@{k}_low", Unit.SHARE, "lower bound of its 95% interval"),
     Metric("pass@{k}_high", Unit.SHARE, "upper bound of its 95% interval"),
-    Metric("component/{name}", Unit.REWARD, "mean of what is rewarded besides, with its weight; not in the reward"),
-    Metric("training_reward/mean", Unit.REWARD, "mean of what is trained on: `reward/mean` and all `component/*`"),
-    Metric("training_reward/std", Unit.REWARD, "standard deviation of what is trained on; only with components"),
+    Metric("component/{name}", Unit.REWARD, "mean of a reward component, with its weight; not part of the reward"),
+    Metric(
+        "training_reward/mean", Unit.REWARD, "mean of the reward used for training: `reward/mean` and all `component/*`"
+    ),
+    Metric(
+        "training_reward/std", Unit.REWARD, "standard deviation of the reward used for training; only with components"
+    ),
 )
 
 COMPLETION_METRICS = (
     Metric("completions", Unit.COUNT, "completions with a result"),
     Metric("scored", Unit.COUNT, "of these, completions with a reward"),
-    Metric("unscorable", Unit.COUNT, "of these, completions without one"),
-    Metric("unscorable_share", Unit.SHARE, "unscorable by completions"),
+    Metric("unscorable", Unit.COUNT, "of these, completions without a reward"),
+    Metric("unscorable_share", Unit.SHARE, "unscorable completions divided by all completions"),
     Metric("status/{status}", Unit.COUNT, "completions with that status"),
-    Metric("no_code", Unit.COUNT, "completions that had nothing to run"),
-    Metric("cache_hits", Unit.COUNT, "completions that got the verdict of an identical one"),
-    Metric("hit_rate", Unit.SHARE, "cache hits by completions that had code"),
-    Metric("executed", Unit.COUNT, "completions that were handed to a cell or a sandbox"),
-    Metric("executions", Unit.COUNT, "how often these were run, or tried to: each time in a cell or a fresh sandbox"),
-    Metric("retries", Unit.COUNT, "executions that followed one whose sandbox failed"),
-    Metric("reruns", Unit.COUNT, "executions repeated because the checks can only be judged in one process"),
-    Metric("canaries", Unit.COUNT, "runs of a known-good program to find out whom to blame"),
+    Metric("no_code", Unit.COUNT, "completions without code to run"),
+    Metric("cache_hits", Unit.COUNT, "completions that received the verdict of an identical completion"),
+    Metric("hit_rate", Unit.SHARE, "cache hits divided by completions with code"),
+    Metric("executed", Unit.COUNT, "completions that were given to a cell or a sandbox"),
+    Metric(
+        "executions",
+        Unit.COUNT,
+        "runs of these completions, failed attempts included: each in a cell or a fresh sandbox",
+    ),
+    Metric("retries", Unit.COUNT, "executions after an execution whose sandbox failed"),
+    Metric("reruns", Unit.COUNT, "executions repeated because the checks can only run in one process"),
+    Metric(
+        "canaries",
+        Unit.COUNT,
+        "runs of a known-good program, to determine whether the runtime or the completion failed",
+    ),
 )
 
 JUDGE_METRICS = (
     Metric("judge/second_opinions", Unit.COUNT, "failed completions that were judged again in one process"),
-    Metric("judge/disagreements", Unit.COUNT, "of these, completions that pass in one process"),
-    Metric("judge/unavailable_opinions", Unit.COUNT, "of these, completions whose sandbox failed that time"),
+    Metric("judge/disagreements", Unit.COUNT, "of these, completions that passed in one process"),
+    Metric(
+        "judge/unavailable_opinions", Unit.COUNT, "of these, completions without an opinion, because its sandbox failed"
+    ),
 )
 
 SANDBOX_METRICS = (
     Metric(
         "aviato/sandboxes_created",
         Unit.COUNT,
-        "sandboxes that came to be, a worker once; no canaries or warm-ups",
+        "sandboxes that were created, each worker once; without canaries and warm-ups",
     ),
-    Metric("aviato/executions", Unit.COUNT, "commands run in them, or tried to"),
-    Metric("aviato/exec_successes", Unit.COUNT, "commands that exited 0: the checks passed"),
-    Metric("aviato/exec_failures", Unit.COUNT, "commands that exited otherwise"),
-    Metric("aviato/exec_errors", Unit.COUNT, "commands that brought no exit code: timeouts, lost sandboxes"),
-    Metric("aviato/success_rate", Unit.SHARE, "successes by executions"),
-    Metric("aviato/error_rate", Unit.SHARE, "errors by executions"),
+    Metric("aviato/executions", Unit.COUNT, "commands run in them, failed attempts included"),
+    Metric("aviato/exec_successes", Unit.COUNT, "commands that exited with 0: the checks passed"),
+    Metric("aviato/exec_failures", Unit.COUNT, "commands that exited with another code"),
+    Metric("aviato/exec_errors", Unit.COUNT, "commands without an exit code: timeouts, lost sandboxes"),
+    Metric("aviato/success_rate", Unit.SHARE, "successes divided by executions"),
+    Metric("aviato/error_rate", Unit.SHARE, "errors divided by executions"),
     Metric("aviato/avg_execs_per_sandbox", Unit.NUMBER, "commands per sandbox or cell, on average"),
     Metric("aviato/min_execs_per_sandbox", Unit.COUNT, "fewest commands in one sandbox or cell"),
-    Metric("aviato/max_execs_per_sandbox", Unit.COUNT, "most commands in one sandbox or cell: runaway tool calls"),
+    Metric(
+        "aviato/max_execs_per_sandbox",
+        Unit.COUNT,
+        "most commands in one sandbox or cell; a high value shows runaway tool calls",
+    ),
     *_latency_metrics(),
-    Metric("aviato/sandbox_seconds", Unit.SECONDS, "how long cells and sandboxes were held, summed"),
+    Metric("aviato/sandbox_seconds", Unit.SECONDS, "total time for which cells and sandboxes were held"),
 )
 
 COST_METRICS = (
     Metric(
         "sandbox_seconds",
         Unit.SECONDS,
-        "for how long sandboxes existed since the start of the run, summed over them, warm ones and workers included",
+        "total time for which sandboxes existed since the start of the run, warm ones and workers included",
     ),
-    Metric("cost", Unit.MONEY, "what that cost, by the price of a sandbox-hour; only where one is set"),
+    Metric("cost", Unit.MONEY, "cost of that time, by the price of a sandbox-hour; only if a price is set"),
 )
 
 TRAINER_METRICS = (
@@ -150,7 +168,7 @@ TRAINER_METRICS = (
     Metric("entropy", Unit.NUMBER, "mean entropy of the policy's tokens"),
     Metric("num_tokens", Unit.TOKENS, "tokens processed since the start"),
     Metric("epoch", Unit.NUMBER, "passes over the problems since the start"),
-    Metric("completions/clipped_ratio", Unit.SHARE, "completions cut off at the most tokens they may have"),
+    Metric("completions/clipped_ratio", Unit.SHARE, "completions that were cut off at the token limit"),
     Metric("completions/{statistic}", Unit.TOKENS, "lengths of the completions, as TRL logs them: `mean_length`, …"),
     Metric("clip_ratio/{statistic}", Unit.SHARE, "share of clipped tokens, as TRL logs it"),
     Metric("tools/{statistic}", Unit.NUMBER, "tool calls per episode, and the share that failed, as TRL logs them"),
@@ -171,21 +189,21 @@ HELD_OUT_METRICS = (
 )
 
 EPISODE_METRICS = (
-    Metric("episodes/dropped", Unit.COUNT, "episodes lost to infrastructure, which their groups go without"),
+    Metric("episodes/dropped", Unit.COUNT, "episodes lost to infrastructure failures; their groups do without them"),
     Metric("episodes/tool_calls", Unit.COUNT, "calls of tools in all episodes"),
     Metric("episodes/attempts", Unit.COUNT, "attempts in all episodes"),
-    Metric("episodes/prompt_tokens", Unit.TOKENS, "tokens the model read, over all turns"),
-    Metric("episodes/completion_tokens", Unit.TOKENS, "tokens the model sampled"),
-    Metric("episodes/endpoint_retries", Unit.COUNT, "how often its endpoint had to be asked again"),
+    Metric("episodes/prompt_tokens", Unit.TOKENS, "tokens that the model read, over all turns"),
+    Metric("episodes/completion_tokens", Unit.TOKENS, "tokens that the model sampled"),
+    Metric("episodes/endpoint_retries", Unit.COUNT, "repeated requests to the endpoint of the model"),
     Metric("episodes/policy_seconds", Unit.SECONDS, "time spent waiting for the model, summed over episodes"),
 )
 
 ART_METRICS = (
-    Metric("train/step", Unit.COUNT, "steps the model has had, as ART's backend counts them"),
-    Metric("train/gradient_steps", Unit.COUNT, "how often the step changed the weights; 0: it failed"),
+    Metric("train/step", Unit.COUNT, "training steps of the model so far, as ART's backend counts them"),
+    Metric("train/gradient_steps", Unit.COUNT, "updates of the weights in the step; 0 if the step failed"),
     Metric("train/tokens", Unit.TOKENS, "sampled tokens that were trained on"),
     Metric("train/left_out", Unit.COUNT, "scored episodes left out because their tokens have no logprobs"),
-    Metric("art/{name}", Unit.NUMBER, "what ART's backend measured, by its own name"),
+    Metric("art/{name}", Unit.NUMBER, "a metric of ART's backend, under its own name"),
 )
 
 METRICS = (

@@ -1,7 +1,7 @@
-"""A run in one line: what `sandrl runs ls` lists and every view of a run begins with.
+"""A run in one line: the line of `sandrl runs ls`, and the head of every view of a run.
 
-What is known cheaply is taken: the metrics where a job wrote them, and only without them the completions themselves.
-A run that cannot be read is listed as damaged, because a list that fails over one bad run hides all the good ones.
+The cheapest source is used: the metrics if a job wrote them, otherwise the completions themselves. A run that cannot be
+read is listed as damaged, because a list that fails on one bad run would hide all the good ones.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sandrl.runs.rows import MetricsRow
 from sandrl.runs.summary import Values, completion_metrics, opinion_metrics
 
 OF_HELD = frozenset({SECONDS_METRIC, COST_METRIC})
-"""Metrics that are no sign of a step."""
+"""Metrics that do not show that a step was done."""
 
 
 class RunState(StrEnum):

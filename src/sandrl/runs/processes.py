@@ -1,7 +1,7 @@
-"""The processes of a distributed training run, and what they tell one another.
+"""The processes of a distributed training run, and the values that they exchange.
 
-The design decision: each process owns its sandboxes and writes its own files; together they need to agree on three
-small things (the run, its rewards, when to stop), which go through the process group that the trainer has made anyway.
+Each process owns its sandboxes and writes its own files; together they need to agree on three small values (the run,
+its rewards, when to stop), which they exchange through the process group that the trainer creates anyway.
 """
 
 from __future__ import annotations

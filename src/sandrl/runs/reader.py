@@ -1,7 +1,8 @@
-"""Reads a run directory, finished, killed or being written at this moment.
+"""Reads a run directory: finished, killed or still being written.
 
-A reader reports damage next to what it could read and never fails over it. Nothing is ever deleted from a run: where a
-resumed job did a step again, or scored a completion again, both attempts are in the files, and the later one counts.
+A reader reports damage next to the data that it could read, and never fails because of it. Nothing is ever deleted from
+a run: if a resumed job did a step again, or scored a completion again, both attempts are in the files, and the later
+one counts.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ class RunReader:
                 try:
                     valid = model.model_validate(row.value)
                 except ValidationError:
-                    damage.damaged.append(InputError("is no row of this kind", path=file, line=row.line))
+                    damage.damaged.append(InputError("is not a valid row of this file", path=file, line=row.line))
                     continue
                 yield valid
 

@@ -1,8 +1,8 @@
-"""Gathers what happens in a job into metrics, and writes them step by step.
+"""Turns the events of a job into metrics, and writes them step by step.
 
-The recorder is an `Emit`: whatever a workflow tells is counted, so no workflow counts for itself. Closing it writes
-what no step has written yet, however the job ends: a crash loses no number that was known. The processes of a
-distributed job put together what they have when all of them ask, which they do where a trainer logs a step.
+The recorder is an `Emit`: it counts all events of a workflow, so no workflow counts for itself. Closing it writes the
+counts that no step has written yet, however the job ends: a crash loses no number. The processes of a distributed job
+combine their counts when all of them ask for it, which they do when a trainer logs a step.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Removes runs, but never from under the job that writes them.
+"""Removes runs, but never a run whose job is still writing it.
 
-The writer's own lock is held while the directory goes, so no job can begin to write, or resume, what is being removed.
+The writer's own lock is held while the directory is deleted, so no job can begin to write, or resume, this run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def remove_run(path: Path, state_dir: Path) -> None:
     try:
         descriptor = lock(real)
     except UsageError as error:
-        raise UsageError(error.message, hint="stop its job first") from error
+        raise UsageError(error.message, hint="end its job first") from error
     try:
         shutil.rmtree(real)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Whether a run can be gone on with: by the command that asks, and with the content it was begun with.
+"""Decides whether a run can be resumed: by this command, and with unchanged content.
 
-The design decision: training and evaluation ask alike, so that a run whose rows were made in two ways is refused in
-the same words everywhere.
+Training and evaluation use the same check, so that a run whose rows would come from two different inputs is refused
+with the same message everywhere.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def saved_config(model: type[ConfigT], run: RunReader, command: str) -> ConfigT:
     """
     config = run.config
     if config.command != command:
-        message = f"is a run of `sandrl {config.command}`, which `sandrl {command}` cannot go on with"
-        hint = f"name a run of sandrl {command}: sandrl runs ls lists them with their commands"
+        message = f"is a run of `sandrl {config.command}`, which `sandrl {command}` cannot resume"
+        hint = f"name a run of sandrl {command}; list the runs with their commands: sandrl runs ls"
         raise InputError(message, path=run.path, hint=hint)
     try:
         return model.model_validate({k: v for k, v in config.options.items() if k in model.model_fields})
     except ValidationError as error:
-        raise InputError("is a run of another version of sandrl", path=run.path) from error
+        raise InputError("was made by an incompatible version of sandrl", path=run.path) from error
 
 
 def check_unchanged(run: Path, digest: str, source: str, *, noun: str = "run") -> None:
@@ -66,6 +66,6 @@ def check_unchanged(run: Path, digest: str, source: str, *, noun: str = "run") -
     """
     if RunReader(run).config.options.get(PROBLEMS_DIGEST) != digest:
         raise UsageError(
-            f"the run {run.name!r} cannot go on: {source} has other content now",
-            hint=f"begin a new {noun}",
+            f"the run {run.name!r} cannot be resumed: the content of {source} has changed",
+            hint=f"start a new {noun}",
         )

@@ -1,7 +1,7 @@
 """The rows of a run directory.
 
-Rows are written for readers of other versions: each carries its `schema` number, a reader ignores fields it does not
-know, and a row never refuses text, because losing a result over a stray byte would be worse than showing it escaped.
+Rows are written for readers of other versions: each carries its `schema` number, a reader ignores unknown fields, and a
+row never refuses text, because losing a result over a stray byte would be worse than showing the byte escaped.
 """
 
 from __future__ import annotations

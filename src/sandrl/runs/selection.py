@@ -1,4 +1,4 @@
-"""Which trajectories someone wants to see."""
+"""Selects the trajectories that a user requests."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RowSelection:
         try:
             return re.compile(self.grep, re.IGNORECASE)
         except re.error as error:
-            message = f"grep {self.grep!r} is no regular expression: {error}"
+            message = f"grep {self.grep!r} is not a valid regular expression: {error}"
             raise UsageError(message, fields=("grep",)) from error
 
     def _fits(self, row: TrajectoryRow) -> bool:

@@ -1,4 +1,4 @@
-"""Metrics over steps: what curves are drawn of."""
+"""Metrics over steps: the data of curves."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def choose_series(series: Mapping[str, Series], patterns: Sequence[str]) -> dict
     for pattern in patterns:
         if not any(fnmatch.fnmatchcase(name, pattern) for name in series):
             close = difflib.get_close_matches(pattern, list(series), n=1, cutoff=0.5)
-            hint = f"is it {close[0]!r}?" if close else "without a name, all are shown"
+            hint = f"did you mean {close[0]!r}?" if close else "omit the name to show all metrics"
             raise UsageError(f"the run has no metric {pattern!r}", hint=hint)
     fits = (name for name in series if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns))
     return {name: series[name] for name in fits}

@@ -1,11 +1,11 @@
-"""The life of a job's run: directory, W&B, log, metrics, sandboxes, and how it ended.
+"""The life of a job's run: directory, W&B, log, metrics, sandboxes, and its outcome.
 
-The design decision: whatever a command does between opening its run and leaving it, one `with` block sees how it ends,
-and `sandrl.errors.ending_of` says what that means: an exception of any kind is in the run's configuration, in the words
-that the command ends with, before anything else is cleaned up. A job without an outcome was killed, and nothing else.
+One `with` block covers everything between the opening and the end of a run, and `sandrl.errors.ending_of` classifies
+its end: an exception of any kind is recorded in the run's configuration, with the message that the command ends with,
+before anything else is cleaned up. So a job without an outcome was killed.
 
-Runs know nothing of sandboxes, which are a layer above. So a session is told of the user's wish to stop and of a job
-that owns sandboxes in the few words below, and looks after any that speak them.
+Runs do not depend on sandboxes, which are a layer above. So the small protocols below describe a user's request to stop
+and a job that owns sandboxes, and a session accepts any object that implements them.
 """
 
 from __future__ import annotations

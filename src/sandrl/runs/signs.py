@@ -1,9 +1,9 @@
-"""What the rules about a run's health compare: one function for each sign of trouble, with its threshold.
+"""The conditions of the rules about a run's health: one function for each sign of trouble, with its threshold.
 
-The design decision: a rule that compares the latest steps with the first ones needs several of both, and rules look at
-means or medians over steps. So the first steps of a run, its last evaluation, and single steps that stand out are no
-sign. The thresholds were chosen with real runs of the tiny policy: healthy ones keep away from each of them, and one
-that is made sick on purpose passes its own.
+A rule that compares the latest steps with the first ones needs several of both, and rules use means or medians over
+steps. So the first steps of a run, its last evaluation, and single outliers raise no flag. The thresholds were chosen
+with real runs of the tiny policy: healthy runs stay away from each threshold, and a run that is broken on purpose
+exceeds its own.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def loss_is_no_number(courses: Courses) -> Finding | None:
     last = courses.of("loss").last
     if last is None or math.isfinite(last.value):
         return None
-    return Finding(f"the loss of step {last.step} is no number", ("loss",), None, None, (last.step, last.step))
+    return Finding(f"the loss of step {last.step} is NaN or infinite", ("loss",), None, None, (last.step, last.step))
 
 
 def runaway_tool_calls(courses: Courses) -> Finding | None:
@@ -128,7 +128,7 @@ def truncated_completions(courses: Courses) -> Finding | None:
     share = _mean(points)
     if share is None or len(points) < FEWEST_TRUNCATED_STEPS or share <= TRUNCATED_SHARE:
         return None
-    message = f"{share:.0%} of the completions are cut off at the most tokens they may have"
+    message = f"{share:.0%} of the completions are cut off at the token limit"
     return Finding(message, (name,), share, TRUNCATED_SHARE, _span(points))
 
 

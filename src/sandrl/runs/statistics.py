@@ -1,6 +1,6 @@
-"""The few formulas that metrics are made of, each with its source.
+"""The formulas of the metrics, each with its source.
 
-They live in a leaf, because rewards, trainers and the readers of a run must not each have their own.
+They are in a module without dependencies, so that rewards, trainers and the readers of a run share them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a set of completions amounts to: the one place where they are counted.
+"""The totals of a set of completions: the only place where completions are counted.
 
-The design decision: results of a job that runs and rows of a run that is read name the same things alike, so one
-function counts both, and the summary of a command and the metrics of its steps cannot disagree. Rates divide by what
-could be scored. A completion whose sandbox failed is neither right nor wrong; counting it either way would make a bad
-day of the infrastructure look like a change of the model.
+Results of a running job and rows of a stored run have the same field names, so one function counts both, and the
+summary of a command and the metrics of its steps cannot disagree. Rates are relative to the scored completions. A
+completion whose sandbox failed is neither right nor wrong; counting it either way would make a failure of the
+infrastructure look like a change of the model.
 """
 
 from __future__ import annotations

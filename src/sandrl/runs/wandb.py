@@ -1,8 +1,8 @@
-"""Metrics to Weights & Biases, for those who look at curves there.
+"""Reports metrics to Weights & Biases.
 
-The design decision: the run directory is the truth and W&B a listener to its writer, told each row after it is on disk.
-Whatever W&B does (no network, a full quota, a bug), the listener says so once and falls silent: no training run ends,
-waits for long or loses a number because of it.
+The run directory is the primary record; W&B receives each row after it is on the disk. If W&B fails in any way (no
+network, a full quota, a bug), one message says so and reporting stops: no training run ends, waits for long or loses a
+number because of W&B.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sandrl.runs.writer import RunWriter
 from sandrl.settings import ReportTo, Settings
 
 INIT_TIMEOUT_SECONDS = 8.0
-"""How long W&B has to answer before the run goes on offline; with what `init` itself takes that stays below 10 s."""
+"""The time limit for an answer of W&B before the run works offline; with the time of `init` it stays below 10 s."""
 
 FINISH_TIMEOUT_SECONDS = 30.0
 """How long the end of a run waits for W&B to have uploaded everything."""
@@ -109,7 +109,7 @@ class WandbSink:
         finishing.join(FINISH_TIMEOUT_SECONDS)
         if finishing.is_alive():
             place = getattr(self._run.settings, "sync_dir", "")
-            self._emit(Warned("W&B has not uploaded everything yet", hint=f"wandb sync {place}"))
+            self._emit(Warned("W&B has not uploaded all data yet", hint=f"upload the rest: wandb sync {place}"))
 
     def _guarded(self, call: Callable[[], object]) -> None:
         if self._has_failed:
@@ -118,7 +118,12 @@ class WandbSink:
             call()
         except Exception as error:  # noqa: BLE001 - whatever it is, the metrics are on disk and the run goes on
             self._has_failed = True
-            self._emit(Warned(f"W&B failed and is told no more: {_first_line(error)}", hint="sandrl metrics has all"))
+            self._emit(
+                Warned(
+                    f"W&B failed, and reporting to it has stopped: {_first_line(error)}",
+                    hint="sandrl metrics shows all metrics",
+                )
+            )
 
 
 def _open(
@@ -144,12 +149,16 @@ def _open(
     except MissingExtraError as error:
         if report_to is ReportTo.WANDB:
             raise
-        emit(Warned("WANDB_API_KEY is set, but nothing is reported: wandb is not installed", hint=error.hint))
+        emit(
+            Warned(
+                "WANDB_API_KEY is set, but wandb is not installed, so no metrics are reported to W&B", hint=error.hint
+            )
+        )
         return None
     try:
         run = _started(wandb, writer, settings, project or settings.wandb_project or _PROJECT, emit)
     except Exception as error:  # noqa: BLE001 - training does not depend on W&B, in whatever way it fails
-        message, hint = f"W&B cannot be used: {_first_line(error)}", "`report_to` none leaves it out"
+        message, hint = f"W&B cannot be used: {_first_line(error)}", "set `report_to` to none to run without W&B"
         emit(Warned(message, hint, fields=("report_to",)))
         return None
     emit(ReportingStarted(str(run.id), str(run.url or run.settings.sync_dir), is_online=not run.offline))
@@ -176,13 +185,17 @@ def _started(wandb: Any, writer: RunWriter, settings: Settings, project: str, em
     if settings.wandb_mode == "offline":
         return wandb.init(mode="offline", **options)
     if not settings.wandb_api_key:
-        emit(Warned("WANDB_API_KEY is not set: W&B works offline", hint="wandb login, then wandb sync"))
+        emit(
+            Warned(
+                "WANDB_API_KEY is not set, so W&B works offline", hint="upload it later: wandb login, then wandb sync"
+            )
+        )
         return wandb.init(mode="offline", **options)
     try:
         return wandb.init(mode="online", resume="allow" if len(config.jobs) > 1 else None, **options)
     except wandb.errors.Error as error:
         message = f"W&B cannot be reached and works offline: {_first_line(error)}"
-        emit(Warned(message, hint="wandb sync uploads it later"))
+        emit(Warned(message, hint="upload it later: wandb sync"))
         # The attempt that failed still holds its id within this process.
         return wandb.init(mode="offline", **{**options, "id": f"{options['id']}-offline"})
 

@@ -1,7 +1,7 @@
 """Writes a run directory.
 
-Every row is in the kernel's hands before the call that wrote it returns, so the death of the process loses nothing that
-was reported. Several processes of one job write files of their own (`metrics.rank-1.jsonl`), never each other's.
+The kernel has received every row when the call that writes it returns, so the death of the process loses no reported
+result. Several processes of one job write files of their own (`metrics.rank-1.jsonl`), never each other's.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ METRICS, TRAJECTORIES, OPINIONS, SANDBOXES, LOG = "metrics", "trajectories", "op
 ANSWERS, EVALUATIONS, PROBLEMS = "answers", "evaluations", "problems"
 
 Sink: TypeAlias = Callable[[int, Mapping[str, float | None]], None]
-"""Told the metrics of a step, after they were written; must not raise."""
+"""Called with the metrics of a step, after they were written; must not raise an exception."""
 
 # Shorter values occur by chance in honest text.
 _SHORTEST_SECRET = 8
@@ -253,7 +253,9 @@ class RunWriter(Closing):
 
     def _refuse_if_inherited(self) -> None:
         if self.is_inherited:
-            raise ForkedProcessError(f"the run {self.run_id} is written by the process from which this one was forked")
+            raise ForkedProcessError(
+                f"the run {self.run_id} belongs to the parent process; a forked process cannot write it"
+            )
 
     def _append(self, kind: str, row: Stored) -> None:
         self._refuse_if_inherited()

@@ -16,9 +16,9 @@ from sandrl.runs.series import Series
 
 CUT = {"completions/clipped_ratio": 0.5}
 LINE = (
-    "Flag at step 3: truncated_completions: 50% of the completions are cut off at the most tokens they may have"
+    "Flag at step 3: truncated_completions: 50% of the completions are cut off at the token limit"
     " (completions/clipped_ratio: 50%, threshold 20%); try: a larger --max-tokens, or a prompt that asks for short"
-    " answers: what is cut off rarely passes"
+    " answers: a completion that is cut off rarely passes"
 )
 
 
@@ -48,8 +48,8 @@ def test_a_flag_that_is_raised_again_says_so() -> None:
 def test_a_view_of_a_run_shows_each_flag_in_three_lines() -> None:
     series = {"loss": Series("loss", (0, 1), (0.1, float("inf")))}
     assert flag_lines(flags_of(series)) == [
-        "! the loss of step 1 is no number",
-        "  go back to the last good checkpoint, with a lower learning rate",
+        "! the loss of step 1 is NaN or infinite",
+        "  return to the last good checkpoint, with a lower learning rate",
         "  loss_is_no_number: loss, step 1",
     ]
 

@@ -63,7 +63,7 @@ def test_a_path_needs_no_index(tmp_path: Path, state_dir: Path, monkeypatch: pyt
 def test_a_name_taken_twice_is_the_near_one_or_must_be_a_path(tmp_path: Path, state_dir: Path) -> None:
     near, far = run(tmp_path / "near", state_dir, "same"), run(tmp_path / "far", state_dir, "same")
     assert find_run("same", state_dir, tmp_path / "near") == near
-    with pytest.raises(InputError, match="several runs are called 'same'") as caught:
+    with pytest.raises(InputError, match="several runs are named 'same'") as caught:
         find_run("same", state_dir)
     assert str(near) in str(caught.value)
     assert str(far) in str(caught.value)
@@ -73,7 +73,7 @@ def test_an_unknown_name_suggests_a_close_one(tmp_path: Path, state_dir: Path) -
     with pytest.raises(InputError, match="there are no runs yet"):
         find_run(LATEST, state_dir)
     run(tmp_path, state_dir, "baseline")
-    with pytest.raises(InputError, match=r"no run is called 'basline'; is it 'baseline'\?"):
+    with pytest.raises(InputError, match=r"there is no run 'basline'; did you mean 'baseline'\?"):
         find_run("basline", state_dir)
 
 

@@ -318,7 +318,7 @@ def test_numbers_that_disagree_are_named(writer: RunWriter) -> None:
     assert "executions: 3, but executed + retries + reruns: 2" in lines
     assert "sandboxes in the ledger: 1, but executions: 3" in lines
     assert "step 0: completions in the metrics: 1, but in the completions: 2" in lines
-    assert "completions with other numbers than their single checks: 1" in lines
+    assert "completions whose counts differ from their single checks: 1" in lines
 
 
 def test_sandboxes_of_another_process_have_the_same_keys(writer: RunWriter) -> None:

@@ -46,7 +46,7 @@ def test_names_are_chosen_by_pattern_and_a_near_miss_is_named() -> None:
     assert list(choose_series(series, ["reward/*"])) == ["reward/mean", "reward/std"]
     with pytest.raises(UsageError, match="no metric 'reward/men'") as caught:
         choose_series(series, ["reward/men"])
-    assert caught.value.hint == "is it 'reward/mean'?"
+    assert caught.value.hint == "did you mean 'reward/mean'?"
 
 
 def test_what_evaluates_the_policy_is_in_no_step_s_numbers(tmp_path: Path) -> None:

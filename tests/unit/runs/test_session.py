@@ -75,7 +75,7 @@ ENDINGS: list[tuple[BaseException, RunOutcome, int, str]] = [
     (SystemExit(3), RunOutcome.FAILED, 3, "the process was ended: 3"),
     (SystemExit("usage"), RunOutcome.FAILED, 1, "the process was ended: usage"),
     (SystemExit(128 + signal.SIGTERM), RunOutcome.INTERRUPTED, 143, "the process was ended: 143"),
-    (BrokenPipeError(errno.EPIPE, "Broken pipe"), RunOutcome.FAILED, 141, "the reader of a pipe is gone"),
+    (BrokenPipeError(errno.EPIPE, "Broken pipe"), RunOutcome.FAILED, 141, "the reader of the output pipe has ended"),
     (
         OSError(errno.ENOSPC, "No space left on device", "out.jsonl"),
         RunOutcome.FAILED,

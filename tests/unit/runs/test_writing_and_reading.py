@@ -128,7 +128,7 @@ def test_a_secret_is_masked_wherever_it_occurs(tmp_path: Path, secret: str) -> N
 def test_an_existing_name_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
     with create(tmp_path, name="mine") as writer:
         writer.write_trajectory(trajectory())
-    with pytest.raises(UsageError, match="'mine' exists already") as caught:
+    with pytest.raises(UsageError, match="'mine' already exists") as caught:
         create(tmp_path, name="mine")
     assert "`run_name`" in str(caught.value.hint)
     assert len(RunReader(writer.path).trajectories().rows) == 1
@@ -150,13 +150,13 @@ def test_resuming_keeps_the_configuration_and_adds_the_job(tmp_path: Path) -> No
 def test_there_must_be_something_to_resume(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no run 'mine'"):
         create(tmp_path, name="mine", resume=True)
-    with pytest.raises(UsageError, match="resume needs run_name"):
+    with pytest.raises(UsageError, match="resume requires run_name"):
         create(tmp_path, resume=True)
 
 
 @pytest.mark.parametrize("name", ["latest", "", "../up", "a/b", ".hidden", "-x", "x" * 101, "ü", "a b"])
 def test_a_name_that_cannot_name_a_run_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="cannot name a run"):
+    with pytest.raises(UsageError, match="is not a valid name of a run"):
         create(tmp_path, name=name)
 
 
@@ -169,7 +169,7 @@ def test_runs_started_in_the_same_second_get_different_names(tmp_path: Path, mon
 
 def test_a_directory_that_cannot_be_written_names_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="runs cannot be saved there") as caught:
+    with pytest.raises(UsageError, match="runs cannot be saved in this directory") as caught:
         create(tmp_path / "file")
     assert "`runs_dir`" in str(caught.value.hint)
 

@@ -92,7 +92,7 @@ def test_a_run_without_weights_to_begin_with_is_refused(settings: Settings, tmp_
     (tmp_path / "folder").mkdir()
     expected = {
         "first": "has no complete checkpoint",
-        "firts": "no run is called 'firts'; did you mean 'first'?",
+        "firts": "there is no run 'firts'; did you mean 'first'?",
         "measured": "is a run of `sandrl eval`, which saves no checkpoints",
         str(unfinished / "checkpoints" / "checkpoint-10"): "is neither a run nor a complete checkpoint of a run",
         str(tmp_path / "folder"): "is neither a run nor a complete checkpoint of a run",
