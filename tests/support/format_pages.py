@@ -33,7 +33,7 @@ def sections() -> list[Section]:
     found = []
     for path in sorted(PAGES.glob("*.md")):
         for text in path.read_text(encoding="utf-8").split("\n## ")[1:]:
-            files = dict(re.findall(r"^`([\w.-]+)`:\n\n```jsonl\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
+            files = dict(re.findall(r"^```json title=\"([\w.-]+)\"\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
             [(command, output)] = re.findall(
                 r"^```console\n\$ sandrl ([^\n]+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE
             )

@@ -124,7 +124,7 @@ def test_the_exit_codes_in_the_table_are_those_of_the_errors() -> None:
 
 
 def test_every_row_on_the_page_of_formats_is_recognised_as_what_it_is_said_to_be() -> None:
-    examples = re.findall(r"^\*\*(.+?)\*\*: .*?^```json\n(.*?)^```$", page("formats.md"), re.DOTALL | re.MULTILINE)
+    examples = re.findall(r"^### (.+?)\n.*?^```json\n(.*?)^```$", page("formats.md"), re.DOTALL | re.MULTILINE)
     found = {}
     for title, text in examples:
         for number, line in enumerate(text.splitlines(), 1):
