@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import platform
+from importlib import metadata
+
 import pytest
 
 import sandrl as package
 from tests.cli.conftest import Run
 
 
-def test_the_version(sandrl: Run) -> None:
-    assert sandrl("--version").stdout == f"sandrl {package.__version__}\n"
+def test_the_version_is_the_first_line_and_those_of_dependencies_follow(sandrl: Run) -> None:
+    first, *others = sandrl("--version").stdout.splitlines()
+    assert first == f"sandrl {package.__version__}"
+    versions = dict(line.rsplit(" ", 1) for line in others if not line.startswith(("platform ", "installed with ")))
+    assert versions["Python"] == platform.python_version()
+    for name in ("cwsandbox", "grpcio", "protobuf", "pydantic", "rich", "starlette", "typer", "uvicorn"):
+        assert versions[name] == metadata.version(name)
+    assert [line for line in others if line.startswith("installed with ")] in (
+        ["installed with pip (editable)"],
+        ["installed with pip"],
+        ["installed with uv pip (editable)"],
+    )
 
 
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["reward", "--help"], ["runtime", "--help"]])
