@@ -1,57 +1,198 @@
-"""Writes the files that are made from the code: references of commands and options, completion scripts and their tree.
+"""Writes the files that are generated from the code: the reference of commands and options, and shell completion.
 
-One program writes and checks (`--check`), so that what CI compares is what a developer gets.
+The same program writes the files and checks them (`--check`), so CI compares what a developer generates.
 """
 
 import argparse
-import subprocess
+import re
 import sys
-import tempfile
+from collections.abc import Iterator
+from enum import Enum
+from itertools import groupby
 from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
 
+import typer
+
+from sandrl.cli.app import app
 from sandrl.cli.completion import scripts
 from sandrl.cli.completion.tree import tree_text
 from sandrl.config import CONFIGS
 from sandrl.config.fields import PANELS, Option, flag, options
 
 ROOT = Path(__file__).resolve().parents[1]
-# Run as a script, this file finds modules beside it only.
-sys.path.insert(0, str(ROOT))
-
-from tools import man_page  # noqa: E402
-
 TREE = Path("src/sandrl/cli/completion/tree.json")
+_COMMANDS_HEAD = """\
+# Command line
+
+This page lists the commands of `sandrl` with their arguments and options; `sandrl COMMAND --help` prints the same text.
+Options that several commands share are also in the [table of options](options.md), with their keys in configuration
+files. [Exit codes and errors](exit-codes.md) has the meaning of each exit code.
+
+A switch that has an opposite is shown with both spellings: `--caching` / `--no-cache`. This page is generated from the
+code by `make generate`.
+"""
 _OPTIONS_HEAD = """\
 # Options
 
-Each command has one configuration, and its options, the keys of a file, and what a run keeps are views of it.
-`sandrl COMMAND --print-config` prints the resolved configuration as TOML, and `--config FILE.toml` reads such a file;
-the command line beats the file, and the file beats the defaults. A run keeps its configuration in `config.json`, under
-`options`; `sandrl runs regrade` begins with it. A list such as `tags` is an option that can be repeated, or, such as
-`packages`, one word with commas. A field that is true or false has an option for each: `--require-isolated`,
-`--no-require-isolated`.
+This page lists the options of the commands that have a configuration, with the key of each option in a configuration
+file.
 
-This page is made from the code (`make generate`). [cli.md](cli.md) has defaults and bounds, command by command.
+- `sandrl COMMAND --config FILE.toml` reads options from a TOML file with these keys. The command line overrides the
+  file, and the file overrides the defaults.
+- `sandrl COMMAND --print-config` prints the resolved configuration in the same format.
+- A run saves its configuration in `config.json`, under `options`; `sandrl runs regrade` starts from it.
+- A switch has two spellings on the command line, such as `--require-isolated` and `--no-require-isolated`, and is
+  `true` or `false` in a file.
+- A list is a repeated option (`--tag a --tag b`) or one word with commas (`--packages a,b`), and an array in a file.
+
+The [reference of the command line](cli.md) has the defaults and bounds of each command. This page is generated from the
+code by `make generate`.
 """
-REFERENCE = (sys.executable, "-m", "typer", "sandrl.cli.app", "utils", "docs", "--name", "sandrl")
+_CODE = re.compile(r"(`[^`]+`)")
+# Outside of code: options, environment variables, and assignments.
+_LITERAL = re.compile(r"(?<![\w-])(?:--[a-z]+(?:-[a-z]+)*|[A-Z]+(?:_[A-Z]+)+)\b")
+# Bounds beyond this only protect arithmetic.
+_LARGEST_BOUND = 1 << 32
 
 
 def contents() -> dict[Path, str]:
     """Returns every generated file's path and text."""
     files = {ROOT / "completions" / name: scripts.SCRIPTS[shell] for shell, name in scripts.FILES.items()}
-    pages = {
-        ROOT / "docs" / "reference" / "cli.md": _reference(),
-        ROOT / "docs" / "reference" / "options.md": _options(),
-    }
-    return {**pages, ROOT / TREE: tree_text(), ROOT / man_page.PAGE: man_page.text(), **files}
+    reference = ROOT / "docs" / "reference"
+    return {reference / "cli.md": _commands(), reference / "options.md": _options(), ROOT / TREE: tree_text(), **files}
 
 
-def _reference() -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        page = Path(folder, "cli.md")
-        command = [*REFERENCE, "--title", "Command line", "--output", str(page)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        return page.read_text(encoding="utf-8")
+def _commands() -> str:
+    """The page of commands: a table of all of them, then a section for each."""
+    root = typer.main.get_command(app)
+    found = [*_walk("sandrl", root)]
+    lines = [_COMMANDS_HEAD, "## Commands", "", "| command | purpose |", "|---|---|"]
+    for name, command in found:
+        if not getattr(command, "commands", None):
+            lines.append(f"| [`{name}`](#{name.replace(' ', '-')}) | {_prose(_summary(command))} |")
+    lines += [
+        "",
+        "## Global options",
+        "",
+        "These options stand before the name of a command: `sandrl --debug COMMAND`.",
+        "",
+    ]
+    lines += _parameters(root)
+    for name, command in found:
+        lines += ["", f"{'#' * len(name.split())} {name}", "", _prose(" ".join((command.help or "").split())), ""]
+        subcommands = getattr(command, "commands", {})
+        if subcommands:
+            lines += [f"- [`{name} {each}`](#{name.replace(' ', '-')}-{each})" for each in subcommands]
+        if not subcommands or (command.invoke_without_command and command.params):
+            lines += ["```text", " ".join([name, *_usage(command)]), "```", "", *_parameters(command)]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
+
+
+def _walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+    for each, below in getattr(command, "commands", {}).items():
+        if not below.hidden:
+            yield f"{name} {each}", below
+            yield from _walk(f"{name} {each}", below)
+
+
+def _summary(command: Any) -> str:
+    """The first sentence of a help."""
+    text = " ".join((command.help or "").split())
+    return re.split(r"(?<=\.) (?=[A-Z])", text)[0].rstrip(".")
+
+
+def _usage(command: Any) -> list[str]:
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    return ["[OPTIONS]", *(f"{_metavar(each)}{'...' * (each.nargs == -1)}" for each in arguments)]
+
+
+def _parameters(command: Any) -> list[str]:
+    """The arguments of a command, then its options by panel."""
+    shown = [each for each in command.params if not each.hidden]
+    lines: list[str] = []
+    for panel, parameters in groupby(sorted(shown, key=_panel_place), key=_panel):
+        lines += [f"**{panel}**", "", *map(_item, parameters), ""]
+    return lines
+
+
+def _panel(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        return "Arguments"
+    return parameter.rich_help_panel or "Options"
+
+
+def _panel_place(parameter: Any) -> int:
+    """Arguments first, and what has no panel last."""
+    if parameter.param_type_name == "argument":
+        return -1
+    return PANELS.index(parameter.rich_help_panel) if parameter.rich_help_panel else len(PANELS)
+
+
+def _item(parameter: Any) -> str:
+    metavar = _metavar(parameter)
+    if parameter.param_type_name == "argument":
+        spelled = f"`{metavar}`"
+    else:
+        value = "" if parameter.is_flag else f" {metavar}"
+        first, *others = sorted(parameter.opts, key=len, reverse=True)
+        names = ", ".join([f"`{first}{value}`", *(f"`{name}`" for name in others)])
+        spelled = " / ".join([names, *(f"`{name}`" for name in parameter.secondary_opts)])
+    return f"- {spelled}: {' '.join([_sentence(_prose(parameter.help or '')), *_limits(parameter)])}"
+
+
+def _metavar(parameter: Any) -> str:
+    """What stands for the value of an option, or for an argument."""
+    if parameter.metavar:
+        optional = parameter.param_type_name == "argument" and not parameter.required
+        plain = parameter.metavar.strip("[]").removesuffix("...")
+        return f"[{plain}]" if optional else plain if parameter.param_type_name == "argument" else parameter.metavar
+    annotation = parameter.type_descriptor.annotation
+    annotation = next(iter(get_args(annotation)), annotation) if get_origin(annotation) is list else annotation
+    if get_origin(annotation) is Literal:
+        return "|".join(map(str, get_args(annotation)))
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return "|".join(str(each.value) for each in annotation)
+    return str(parameter.name).upper()
+
+
+def _limits(parameter: Any) -> list[str]:
+    """The default of a parameter, and the bounds of its value."""
+    said = []
+    default = parameter.default.value if isinstance(parameter.default, Enum) else parameter.default
+    if parameter.show_default and default is not None and default is not False:
+        said.append(f"Default: `{parameter.opts[0] if default is True else _number(default)}`.")
+    low, high = parameter.min, parameter.max
+    if high is not None and high > _LARGEST_BOUND:
+        high = None
+    if low is not None and high is not None:
+        said.append(f"From {_number(low)} to {_number(high)}.")
+    elif low is not None or high is not None:
+        said.append(f"At most {_number(high)}." if low is None else f"At least {_number(low)}.")
+    return said
+
+
+def _number(value: object) -> str:
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."
+
+
+def _prose(text: str) -> str:
+    """A help text as Markdown: options and variables as code.
+
+    Raises:
+        ValueError: If the text has characters outside of code that Markdown reads as markup.
+    """
+    parts = _CODE.split(text)
+    for place, part in enumerate(parts):
+        if not part.startswith("`"):
+            if re.search(r"[<>*|\\]|\[[^\]]*\]\(", part):
+                raise ValueError(f"put into backticks what Markdown reads as markup: {text}")
+            parts[place] = _LITERAL.sub(lambda found: f"`{found[0]}`", part)
+    return "".join(parts)
 
 
 def _options() -> str:
@@ -67,16 +208,32 @@ def _options() -> str:
     ordered = sorted(words.items(), key=lambda item: first[item[0][0]])
     lines = [_OPTIONS_HEAD]
     for panel in PANELS:
-        lines += [f"## {panel}", "", "| option | field | meaning | commands |", "|---|---|---|---|"]
+        lines += [f"## {panel}", "", "| option | key | meaning | commands |", "|---|---|---|---|"]
         for (name, spelled, help_), option in ordered:
             if option.panel == panel:
-                among = commands[name, spelled, help_]
-                where = "all" if len(among) == len(CONFIGS) else ", ".join(among)
                 value = f" {option.metavar}" if option.metavar and not option.is_argument else ""
-                cells = [f"`{spelled}{value}`", f"`{name}`", help_, where]
-                lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
+                cells = [
+                    _spelled(f"{spelled}{value}"),
+                    f"`{name}`",
+                    _prose(help_),
+                    _among(commands[name, spelled, help_]),
+                ]
+                lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _spelled(option: str) -> str:
+    """An option as code, without the bars that would divide a cell."""
+    *words, last = option.split("|")
+    return f"{', '.join(f'`{word}`' for word in words)} or `{last}`" if words else f"`{last}`"
+
+
+def _among(commands: list[str]) -> str:
+    missing = [name for name in CONFIGS if name not in commands]
+    if len(missing) > 3:
+        return ", ".join(commands)
+    return f"all except {', '.join(missing)}" if missing else "all"
 
 
 def main() -> int:

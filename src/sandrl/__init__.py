@@ -1,7 +1,7 @@
-"""Reinforcement learning with code-execution rewards, in isolated sandboxes.
+"""Reinforcement learning with rewards from code execution in isolated sandboxes.
 
-The public names below are loaded on first use: `import sandrl` itself costs nothing and needs nothing but the standard
-library, because the sandbox launcher imports this package in an interpreter that has no site-packages.
+The public names below are loaded on first use: `import sandrl` itself is fast and needs only the standard library,
+because the sandbox launcher imports this package in an interpreter that has no site-packages.
 """
 
 from __future__ import annotations

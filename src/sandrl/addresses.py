@@ -1,7 +1,7 @@
-"""Addresses of services: which texts are one, and what of them may be kept.
+"""Checks the addresses of services, and removes passwords from them.
 
-The design decision: an address is written into run directories, registries and messages, and everybody on the machine
-can read it in the list of processes. So one that a user names must hold no password, and no message repeats it.
+Addresses are written into run directories, registries and messages, and every user of the machine can read them in the
+list of processes. So an address of a user must not contain a password, and no message repeats one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ def check_address(address: str, name: str, *, hint: str | None = None) -> None:
         is_address = False
     if not is_address:
         raise UsageError(
-            f"{name} is no address: it must begin with https:// or http://, and name a host", hint=hint, fields=(name,)
+            f"{name} is not an address: it must begin with https:// or http://, and name a host",
+            hint=hint,
+            fields=(name,),
         )
 
 
@@ -62,7 +64,7 @@ def refuse_password(address: str, name: str, *, hint: str | None = None) -> None
         UsageError: If a user or password is in front of its host.
     """
     if "@" in urlsplit(address).netloc:
-        message = f"{name} has a user or password in it, which would be kept with the run"
+        message = f"{name} contains a user or password, which would be saved with the run"
         raise UsageError(message, hint=hint, fields=(name,))
 
 

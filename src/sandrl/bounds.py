@@ -1,8 +1,8 @@
-"""What numbers and texts of a user may be, for the command line, configuration files and the Python API alike.
+"""Bounds of numbers and texts from users, for the command line, configuration files and the Python API.
 
-A number that JSON cannot hold, or that makes a sum overflow, would lose a result at the very end. A time in which
-nothing can run makes every completion a timeout. An empty text is an unset variable of a shell script. Each is refused
-at the start, by its name.
+A number that JSON cannot represent, or that makes a sum overflow, would lose a result at the very end. A time limit
+that is too short makes every completion a timeout. An empty text usually comes from an unset variable of a shell
+script. All of these are refused at the start, in a message that names the value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The client of `sandrl serve`, for programs."""
+"""The Python client of `sandrl serve`: `ServiceClient` for any thread, `AsyncServiceClient` for an event loop."""
 
 from sandrl.rewards.service import AsyncServiceClient, ServiceClient
 

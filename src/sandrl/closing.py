@@ -1,4 +1,4 @@
-"""What `close` ends, and the end of a `with` block, too."""
+"""A base class for objects that are closed by `close` or at the end of a `with` block."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Questions that are waited for no longer than so long.
+"""Calls with a time limit.
 
-The design decision: a library that waits for minutes cannot be stopped from outside; but it can be left waiting, in a
-thread that keeps no process alive.
+A library call that waits for minutes cannot be stopped from outside, so it runs in a daemon thread, which is abandoned
+when the time limit is over and does not keep the process alive.
 """
 
 from __future__ import annotations

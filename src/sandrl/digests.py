@@ -1,7 +1,7 @@
-"""Digests of plain content: they name it in a cache, and tell whether it has changed.
+"""Digests of plain content, as names in a cache and to detect changes.
 
-The design decision: content is written as JSON with sorted keys first, so a digest is the same in every process and
-whatever order a dictionary was filled in.
+The content is first written as JSON with sorted keys, so a digest is the same in every process and does not depend on
+the order in which a dictionary was filled.
 """
 
 from __future__ import annotations

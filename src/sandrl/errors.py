@@ -1,28 +1,28 @@
-"""The one exception tree of sandrl, and what each error makes of a run and of a command.
+"""The exceptions of sandrl, and the run outcome and exit code of each.
 
-Everything a user can run into derives from `SandrlError`. `ending_of` maps any exception to the outcome that a run
-keeps (`sandrl.runs.session`) and to the message and the exit code of the command (`sandrl.cli.app`), so they agree.
+Every error that a user can cause or meet derives from `SandrlError`. `ending_of` maps any exception to the outcome that
+a run records (`sandrl.runs.session`) and to the message and exit code of the command (`sandrl.cli.app`), so they agree.
 
     SandrlError                        1
     ├── UsageError                     2   wrong option or combination of options
-    │   ├── InputError                 2   bad file, line or field (names all it knows)
+    │   ├── InputError                 2   bad file, line or field, and where it is
     │   ├── MissingExtraError          2   an optional dependency is not installed
-    │   ├── HardwareError              2   what was asked for needs hardware that is not here
+    │   ├── HardwareError              2   the command needs hardware that this machine does not have
     │   ├── UnknownSandboxError        2   no sandbox has this id
     │   ├── NotRunningError            2   the sandbox has ended
-    │   ├── ForkedProcessError         2   a forked child uses what only its parent can use
-    │   └── RequestRefusedError        2   an endpoint of models refuses the request itself
-    ├── TrainingError                  1   training failed: a loss that is no number, no gradient step
-    ├── GateError                      1   a gate the user set failed (fail_under, validate, redteam)
-    ├── BudgetError                    1   the budget of sandbox time or money is used up; what was done is kept
-    ├── ServiceError                   3   something outside sandrl does not answer or refuses
+    │   ├── ForkedProcessError         2   a forked child uses an object that only its parent can use
+    │   └── RequestRefusedError        2   a model endpoint refuses the request itself
+    ├── TrainingError                  1   training failed: the loss is not a number, or no gradient step was made
+    ├── GateError                      1   a gate that the user set failed (fail_under, validate, redteam)
+    ├── BudgetError                    1   the budget of sandbox time or money is used up; finished work is kept
+    ├── ServiceError                   3   a service outside sandrl does not answer or refuses
     │   ├── RuntimeUnavailableError    3   the local runtime cannot start or isolate on this machine
     │   ├── AuthenticationError        3   credentials are missing, wrong or refused
-    │   ├── InfrastructureError        3   sandboxes failed in a way that is not the code's fault
-    │   │   ├── NoRoomError            3   a runtime has no room for another sandbox at the moment
-    │   │   └── NodeLostError          3   a node of a cluster does not answer any more
-    │   ├── EndpointError              3   an endpoint of models does not answer
-    │   ├── QueueFullError             3   a scorer has no room for more completions at the moment
+    │   ├── InfrastructureError        3   sandboxes failed, and the code is not the cause
+    │   │   ├── NoRoomError            3   the runtime currently has no room for another sandbox
+    │   │   └── NodeLostError          3   a node of a cluster no longer answers
+    │   ├── EndpointError              3   a model endpoint does not answer
+    │   ├── QueueFullError             3   the queue of a scorer is full
     │   └── ScorerClosedError          3   a scorer, or the service it belongs to, is being stopped
     ├── CleanupError                   4   some sandboxes could not be stopped
     └── InterruptedRunError          130   Ctrl-C (143 when it was SIGTERM, 129 when the terminal was closed)
@@ -37,7 +37,7 @@ from enum import StrEnum
 from pathlib import Path
 
 BUG_EXIT_CODE = 70
-"""Of a command that ends with an error nobody has foreseen (`EX_SOFTWARE` in sysexits.h)."""
+"""The exit code after an unexpected error, which is a bug of sandrl (`EX_SOFTWARE` in sysexits.h)."""
 
 _USERS_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -46,11 +46,10 @@ class SandrlError(Exception):
     """Base of every error sandrl raises on purpose.
 
     Args:
-        message: What happened and to which input, in one line; it calls fields by the names they have in Python and in
-            files.
-        hint: The next thing to do about it, in one line.
-        fields: The fields that message and hint name, which the command line replaces by its flags. One whose name is
-            an ordinary word stands at the beginning or in backticks.
+        message: The problem and the affected input, in one line; fields have their names in Python and in files.
+        hint: The next step for the user, in one line.
+        fields: The fields that message and hint name, which the command line replaces by its flags. A field name that
+            is an ordinary word must be the first word of the text or stand in backticks.
     """
 
     exit_code: int = 1
@@ -72,11 +71,11 @@ class InputError(UsageError):
     """A file, line or field that cannot be used.
 
     Args:
-        message: What is wrong, without the place.
+        message: The problem, without the place.
         path: The file (`-` for standard input).
         line: Line number, from 1.
         field: Name of the field in that line.
-        hint: The next thing to do about it.
+        hint: The next step for the user.
         fields: Fields of a configuration that message and hint name.
     """
 
@@ -122,11 +121,11 @@ class UnknownSandboxError(UsageError):
     """
 
     def __init__(self, sandbox_id: str) -> None:
-        super().__init__(f"there is no sandbox {sandbox_id!r}", hint="sandrl sandboxes ls --all shows those there are")
+        super().__init__(f"there is no sandbox {sandbox_id!r}", hint="list all sandboxes: sandrl sandboxes ls --all")
 
 
 class NotRunningError(UsageError):
-    """The sandbox has ended, or is about to.
+    """The sandbox has ended or is ending.
 
     Args:
         sandbox_id: Its id.
@@ -134,7 +133,7 @@ class NotRunningError(UsageError):
 
     def __init__(self, sandbox_id: str) -> None:
         super().__init__(
-            f"sandbox {sandbox_id!r} is not running", hint=f"sandrl sandboxes show {sandbox_id} tells more"
+            f"sandbox {sandbox_id!r} is not running", hint=f"show its status: sandrl sandboxes show {sandbox_id}"
         )
 
 
@@ -142,7 +141,7 @@ class ForkedProcessError(UsageError):
     """A forked child process uses sandboxes, or a run, that only its parent can use.
 
     Args:
-        message: What the child tried.
+        message: The attempted operation.
     """
 
     def __init__(self, message: str) -> None:
@@ -153,36 +152,36 @@ class ForkedProcessError(UsageError):
 
 
 class RequestRefusedError(UsageError):
-    """An endpoint of models refuses the request itself; asked again, it would refuse again.
+    """A model endpoint refuses the request itself, so a retry would also fail.
 
     Args:
-        message: What it says.
+        message: The message of the endpoint.
         status: The HTTP status.
-        parameter: The parameter it objects to, if it names one.
-        is_of_api: Whether the API itself refuses, and not a server that has no such address.
+        parameter: The refused parameter, if the endpoint names one.
+        is_of_api: Whether the API itself refuses; False if the server does not have this address.
     """
 
     def __init__(self, message: str, *, status: int, parameter: str = "", is_of_api: bool = True) -> None:
-        super().__init__(message, hint="see `model` and base_url", fields=("model", "base_url"))
+        super().__init__(message, hint="check `model` and base_url", fields=("model", "base_url"))
         self.status = status
         self.parameter = parameter
         self.is_of_api = is_of_api
 
 
 class TrainingError(SandrlError):
-    """Training failed: its loss is no number, or nothing was trained."""
+    """Training failed: the loss is not a number, or nothing was trained."""
 
 
 class GateError(SandrlError):
-    """A gate the user set was not reached."""
+    """A gate that the user set failed, for example a minimum pass rate."""
 
 
 class BudgetError(SandrlError):
-    """The budget of sandbox time or money is used up; what was done until then is kept."""
+    """The budget of sandbox time or money is used up; finished work is kept."""
 
 
 class ServiceError(SandrlError):
-    """Something outside sandrl did not answer, or refused."""
+    """A service outside sandrl did not answer, or refused."""
 
     exit_code = 3
 
@@ -196,11 +195,11 @@ class AuthenticationError(ServiceError):
 
 
 class InfrastructureError(ServiceError):
-    """Sandboxes failed in a way that is not the fault of the code they ran.
+    """Sandboxes failed, and the code in them is not the cause.
 
     Attributes:
-        lost_runtime: Whether the runtime itself failed, and took its sandboxes along, whatever ran in them.
-        never_reached: Whether there was no connection at all, so that nothing that was asked for can exist.
+        lost_runtime: Whether the runtime itself failed together with all of its sandboxes.
+        never_reached: Whether there was no connection at all, so no requested sandbox can exist.
     """
 
     lost_runtime: bool = False
@@ -208,11 +207,11 @@ class InfrastructureError(ServiceError):
 
 
 class NoRoomError(InfrastructureError):
-    """A runtime has no room for a sandbox at the moment: a quota, a rate, or its capacity.
+    """The runtime currently has no room for a sandbox: a quota, a rate limit, or its capacity.
 
     Args:
-        message: What it says.
-        retry_seconds: How long it asks to wait; None if it does not say.
+        message: The message of the runtime.
+        retry_seconds: The requested waiting time; unset if the runtime gives none.
     """
 
     def __init__(self, message: str, *, retry_seconds: float | None = None) -> None:
@@ -221,19 +220,19 @@ class NoRoomError(InfrastructureError):
 
 
 class NodeLostError(InfrastructureError):
-    """A node of a cluster does not answer any more, or the process of sandrl on it is gone."""
+    """A node of a cluster no longer answers, or the process of sandrl on it has ended."""
 
 
 class EndpointError(ServiceError):
-    """An endpoint of models does not answer, or only with what is no answer."""
+    """A model endpoint does not answer, or its answers are invalid."""
 
 
 class QueueFullError(ServiceError):
-    """There is no room for completions in the queue of a scorer at the moment.
+    """The queue of a scorer is full.
 
     Args:
-        waiting: How many completions wait.
-        retry_seconds: After how long there may be room.
+        waiting: The number of waiting completions.
+        retry_seconds: The time after which there may be room.
     """
 
     def __init__(self, waiting: int, retry_seconds: float) -> None:
@@ -247,7 +246,7 @@ class ScorerClosedError(ServiceError):
     """A scorer, or the service it belongs to, is being stopped."""
 
     def __init__(self) -> None:
-        super().__init__("the service is being stopped and accepts no further work", hint="try again in a moment")
+        super().__init__("the service is stopping and accepts no more work", hint="try again later")
 
 
 class CleanupError(SandrlError):
@@ -260,8 +259,8 @@ class InterruptedRunError(SandrlError):
     """The user asked the command to stop.
 
     Args:
-        message: What was saved, and where.
-        signal_number: 2 (SIGINT), 15 (SIGTERM) or 1 (SIGHUP); the exit code is 128 plus it.
+        message: The saved results, and their place.
+        signal_number: 2 (SIGINT), 15 (SIGTERM) or 1 (SIGHUP); the exit code is 128 plus this number.
         hint: The command that continues or cleans up.
     """
 
@@ -282,15 +281,15 @@ def raise_for_end(
     exhausted: str = "",
     budget_hint: str = "a larger `budget`",
 ) -> None:
-    """Raises what a piece of work ends with before its own outcome counts; nothing if it ended by itself and cleanly.
+    """Raises the error of work that was stopped early or left sandboxes behind; returns if the work ended normally.
 
     Args:
-        message: `interrupted`, then what was saved, and where.
-        signal_number: The signal that asked to stop; 0 if none did.
+        message: `interrupted`, then the saved results and their place.
+        signal_number: The signal that requested the stop; 0 without one.
         cleanup_error: Set if sandboxes were left behind.
-        hint: What to do next after an interrupt, where there is nothing to clean up.
-        exhausted: Says that a budget is used up; empty if it is not.
-        budget_hint: What to do next then.
+        hint: The next step after an interrupt, if there is nothing to clean up.
+        exhausted: The message that a budget is used up; empty if it is not.
+        budget_hint: The next step if a budget is used up.
 
     Raises:
         InterruptedRunError: If the user asked to stop; it also says how to clean up, if that is needed.
@@ -310,7 +309,7 @@ def raise_for_end(
 
 
 class RunOutcome(StrEnum):
-    """How a job ended; one that has none is running, or was killed."""
+    """How a job ended. A job without an outcome is running or was killed."""
 
     FINISHED = "finished"
     INTERRUPTED = "interrupted"
@@ -319,13 +318,13 @@ class RunOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What an exception makes of the work that it ends.
+    """How a command and its run end because of an exception.
 
     Attributes:
-        outcome: What a run keeps.
-        exit_code: What the command exits with.
-        message: What happened, in one line as a rule.
-        hint: The next thing to do about it.
+        outcome: The outcome that the run records.
+        exit_code: The exit code of the command.
+        message: The problem, usually in one line.
+        hint: The next step for the user.
     """
 
     outcome: RunOutcome
@@ -335,7 +334,7 @@ class Ending:
 
 
 def ending_of(error: BaseException) -> Ending:
-    """What an exception makes of the work that it ends."""
+    """Determines how a command and its run end because of an exception."""
     match error:
         case SandrlError():
             is_stopped = isinstance(error, InterruptedRunError | BudgetError)
@@ -352,9 +351,15 @@ def ending_of(error: BaseException) -> Ending:
             )
         case BrokenPipeError():
             # The exit code is what a shell makes of the signal.
-            return Ending(RunOutcome.FAILED, 128 + signal.SIGPIPE, "the reader of a pipe is gone")
+            return Ending(RunOutcome.FAILED, 128 + signal.SIGPIPE, "the reader of the output pipe has ended")
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             message = f"{error.filename or 'the output'} could not be written: {error.strerror}"
-            return Ending(RunOutcome.FAILED, ServiceError.exit_code, message, "make room, or write somewhere else")
+            hint = "free disk space, or write to another place"
+            return Ending(RunOutcome.FAILED, ServiceError.exit_code, message, hint)
     message = f"internal error: {type(error).__name__}: {error}"
-    return Ending(RunOutcome.FAILED, BUG_EXIT_CODE, message, "sandrl --debug … shows where")
+    return Ending(
+        RunOutcome.FAILED,
+        BUG_EXIT_CODE,
+        message,
+        "this is a bug in sandrl; sandrl --debug … shows the traceback",
+    )

@@ -1,8 +1,7 @@
-"""Opens and replaces files in directories into which others may write, and knows how many files may be open.
+"""Opens and replaces files in directories that others can write to, and checks the limit of open files.
 
-What lies in a cache, a registry or a run directory under the name of a file may be a FIFO, which blocks whoever opens
-it, a link to an endless device, or larger than memory. So a file is opened without waiting, must be a regular one, and
-is read up to a limit.
+A file in a cache, a registry or a run directory may be a FIFO, which blocks its reader, a link to an endless device, or
+larger than memory. So a file is opened without waiting, must be a regular file, and is read up to a limit.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ def check_descriptors() -> None:
         used = limit if error.errno == errno.EMFILE else 0
     if limit - used < LEAST_FREE_DESCRIPTORS:
         raise UsageError(
-            f"this process may open {limit} files, and {used} are open: too few to use sandboxes",
+            f"too few files can be opened to use sandboxes: the limit of this process is {limit}, and {used} are open",
             hint="raise the limit: ulimit -n 4096",
         )
 

@@ -1,12 +1,12 @@
-"""What a forked child of this process may use of what it inherits.
+"""Protects the objects of a process from use in its forked children.
 
 Only the thread that calls `fork` exists in the child. The SDK's event loop and gRPC's own threads do not, and gRPC
-cannot be started again there: a new channel in the child of a process that has used gRPC waits for ever (grpcio 1.80),
-and with `GRPC_ENABLE_FORK_SUPPORT=1` gRPC ends the child itself, with exit code 64. So such a child gets an error
-instead of a sandbox. The child of a process that has not used gRPC works like any other process.
+cannot be started again there: a new channel in the child of a process that has used gRPC waits indefinitely (grpcio
+1.80), and with `GRPC_ENABLE_FORK_SUPPORT=1` gRPC ends the child itself, with exit code 64. So such a child gets an
+error instead of a sandbox. The child of a process that has not used gRPC works like any other process.
 
-Objects that belong to one process are watched: each is called once in every forked child, where it replaces its locks
-(another thread may have held them at the moment of the fork) and gives up what remains the parent's.
+Objects that belong to one process are registered: each is called once in every forked child, where it replaces its
+locks (another thread may have held them during the fork) and drops everything that still belongs to the parent.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def begin_grpc() -> None:
         UsageError: If it may not open enough files.
     """
     if _Process.is_cut_off:
-        raise ForkedProcessError("this process was forked from one that had used sandboxes; it cannot use any itself")
+        raise ForkedProcessError(
+            "this process was forked from a process that had used sandboxes, so it cannot use sandboxes"
+        )
     check_descriptors()
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     _Process.has_used_grpc = True

@@ -1,8 +1,8 @@
-"""JSON lines, read and written in one way everywhere.
+"""Reads and writes JSON lines, in the same way everywhere.
 
-A bad line is a value, not an exception: a reader yields it between the good ones, and whoever reads decides whether it
-ends the work (input files), is counted (`--skip-bad-rows`) or was to be expected (the last line of a file whose writer
-was killed). A line is never loaded beyond the limit, however long it is.
+A bad line is a value, not an exception: a reader yields it between the good lines, and the caller decides whether it
+ends the work (input files), is counted (`--skip-bad-rows`) or is expected (the last line of a file whose writer was
+killed). A line is never loaded beyond the limit.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ def opened(name: str | Path, *, is_stored: bool = False) -> Iterator[IO[bytes]]:
 
 def _write_failure(path: Path, error: OSError) -> ServiceError:
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    hint = "make room there, or write to another place" if is_full else None
+    hint = "free disk space, or write to another place" if is_full else None
     return ServiceError(f"{path}: cannot be written: {error.strerror}", hint=hint)
 
 
@@ -252,7 +252,7 @@ def _open_failure(error: OSError | ValueError) -> str:
 
 def _read_failure(error: Exception) -> str:
     if isinstance(error, gzip.BadGzipFile):
-        return "is no gzip file, whatever its name says"
+        return "is not a gzip file, although its name ends in .gz"
     if isinstance(error, EOFError | zlib.error):
         return "the compressed file is cut off or damaged"
     return _open_failure(error) if isinstance(error, OSError) else str(error)
@@ -273,12 +273,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"the key {twice!r} is given twice in one object")
+        raise ValueError(f"the key {twice!r} occurs more than once in one object")
     return value
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _excerpt(text: bytes) -> str:

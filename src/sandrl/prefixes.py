@@ -1,7 +1,7 @@
-"""Ids by their beginnings, for every kind of id the same.
+"""Finds ids by their prefixes, in the same way for every kind of id.
 
-The design decision: an id that is given whole always means itself, a beginning only if it means one thing. What is
-ambiguous is refused with the candidates, because a guess would stop or remove the wrong one.
+A complete id always matches only itself; a prefix must match exactly one id. An ambiguous prefix is refused with the
+list of candidates, because a guess could stop or remove the wrong object.
 """
 
 from __future__ import annotations
@@ -37,7 +37,5 @@ def find_id(given: str, known: Iterable[str], *, noun: str, optional: str = "") 
     if len(found) > 1:
         shown = ", ".join(found[:_MOST_CANDIDATES])
         more = f" and {len(found) - _MOST_CANDIDATES} more" if len(found) > _MOST_CANDIDATES else ""
-        raise InputError(
-            f"{given!r} is the beginning of several {noun} ids: {shown}{more}", hint="give more of the one you mean"
-        )
+        raise InputError(f"{given!r} matches several {noun} ids: {shown}{more}", hint="give more characters of the id")
     return found[0] if found else None

@@ -1,8 +1,8 @@
-"""What a sandbox-hour costs on each runtime, as the user has set it.
+"""The prices of a sandbox-hour on each runtime, as set by the user.
 
-The design decision: no price is built in. What a machine or an account costs is known to its owner only, and a number
-that is wrong is worse than none. Prices are in `prices.toml` in the user's directory of configuration, one line for
-each runtime, so that they can be written by hand, too.
+There are no built-in prices, because they depend on the user's machine and contract, and a wrong price is worse than
+no price. Prices are in `prices.toml` in the user's configuration directory, one line for each runtime, so a user can
+also edit them by hand.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PRICED = tuple(kind.value for kind in RuntimeKind if kind is not RuntimeKind.AUT
 """The runtimes that can have a price."""
 
 _TABLE = "sandbox_hour"
-_HEAD = "# What a sandbox-hour costs on each runtime; `sandrl prices set RUNTIME PRICE` writes it.\n"
+_HEAD = "# The price of a sandbox-hour on each runtime, written by `sandrl prices set RUNTIME PRICE`.\n"
 _MOST_BYTES = 1 << 20
 _LINE = re.compile(r"at line (\d+)")
 
@@ -63,12 +63,12 @@ class Prices:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             found = _LINE.search(str(error))
             line = None if found is None else int(found[1])
-            hint = "correct the line, or remove the file and set the prices again: sandrl prices set RUNTIME PRICE"
+            hint = "correct the line, or delete the file and set the prices again: sandrl prices set RUNTIME PRICE"
             raise InputError(f"is not TOML: {error}", path=path, line=line, hint=hint) from error
         for name in content:
             if name != _TABLE or not isinstance(content[name], dict):
                 line = _line_of(text, name)
-                raise InputError(f"only the table [{_TABLE}] belongs there", path=path, line=line, field=name)
+                raise InputError(f"only the table [{_TABLE}] is allowed here", path=path, line=line, field=name)
         found_prices = {}
         for name, value in content.get(_TABLE, {}).items():
             problem, price = _price_of(name, value)
@@ -143,7 +143,7 @@ def check_priced(runtime: str) -> None:
         UsageError: If there is no such runtime, or it stands for another one.
     """
     if runtime not in PRICED:
-        raise UsageError(f"there is no runtime {runtime!r} with a price", hint=f"one of: {', '.join(PRICED)}")
+        raise UsageError(f"there is no runtime {runtime!r} that can have a price", hint=f"one of: {', '.join(PRICED)}")
 
 
 def price_of(runtime: str, settings: Settings) -> Money | None:
@@ -161,7 +161,7 @@ def _price_of(runtime: str, value: object) -> tuple[str, Money | None]:
         return f"there is no such runtime: use one of {', '.join(PRICED)}", None
     price = Money.parse(value) if isinstance(value, str) else None
     if price is None:
-        return f"{value!r} is no price: use an amount and a currency, such as '$0.10' or '0.10 EUR'", None
+        return f"{value!r} is not a price: use an amount and a currency, such as '$0.10' or '0.10 EUR'", None
     return "", price
 
 

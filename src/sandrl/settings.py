@@ -1,12 +1,11 @@
-"""The environment, read once into typed settings.
+"""Reads the environment variables once into typed settings.
 
-Which directories and services a command uses, and with which credentials, follows from this one record. It can be
-shown (its representation holds no secret) and made by hand in a test. Reading it only asks the file system, and makes
-nothing.
+This record determines the directories, services and credentials of a command. It can be printed (its representation
+holds no secret) and created by hand in a test. Reading it looks at the file system, but creates nothing.
 
-Elsewhere, the environment is read for what is no setting of a command: how this machine isolates and which interpreters
-it has (`sandrl.runtime`), what a job is part of (`sandrl.sandboxes.tags`), and the user's terminal, pager and shell
-(`sandrl.cli`). Variables that only a library knows are set or read where that library is loaded.
+Other modules read variables that are not settings of a command: the isolation and interpreters of this machine
+(`sandrl.runtime`), the environment of a job, such as Slurm (`sandrl.sandboxes.tags`), and the user's terminal, pager
+and shell (`sandrl.cli`). Variables of a library are set or read where that library is loaded.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def runtime_problem(named: str) -> str:
     word, colon, address = named.partition(":")
     if word in set(RuntimeKind) and (not colon or (word == RuntimeKind.RAY and address.strip())):
         return ""
-    return f"is {named!r}, which is none of {', '.join(RuntimeKind)} or ray:ADDRESS"
+    return f"is {named!r}; use one of {', '.join(RuntimeKind)} or ray:ADDRESS"
 
 
 class ReportTo(StrEnum):
@@ -206,7 +205,7 @@ class Settings:
                 return RuntimeChoice(RuntimeKind.REMOTE, f"asked for, with {self.credentials}")
             return RuntimeChoice(RuntimeKind.REMOTE, f"{self.credentials} is set")
         if kind is RuntimeKind.REMOTE:
-            missing = "runtime remote needs credentials, and none are set"
+            missing = "runtime remote needs credentials, and no credentials are set"
             raise AuthenticationError(missing, hint=_CREDENTIALS_HINT, fields=("runtime",))
         if self.base_url_source is not None:
             missing = f"{self.base_url_source} is set, but no credentials are"
@@ -229,14 +228,14 @@ def private_directory(path: Path, *, variable: str = "SANDRL_STATE_DIR") -> Path
     Raises:
         SandrlError: If it cannot be made, is a link, belongs to someone else, or others may write to it.
     """
-    hint = f"set {variable} to a directory of your own"
+    hint = f"set {variable} to a directory that belongs to you"
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.lstat()
     except OSError as error:
-        raise SandrlError(f"{path}: cannot be made: {error.strerror}", hint=hint) from error
+        raise SandrlError(f"{path}: cannot be created: {error.strerror}", hint=hint) from error
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-        raise SandrlError(f"{path}: is not a directory of this user", hint=hint)
+        raise SandrlError(f"{path}: is not a directory that belongs to this user", hint=hint)
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise SandrlError(f"{path}: other users can write to it", hint=hint)
     return path
@@ -252,9 +251,9 @@ def can_be_private(path: Path) -> str | None:
     try:
         status = path.lstat()
     except OSError:
-        return None if _can_be_made(path) else "cannot be made"
+        return None if _can_be_made(path) else "cannot be created"
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-        return "is not a directory of this user"
+        return "is not a directory that belongs to this user"
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return "other users can write to it"
     return None if os.access(path, os.W_OK | os.X_OK) else "cannot be written"

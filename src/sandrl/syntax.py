@@ -1,7 +1,7 @@
-"""Python's compiler, for texts that may be anything, in a process with threads.
+"""Compiles arbitrary texts as Python, in a process with threads.
 
-The design decision: one lock for every syntax tree, because CPython 3.11 raises `SystemError` where several threads
-build syntax trees at once, and one error for all the ways in which the compiler refuses a text.
+One lock protects every syntax tree, because CPython 3.11 raises `SystemError` if several threads build syntax trees at
+the same time. All errors of the compiler become one error.
 """
 
 from __future__ import annotations

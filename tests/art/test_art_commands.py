@@ -107,7 +107,7 @@ def test_a_dry_run_says_what_it_would_use_and_uses_nothing(
         assert not teacher.questions
         wrong, _, refused = ended(command(*words, "--model", "other", OPENAI_API_KEY="sk-teacher"))
         denied, _, locked = ended(command(*words, OPENAI_API_KEY="sk-wrong"))
-    assert "It would use: 100 rollouts\n" in stdout
+    assert "Rollouts: 100\n" in stdout
     assert "Sandboxes: " in stdout
     assert "Cost: no price set: sandrl prices set local PRICE" in stdout
     assert f"scored under {tiny_server.model}" in stdout

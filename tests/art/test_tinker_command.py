@@ -147,10 +147,10 @@ def test_only_the_latest_samplers_without_a_name_are_kept(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--host", "0.0.0.0"), "--host: is '0.0.0.0', and the service listens on addresses of this machine alone"),
+        (("--host", "0.0.0.0"), "--host: is '0.0.0.0', and must be a loopback address, such as 127.0.0.1"),
         (("--model", "/nonexistent"), "there is no model '/nonexistent'"),
         (("--port", "PORT"), "cannot listen on host 127.0.0.1 port"),
-        (("--state", "FILE"), "cannot be made"),
+        (("--state", "FILE"), "cannot be created"),
         (("--max-queue", "0"), "--max-queue"),
     ],
 )

@@ -51,7 +51,7 @@ def test_a_document_has_every_step_and_lost_episodes_end_with_3(sandrl: Run, pro
         more = ("--json", "--steps", "1", "--problems-per-step", "2", "-c", "1", "--request-retries", "0")
         done = sandrl(*words(server, problems, *more))
     assert done.returncode == 3
-    assert "1 of 2 episodes were lost and count for nothing" in done.stderr
+    assert "1 of 2 episodes were lost and are not counted" in done.stderr
     document = json.loads(done.stdout)
     (step,) = document["steps"]
     for figures in (step, document["total"]):
@@ -90,7 +90,7 @@ def test_nothing_is_made_where_the_endpoint_is_of_no_use(sandrl: Run, problems: 
         unknown = sandrl(*rollout, "--base-url", server.base_url, "--model", "mine")
     assert unknown.returncode == 2
     assert "has no model 'mine'" in unknown.stderr
-    assert "--model with one it has: other" in unknown.stderr
+    assert "--model to one of its models: other" in unknown.stderr
     keyless = sandrl(*rollout, "--use-openai")
     assert keyless.returncode == 3
     assert "OPENAI_API_KEY is not set" in keyless.stderr

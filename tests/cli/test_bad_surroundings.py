@@ -130,7 +130,7 @@ def test_a_key_that_is_given_twice_is_named_with_its_file_and_line(
     done = sandrl("reward", completions, "--problems", problems)
     assert done.returncode == 2
     assert f"{path}:1: " in done.stderr
-    assert "the key 'task_id' is given twice in one object" in done.stderr
+    assert "the key 'task_id' occurs more than once in one object" in done.stderr
 
 
 # Each stream for the command that opens most, and all at once for every one; the rest of the combinations is slow.
@@ -176,7 +176,7 @@ def test_output_that_nobody_takes_ends_a_command_without_a_traceback(script: str
 def test_too_few_open_files_are_named_as_the_reason(limit: int, tmp_path: Path) -> None:
     done = shell(f"ulimit -n {limit}; $REWARD", tmp_path)
     assert done.returncode == 2, done.stderr
-    assert f"this process may open {limit} files" in done.stderr
+    assert f"the limit of this process is {limit}, and " in done.stderr
     assert "ulimit -n" in done.stderr
 
 

@@ -84,7 +84,7 @@ def test_an_evaluation_goes_on_with_a_larger_budget_and_counts_all_of_its_jobs(
         asked = ("--base-url", server.base_url, "--problems", problems, "--samples", "24", "-c", "2")
         first = sandrl("eval", *asked, "--run-name", "mine", "--budget", "3s")
         assert first.returncode == 1, first.stderr
-        assert "sandrl eval --resume mine --budget … goes on with a larger one" in first.stderr
+        assert "sandrl eval --resume mine --budget … continues with a larger budget" in first.stderr
         run = run_of(first.stderr)
         done = len(RunReader(run).trajectories().rows)
         assert 0 < done < 24
@@ -121,7 +121,7 @@ def test_money_needs_a_price_and_then_bounds_the_run(sandrl: Run, completions: P
     words = ("reward", completions, "--problems", problems, "--budget", "$0.05", "-c", "2")
     refused = sandrl(*words)
     assert refused.returncode == 2
-    assert "--budget $0.05 cannot be used on runtime local: there is no price" in refused.stderr
+    assert "--budget $0.05 cannot be used on runtime local: no price is set" in refused.stderr
     assert "sandrl prices set local PRICE" in refused.stderr
     assert "Job:" not in refused.stderr
     # A cent for each second.
@@ -180,7 +180,7 @@ def test_a_broken_file_of_prices_is_an_error_that_names_its_line(sandrl: Run, tm
     for words in (("prices",), ("reward",)):
         done = sandrl(*words)
         assert done.returncode == 2
-        assert f"{path}:2: field 'local': 'cheap' is no price" in done.stderr
+        assert f"{path}:2: field 'local': 'cheap' is not a price" in done.stderr
     assert not [name for name in os.listdir(tmp_path) if name == "runs"]
 
 
@@ -205,7 +205,7 @@ def test_a_dry_run_says_what_it_would_take_and_starts_nothing(
     titles = [line.split(":")[0] for line in done.stdout.splitlines()]
     assert titles == ["Completions", "Sandboxes", "Sandbox time", "Cost", "Budget"]
     assert "no price set: sandrl prices set local PRICE" in done.stdout
-    assert "1s; it may not suffice" in done.stdout
+    assert "1s; possibly not sufficient" in done.stdout
     document = json.loads(sandrl(*words, "--dry-run", "--json", **environment).stdout)
     assert document["completions"] == int(done.stdout.splitlines()[0].split()[1]) > 0
     assert document["sandboxes"]["in_all"] >= 1
@@ -255,4 +255,4 @@ def test_a_budget_of_money_without_a_price_is_refused_by_a_dry_run_too(sandrl: R
 
 def test_where_a_service_has_the_sandboxes_there_are_none(sandrl: Run) -> None:
     done = sandrl("reward", "--dry-run", "--service", "http://127.0.0.1:1")
-    assert done.stdout.splitlines()[1] == "Sandboxes: none here; the service at http://127.0.0.1:1 has them"
+    assert done.stdout.splitlines()[1] == "Sandboxes: run by the service at http://127.0.0.1:1"

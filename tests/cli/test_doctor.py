@@ -167,7 +167,7 @@ def test_a_state_directory_that_cannot_be_used_is_the_problem(doctor: Doctor, tm
     assert done.returncode == 1
     assert f"completions cannot be scored here: state directory: {tmp_path / 'file'}" in done.stderr
     assert "hint: set SANDRL_STATE_DIR" in done.stderr
-    assert can_be_private(tmp_path / "file" / "below") == "cannot be made"
+    assert can_be_private(tmp_path / "file" / "below") == "cannot be created"
     assert can_be_private(tmp_path / "new" / "below") is None
 
 

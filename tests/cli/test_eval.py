@@ -49,7 +49,7 @@ def test_more_answers_than_a_batch_holds_keep_their_places(sandrl: Run) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:2] == [
         "Model: scripted, sampled at temperature 1",
-        "Problems: 5 of toy, 3 answers to each",
+        "Problems: 5 of toy, 3 completions per problem",
     ]
     rows = RunReader(load_settings().runs_dir / "batches").trajectories().rows
     by_index = {row.index: row for row in rows}

@@ -27,10 +27,10 @@ TOO_LONG = {"error": {"message": "This model's maximum context length is 8 token
 LASTING: dict[int, tuple[Fault, str]] = {
     1: (Fault(500, body={"error": {"message": "tired"}}), "HTTP 500: tired"),
     2: (Fault(pause_seconds=20.0), "it did not answer in time"),
-    3: (Fault(cut=True), "gives no answer"),
-    5: (Fault(raw=b'{"choices": [{"message": {"content": "def'), "cut off, or no JSON"),
-    6: (Fault(headers={"Content-Type": "text/html"}, raw=b"<html>busy</html>"), "cut off, or no JSON"),
-    7: (Fault(headers={"Content-Type": "text/event-stream"}, raw=b'data: {"choices": []}\n\n'), "no JSON"),
+    3: (Fault(cut=True), "did not answer"),
+    5: (Fault(raw=b'{"choices": [{"message": {"content": "def'), "incomplete or is not JSON"),
+    6: (Fault(headers={"Content-Type": "text/html"}, raw=b"<html>busy</html>"), "incomplete or is not JSON"),
+    7: (Fault(headers={"Content-Type": "text/event-stream"}, raw=b'data: {"choices": []}\n\n'), "is not JSON"),
     9: (Fault(body={"choices": []}), "the answer has no message"),
     10: (Fault(400, body=TOO_LONG), "maximum context length"),
 }
@@ -134,7 +134,7 @@ def test_a_server_that_dies_ends_the_evaluation_soon_and_what_it_said_is_scored(
     assert [rows[place].reward for place in range(7)] == [float(place % 2 == 0) for place in range(7)]
     # The request after the eighth failure may be on its way when that failure is counted.
     assert len(server.questions) - 7 in (8, 9), "an endpoint that failed eight times in a row is not asked any more"
-    assert rows[19].detail.startswith("not asked, as 8 requests in a row had no answer; the last: ")
+    assert rows[19].detail.startswith("not sent, because 8 requests in a row had no answer; the last one: ")
     with ScriptedModel(solution) as other:
         second = sandrl("eval", "--resume", run.name, "--base-url", other.base_url, "--json", *words[:2])
     assert second.returncode == 0, second.stderr
@@ -215,7 +215,7 @@ def scored_lines(tmp_path: Path) -> list[str]:
         (("--model", "other"), "--model: the run {run!r} has scripted, not other"),
         (("--temperature", "0.5"), "--temperature: the run {run!r} has 1.0, not 0.5"),
         (("--reward", "fraction"), "--reward: the run {run!r} has binary, not fraction"),
-        (("--run-name", "again"), "--run-name: a run that is resumed has a name already"),
+        (("--run-name", "again"), "--run-name: a resumed run already has a name"),
     ],
 )
 def test_an_evaluation_is_resumed_as_it_was_begun(
@@ -230,7 +230,7 @@ def test_only_an_evaluation_of_the_same_problems_is_resumed(sandrl: Run, tmp_pat
     before: dict[str, Any] = json.loads(config.read_text())
     config.write_text(json.dumps({**before, "options": {**before["options"], "problems": "bundled"}}))
     done = sandrl("eval", "--resume", str(evaluated))
-    assert (done.returncode, "bundled has other content now" in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, "the content of bundled has changed" in done.stderr) == (2, True), done.stderr
     config.write_text(json.dumps({**before, "command": "reward"}))
     done = sandrl("eval", "--resume", str(evaluated))
     assert (done.returncode, "is a run of `sandrl reward`" in done.stderr) == (2, True), done.stderr

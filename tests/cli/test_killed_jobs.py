@@ -98,7 +98,7 @@ def check(sandrl: Run, start: Start, runs: Path, living: Job, kills: int) -> Non
     for job_id in {tag for each in found for tag in each.tags if tag in jobs}:
         mine = [each for each in found if job_id in each.tags]
         done = sandrl("sandboxes", "cleanup", "--tag", job_id, "-y")
-        assert done.stdout == f"stopped {len(mine)}, already gone 0, failed 0\n", done.stderr
+        assert done.stdout == f"stopped {len(mine)}, already ended 0, failed 0\n", done.stderr
     assert all(living.id in each.tags for each in fleet.list())
     assert len(fleet.list(tags=[living.id])) == 2
 
@@ -130,4 +130,4 @@ def test_a_job_killed_in_another_pid_namespace_is_never_taken_for_gone(sandrl: R
     assert liveness(entry.process) is Liveness.OTHER_HOST
     assert json.loads(sandrl("sandboxes", "ls", "--orphans", "--json").stdout)["sandboxes"] == []
     done = sandrl("sandboxes", "cleanup", "--tag", job_id, "-y")
-    assert done.stdout == "stopped 2, already gone 0, failed 0\n", done.stderr
+    assert done.stdout == "stopped 2, already ended 0, failed 0\n", done.stderr

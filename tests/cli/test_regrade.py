@@ -113,4 +113,4 @@ def test_a_run_whose_options_cannot_be_read_says_so(sandrl: Run, run: Path, tmp_
     path.write_text(json.dumps(document), encoding="utf-8")
     done = sandrl("runs", "regrade", run)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "is a run of another version of sandrl" in done.stderr
+    assert "was made by an incompatible version of sandrl" in done.stderr

@@ -133,7 +133,7 @@ def test_a_gate_decides_the_exit_code(sandrl: Run, problems: Path, gate: str, ex
     ("rows", "message"),
     [
         (b'{"task_id": "inc", "code": "x"}\n{"task_id": ', r"c\.jsonl:2: broken JSON"),
-        (b'{"task_id": "nope", "code": "x"}\n', r"c\.jsonl:1: field 'task_id': no problem is called 'nope'"),
+        (b'{"task_id": "nope", "code": "x"}\n', r"c\.jsonl:1: field 'task_id': there is no problem 'nope'"),
         (b'{"code": "x"}\n', r"c\.jsonl:1: field 'task_id'"),
         (b'{"task_id": "inc"}\n', r"c\.jsonl:1: field 'completion'"),
         (b'{"task_id": "inc", "code": "\xff"}\n', r"c\.jsonl:1: invalid UTF-8"),
@@ -185,9 +185,9 @@ def test_bad_rows_can_be_skipped_and_are_counted(sandrl: Run, problems: Path) ->
         (["--retries", "-1"], "--retries"),
         (["--packages", "numpy,,x"], "--packages must not be empty"),
         (["--prelude", "pass"], "--prelude needs completions"),
-        (["--reward", "beauty"], "--reward is 'beauty', which is none of binary, fraction"),
-        (["--cache", "here", "--no-cache"], "--cache: without caching there is nothing to keep there"),
-        (["--cache", "/proc/nowhere"], "/proc/nowhere: cannot be made"),
+        (["--reward", "beauty"], "--reward is 'beauty', which is not one of binary, fraction"),
+        (["--cache", "here", "--no-cache"], "--cache: has no effect without caching; leave one of them out"),
+        (["--cache", "/proc/nowhere"], "/proc/nowhere: cannot be created"),
         (["--job-id", "a b"], "--job-id 'a b' cannot be a tag"),
         (["--image", "alpine:3"], "image 'alpine:3' is not available on the local runtime"),
         (["--packages", "no-such-package"], "'no-such-package' is not installed"),
@@ -336,7 +336,7 @@ def test_where_isolation_is_required_its_lack_is_no_reward(sandrl: Run, tmp_path
     words = ("reward", "-", "--problems", "p.jsonl", "--require-isolated")
     assert sandrl(*words, stdin=row).stdout.endswith("Not isolated: id\n")
     gated = sandrl(*words, "--fail-under", "0", stdin=row)
-    assert (gated.returncode, "none was scored" in gated.stderr) == (1, True)
+    assert (gated.returncode, "no completion was scored" in gated.stderr) == (1, True)
 
 
 def test_components_are_reported_beside_the_reward(sandrl: Run, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_without_a_local_runtime_there_are_no_sandboxes_and_none_is_started(sand
         assert done.returncode == 2
         assert "there is no sandbox 'nope'" in done.stderr
     done = sandrl("sandboxes", "cleanup", "gone-1", "gone-2", "-y", SANDRL_STATE_DIR=state)
-    assert (done.returncode, done.stdout) == (0, "stopped 0, already gone 2, failed 0\n")
+    assert (done.returncode, done.stdout) == (0, "stopped 0, already ended 2, failed 0\n")
     assert daemon.find(Path(state)) is None
 
 
@@ -79,15 +79,15 @@ def test_a_killed_job_s_sandboxes_are_the_orphans_and_a_living_job_s_are_left_al
     assert lost.job_id in {entry.job_id for entry in read_jobs(load_settings().state_dir)}
 
     done = sandrl("sandboxes", "cleanup", "--tag", "mine", "--yes")
-    assert (done.returncode, done.stdout) == (0, "stopped 3, already gone 0, failed 0\n")
-    assert "Left alone: 2 sandboxes whose owner is alive" in done.stderr
+    assert (done.returncode, done.stdout) == (0, "stopped 3, already ended 0, failed 0\n")
+    assert "Not selected: 2 sandboxes whose owner is alive" in done.stderr
     assert ids(listed(sandrl, "-t", "mine")) == ids(alive)
     assert {each["status"] for each in listed(sandrl, "--all", "-t", lost.job_id)} == {"terminated"}
     jobs = {entry.job_id for entry in read_jobs(load_settings().state_dir)}
     assert {lost.job_id, living.id} <= jobs, "what it asked for last may still come to be"
 
     forced = sandrl("sandboxes", "cleanup", "--tag", living.id, "--force", "-y")
-    assert forced.stdout == "stopped 2, already gone 0, failed 0\n"
+    assert forced.stdout == "stopped 2, already ended 0, failed 0\n"
 
 
 def test_tags_are_found_by_the_text_they_were_given_as(sandrl: Run, lost: Lost) -> None:
@@ -114,12 +114,12 @@ def test_nothing_is_touched_without_a_word_on_what_to_stop_or_an_answer(sandrl: 
     assert sandrl("sandboxes", "cleanup", "-t", lost.job_id, "--older-than", "1h", "-y").stdout.startswith("stopped 0")
     assert ids(listed(sandrl, "-t", lost.job_id)) == lost.ids
 
-    assert sandrl(*command.split()[1:]).stdout == "stopped 3, already gone 0, failed 0\n"
+    assert sandrl(*command.split()[1:]).stdout == "stopped 3, already ended 0, failed 0\n"
 
 
 def test_sandboxes_are_stopped_by_id_and_those_that_are_gone_count_as_done(sandrl: Run, lost: Lost) -> None:
     first, *others = sorted(lost.ids)
-    assert sandrl("sandboxes", "cleanup", first, "-y").stdout == "stopped 1, already gone 0, failed 0\n"
+    assert sandrl("sandboxes", "cleanup", first, "-y").stdout == "stopped 1, already ended 0, failed 0\n"
     done = sandrl("sandboxes", "cleanup", *lost.ids, first, "never-there", "-y", "--json")
     report = json.loads(done.stdout)
     assert sorted(report["stopped"]) == others
@@ -160,7 +160,7 @@ def test_a_service_that_is_not_there_is_an_error_within_seconds(sandrl: Run) -> 
     for nonsense in ("nonsense", "ftp://host", "https://"):
         done = sandrl("sandboxes", "ls", CWSANDBOX_BASE_URL=nonsense, CWSANDBOX_API_KEY="a-key")
         assert done.returncode == 2
-        assert "CWSANDBOX_BASE_URL is no address" in done.stderr
+        assert "CWSANDBOX_BASE_URL is not an address" in done.stderr
 
 
 def test_show_tells_everything_that_is_known(sandrl: Run, lost: Lost) -> None:
@@ -198,9 +198,9 @@ def test_two_thousand_sandboxes_are_listed_page_by_page_and_stopped(sandrl: Run,
         lines = sandrl("sandboxes", "ls", **here).stdout.splitlines()
         assert len({line.split()[0] for line in lines[1:]}) == 2000
         done = sandrl("sandboxes", "cleanup", "--tag", "job-abc", "-y", **here)
-        assert (done.returncode, done.stdout) == (0, "stopped 2000, already gone 0, failed 0\n")
+        assert (done.returncode, done.stdout) == (0, "stopped 2000, already ended 0, failed 0\n")
         assert "… and 1980 more" in done.stderr
-        assert "Not made by sandrl: 2000 of these." in done.stderr
+        assert "Not created by sandrl: 2000 of these." in done.stderr
         assert listed(sandrl, **here) == []
 
 
@@ -209,7 +209,7 @@ def test_stops_that_fail_are_counted_end_nothing_else_and_can_be_tried_again(san
     here = {"SANDRL_STATE_DIR": str(state)}
     with faulty_runtime(state, "--records", "500", "--fail-every", "20", "--tag", "job-abc"):
         done = sandrl("sandboxes", "cleanup", "--tag", "job-abc", "--yes", **here)
-        assert (done.returncode, done.stdout) == (4, "stopped 475, already gone 0, failed 25\n")
+        assert (done.returncode, done.stdout) == (4, "stopped 475, already ended 0, failed 25\n")
         error, hint = done.stderr.splitlines()[-2:]
         assert "25 of 500 sandboxes could not be stopped" in error
         assert "the node does not answer" in error
@@ -226,8 +226,8 @@ def test_the_trap_for_batch_scripts_in_the_documentation_cleans_up_and_changes_n
     monkeypatch.setenv("SLURM_JOB_ID", "8842")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     lose_job(2)
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "sandboxes.md").read_text(encoding="utf-8")
-    [trap] = re.findall(r"^trap .*$", page, re.MULTILINE)
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "slurm.md").read_text(encoding="utf-8")
+    [trap] = re.findall(r"^trap 'sandrl .*$", page, re.MULTILINE)
     done = subprocess.run(
         ["sh", "-c", f"{trap}\necho working\nexit 7"],
         stdin=subprocess.DEVNULL,
@@ -236,7 +236,7 @@ def test_the_trap_for_batch_scripts_in_the_documentation_cleans_up_and_changes_n
         timeout=60,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (7, "working\nstopped 2, already gone 0, failed 0\n")
+    assert (done.returncode, done.stdout) == (7, "working\nstopped 2, already ended 0, failed 0\n")
 
 
 @pytest.mark.slow
@@ -249,6 +249,6 @@ def test_five_hundred_real_sandboxes_of_a_killed_job_with_stops_that_fail(
         lost = lose_job(500)
         assert ids(listed(sandrl, "--orphans")) == lost.ids
         done = sandrl("sandboxes", "cleanup", "--orphans", "--yes")
-        assert (done.returncode, done.stdout) == (4, "stopped 475, already gone 0, failed 25\n")
+        assert (done.returncode, done.stdout) == (4, "stopped 475, already ended 0, failed 25\n")
         assert len(listed(sandrl, "--orphans")) == 25
         assert lost.job_id in {entry.job_id for entry in read_jobs(state)}

@@ -122,8 +122,8 @@ def test_ctrl_c_finishes_the_stops_under_way_and_says_how_to_go_on(
     typed = [(some_are_stopped, CTRL_C), (release, b"")]
     shown = run_on_terminal(words, environment=holding_state, columns=120, typed=typed)
     assert shown.exit_code == 130
-    assert "stops under way, starting no more" in shown.plain
-    [stopped, gone, failed] = numbers(r"stopped (\d+), already gone (\d+), failed (\d+)", shown.plain)
+    assert "stops in progress, starting no more" in shown.plain
+    [stopped, gone, failed] = numbers(r"stopped (\d+), already ended (\d+), failed (\d+)", shown.plain)
     [left] = numbers(r"interrupted: (\d+) of 200 sandboxes are left", shown.plain)
     assert (stopped + left, gone, failed) == (200, 0, 0)
     assert 32 <= stopped < 200
@@ -137,7 +137,7 @@ def test_a_second_ctrl_c_waits_for_nothing_more(holding_state: dict[str, str]) -
     shown = run_on_terminal(words, environment=holding_state, columns=120, typed=typed)
     assert shown.exit_code == 130
     [finishing] = numbers(r"finishing (\d+) stops", shown.plain)
-    [leaving] = numbers(r"leaving (\d+) stops under way", shown.plain)
+    [leaving] = numbers(r"not waiting for (\d+) stops in progress", shown.plain)
     [left] = numbers(r"interrupted: (\d+) of 200 sandboxes are left", shown.plain)
     assert 0 < leaving <= finishing <= 32
     assert left > leaving
@@ -182,5 +182,5 @@ def test_cleanup_asks_and_no_is_the_default(sandrl: Run, state: dict[str, str]) 
     agreed = run_on_terminal([*CLEANUP, "--tag", "job-abc"], environment=state, typed=[(asks, b"y\r")])
     assert agreed.exit_code == 0
     assert "Stop 4 sandboxes?" in agreed.plain
-    assert "stopped 4, already gone 0, failed 0" in agreed.plain
+    assert "stopped 4, already ended 0, failed 0" in agreed.plain
     assert ids(sandrl, state) == []

@@ -63,7 +63,7 @@ def test_trajectories_and_metrics_of_a_run_have_its_opinions(sandrl: Run, proble
     shown = sandrl("runs", "show").stdout
     assert "Second opinion: 1 of 2 failed completions pass in one process\n" in shown
     assert "second opinion: passes in one process\n" in shown
-    assert "second opinion: failed in one process, too: check 1 of 2" in shown
+    assert "second opinion: also failed in one process: check 1 of 2" in shown
     only = sandrl("runs", "show", "--disagreements").stdout
     assert only.count("── ") == 1
     assert "── 2: inc" in only
@@ -75,7 +75,7 @@ def test_trajectories_and_metrics_of_a_run_have_its_opinions(sandrl: Run, proble
 def test_a_run_without_opinions_says_how_to_get_them(sandrl: Run, problems: Path) -> None:
     sandrl("reward", "-", "--problems", problems, stdin=WRONG)
     done = sandrl("runs", "show", "--disagreements")
-    assert "the run has no second opinions; --second-opinion RATE" in done.stderr
+    assert "the run has no second opinions; score with --second-opinion RATE" in done.stderr
 
 
 def test_validation_says_of_failing_references_whether_they_pass_in_one_process(sandrl: Run, tmp_path: Path) -> None:

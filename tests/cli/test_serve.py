@@ -87,7 +87,7 @@ def test_a_service_that_does_not_answer_is_named(sandrl: Run, files: tuple[Path,
     assert "SANDRL_SERVICE_TOKEN" in missing.stderr
     wrong = sandrl(*words, "nowhere", SANDRL_SERVICE_TOKEN=TOKEN)
     assert wrong.returncode == 2
-    assert "--service is no address" in wrong.stderr
+    assert "--service is not an address" in wrong.stderr
 
 
 def test_a_wrong_token_is_said_to_be_that(sandrl: Run, service: RunningService, files: tuple[Path, Path]) -> None:
@@ -220,7 +220,7 @@ def test_a_reward_function_of_a_trainer_scores_with_a_service(
         assert function.last_report is not None
         assert [result.code is None for result in function.last_report.results] == [False, False, True]
         assert function([""], texts[:1], task_id=["inc"]) == [1.0]
-    with pytest.raises(UsageError, match="`image` is of no use with `service`"):
+    with pytest.raises(UsageError, match="`image` has no effect with `service`"):
         sandrl_package.reward_function(problems, service=service.url, image="x")
     with pytest.raises(UsageError, match="`reward` is a function"):
         sandrl_package.reward_function(problems, service=service.url, reward=lambda verdict, completion: 1.0)

@@ -53,7 +53,7 @@ def test_a_killed_run_with_an_unfinished_line_is_said_to_be_killed(sandrl: Run, 
             file.write(b'{"cut off')
     done = sandrl("runs", "tail", "--json")
     assert numbers(done.stdout) == [1]
-    assert "is killed: its last job ended without writing how" in done.stderr
+    assert "is killed: its last job ended without writing an outcome" in done.stderr
 
 
 def test_a_run_is_followed_over_ranks_until_its_job_ends(tmp_path: Path) -> None:

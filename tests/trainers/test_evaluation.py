@@ -54,7 +54,7 @@ def test_a_sampled_evaluation_is_one_json_document_with_its_run(evaluate: Evalua
     rows = run.trajectories().rows
     assert sorted(row.index for row in rows) == list(range(480))
     assert all((row.completion or "").startswith("<answer>") for row in rows[:20])
-    assert "Model: tiny, 96 problems, 5 answers to each" in done.stderr
+    assert "Model: tiny, 96 problems, 5 completions per problem" in done.stderr
     assert "Loading" not in done.stderr
 
 
@@ -71,7 +71,7 @@ def test_a_saved_policy_is_evaluated_by_its_directory(evaluate: Evaluate, tmp_pa
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[:2] == [
         "Model: policy, sampled at temperature 1",
-        "Problems: 5 of toy, 2 answers to each",
+        "Problems: 5 of toy, 2 completions per problem",
     ]
 
 
@@ -133,7 +133,7 @@ def test_a_model_in_this_process_says_what_it_can_do_and_does_it(tiny_directory:
         (("--model", "./nowhere"), "there is no model './nowhere'"),
         (("--model", "."), "does not contain a model: it has neither config.json nor adapter_config.json"),
         (("--greedy", "--samples", 2), "greedy answers to a problem are all the same"),
-        (("--greedy", "--temperature", 0.5), "--greedy and --temperature contradict each other"),
+        (("--greedy", "--temperature", 0.5), "--greedy and --temperature cannot be used together"),
         (("--max-tokens", 0), "'--max-tokens': Input should be greater than or equal to 1"),
         (("--temperature", -1), "'--temperature': Input should be greater than or equal to 0"),
         (("--problems", "tiny:dev"), "tiny has no split 'dev'"),

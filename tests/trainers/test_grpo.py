@@ -93,7 +93,7 @@ def test_killed_at_any_step_it_goes_on_without_gap_or_repetition(train: Train) -
     resumed = train("--resume", "run", "--learning-rate", "4e-4")
     assert resumed.code == 0, resumed.stderr
     assert state(resumed.run) == "finished"
-    assert "from step 3 on" in resumed.stderr or "from step 5 on" in resumed.stderr
+    assert "resumed at step 3" in resumed.stderr or "resumed at step 5" in resumed.stderr
     rows, expected = RunReader(resumed.run).metrics().rows, RunReader(whole.run).metrics().rows
     assert sorted(row.step for row in rows) == [0, 1, 2, 3, 4]
     by_step = {row.step: row for row in rows}
@@ -190,7 +190,7 @@ def test_steps_that_cannot_be_scored_are_shown_and_not_fatal(train: Train, tmp_p
     ("words", "message"),
     [
         (("--model", "/no/such/model"), "there is no model '/no/such/model'"),
-        (("--set", "weight_deca=0"), "is it 'weight_decay'?"),
+        (("--set", "weight_deca=0"), "did you mean 'weight_decay'?"),
         (("--set", "remove_unused_columns=true"), "the reward function needs every column of the dataset"),
         (("--loss-type", "nonsense"), "--loss-type"),
         (("--vllm", "colocate"), "--vllm needs a GPU"),

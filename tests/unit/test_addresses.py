@@ -16,13 +16,13 @@ def test_an_address_is_one(address: str) -> None:
 
 @pytest.mark.parametrize("address", ["", "localhost:8000", "ftp://host/v1", "http://", "http://host:port/v1"])
 def test_what_is_no_address_is_refused_with_what_to_do(address: str) -> None:
-    with pytest.raises(UsageError, match="base_url is no address") as caught:
+    with pytest.raises(UsageError, match="base_url is not an address") as caught:
         check_address(address, "base_url", hint="leave it out")
     assert caught.value.hint == "leave it out"
 
 
 def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
-    with pytest.raises(UsageError, match="base_url has a user or password in it") as caught:
+    with pytest.raises(UsageError, match="base_url contains a user or password") as caught:
         refuse_password("http://me:hunter2@localhost:8000/v1", "base_url")
     assert "hunter2" not in str(caught.value)
 

@@ -227,9 +227,9 @@ def test_no_field_without_a_value_has_another_default(model: type[Config]) -> No
         ({"timeout_seconds": 0}, "timeout_seconds must be at least 0.01 seconds", ("timeout_seconds",)),
         ({"retries": -1}, "retries: Input should be greater than or equal to 0, not -1", ("retries",)),
         ({"second_opinion": float("nan")}, "second_opinion: Input should be", ("second_opinion",)),
-        ({"cache": "x", "caching": False}, "cache: without caching", ("cache",)),
+        ({"cache": "x", "caching": False}, "cache: has no effect without caching", ("cache",)),
         ({"tags": ("a", " ")}, "tags must not be empty", ("tags",)),
-        ({"timeout_secs": 1}, "there is no option 'timeout_secs'; is it 'timeout_seconds'?", ()),
+        ({"timeout_secs": 1}, "there is no option 'timeout_secs'; did you mean 'timeout_seconds'?", ()),
     ],
 )
 def test_an_impossible_value_is_refused_by_the_name_of_its_field(
@@ -245,7 +245,7 @@ def test_an_impossible_value_is_refused_by_the_name_of_its_field(
     ("words", "message"),
     [
         (["--timeout", "0"], "--timeout must be at least"),
-        (["--cache", "x", "--no-cache"], "--cache: without caching"),
+        (["--cache", "x", "--no-cache"], "--cache: has no effect without caching"),
         (["--tag", " x", "--tag", "\t"], "--tag must not be empty"),
     ],
 )
@@ -259,7 +259,7 @@ def test_the_command_line_calls_fields_by_their_flags(words: list[str], message:
     ("text", "message"),
     [
         ("stepz = 3", "field 'stepz': there is no such key"),
-        ("retrys = 3", "is it 'retries'?"),
+        ("retrys = 3", "did you mean 'retries'?"),
         ("retries = ", "is not TOML"),
     ],
 )

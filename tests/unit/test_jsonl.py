@@ -66,7 +66,7 @@ def test_a_bad_line_does_not_end_the_reading(tmp_path: Path) -> None:
         (b'{"a": "\xff"}', "invalid UTF-8 at byte 8"),
         (b"[1, 2]", "expected a JSON object, found an array"),
         (b"null", "expected a JSON object, found null"),
-        (b'{"a": NaN}', "broken JSON: NaN is no JSON number"),
+        (b'{"a": NaN}', "broken JSON: NaN is not a JSON number"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"a": ' + b"9" * 5000 + b"}", "broken JSON: Exceeds the limit (4300 digits)"),
     ],
@@ -101,7 +101,7 @@ def test_a_compressed_file_reads_like_any_other(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(b"plain text\n", "is no gzip file"), (gzip.compress(b'{"a": 1}\n' * 1000)[:-9], "cut off or damaged")],
+    [(b"plain text\n", "is not a gzip file, although its name ends in .gz"), (gzip.compress(b'{"a": 1}\n' * 1000)[:-9], "cut off or damaged")],
     # The second has the time in it, and tests must have the same names in every process.
     ids=["plain text", "cut off"],
 )

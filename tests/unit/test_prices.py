@@ -43,14 +43,14 @@ def test_runtimes_and_prices_that_there_are_none_of_are_refused(tmp_path: Path) 
         with pytest.raises(UsageError, match="no runtime"):
             known.with_price(runtime, "$1")
     for price in ("1", "-$1", "cheap"):
-        with pytest.raises(UsageError, match="no price"):
+        with pytest.raises(UsageError, match="not a price"):
             known.with_price("local", price)
 
 
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
-        ("[sandbox_hour]\nlocal = 3\n", 2, "3 is no price"),
+        ("[sandbox_hour]\nlocal = 3\n", 2, "3 is not a price"),
         ('[sandbox_hour]\nlocal = "$1"\nremot = "$2"\n', 3, "no such runtime"),
         ("[sandbox_hour]\nlocal = \n", 2, "is not TOML"),
         ('\n[prices]\nlocal = "$1"\n', 2, "only the table"),

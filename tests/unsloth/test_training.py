@@ -61,10 +61,10 @@ def test_a_killed_run_goes_on_by_the_command_that_began_it(sandrl: Command, tmp_
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     other = sandrl("grpo", "--resume", "run")
     assert other.returncode == 2
-    assert "is a run of `sandrl unsloth`, which `sandrl grpo` cannot go on with" in other.stderr
+    assert "is a run of `sandrl unsloth`, which `sandrl grpo` cannot resume" in other.stderr
     resumed = sandrl("unsloth", "--resume", "run")
     assert resumed.returncode == 0, resumed.stderr
-    assert "from step 3 on" in resumed.stderr
+    assert "resumed at step 3" in resumed.stderr
     rows = RunReader(tmp_path / "runs" / "run").metrics().rows
     assert [(row.step, row.attempt) for row in rows] == [(0, 1), (1, 1), (2, 2), (3, 2)]
 

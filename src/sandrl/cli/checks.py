@@ -1,8 +1,8 @@
-"""What holds for the values of every option of every command.
+"""Checks that apply to the values of all options of all commands.
 
-A text that is empty is an unset variable of a script (`--image "$IMAGE"`), never a wish; and no option means infinity,
-what is not a number, or a number that no computer word holds. Each command checks all of its values before it runs, so
-that a new option cannot be forgotten.
+An empty text usually comes from an unset variable of a script (`--image "$IMAGE"`), and infinity, NaN and numbers
+beyond 64 bits are never intended, so all of these are refused. Each command checks all of its values before it runs, so
+a new option cannot be forgotten.
 """
 
 from __future__ import annotations

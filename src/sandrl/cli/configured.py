@@ -1,9 +1,8 @@
-"""Commands whose options are the fields of a configuration.
+"""Builds commands whose options are the fields of a configuration.
 
-The design decision: a command is a function of its configuration, and of the few options that configure nothing
-(`--json`). This module makes the command line's side of it: an option for every field, `--config` and
-`--print-config`, the layers, and errors that call fields by their flags. So an option is written once, in
-`sandrl.config`, and every command that has its part has it.
+A command is a function of its configuration and of the few options that configure nothing (`--json`). This module
+builds the command line: an option for every field, `--config` and `--print-config`, the layers, and errors with flags
+in place of field names. So an option is declared once, in `sandrl.config`, and every command with that part has it.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ Body: TypeAlias = Callable[..., None]
 
 _CONFIG = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE.toml", help="Options from a file; the command line beats it."),
+    typer.Option("--config", metavar="FILE.toml", help="Read options from this file; the command line overrides it."),
 ]
 _PRINT_CONFIG = Annotated[
-    bool, typer.Option("--print-config", help="Print the resolved options as such a file, and exit.")
+    bool, typer.Option("--print-config", help="Print the resolved options in the format of --config, and exit.")
 ]
 
 

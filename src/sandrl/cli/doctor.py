@@ -1,4 +1,4 @@
-"""`sandrl doctor`: whether completions can be scored here, and what else there is."""
+"""`sandrl doctor`: checks whether completions can be scored on this machine, and which features are available."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ _WIDE = 80
 
 def doctor(
     online: Annotated[
-        bool, typer.Option("--online", help="Ask the sandbox service and the dataset hub, too; a few seconds at most.")
+        bool,
+        typer.Option("--online", help="Also contact the sandbox service and the Hugging Face Hub (a few seconds)."),
     ] = False,
     runtime: Annotated[
         str,
         typer.Option(
             metavar=RUNTIME_WORDS,
-            help="The runtime that decides the exit code; all but Ray clusters are looked at in any case.",
+            help="The runtime that determines the exit code. All runtimes except Ray clusters are always checked.",
             autocompletion=values.runtimes,
         ),
     ] = RuntimeKind.AUTO.value,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Check what this machine has and can, isolation above all; exit 1 if completions cannot be scored here."""
+    """Check this machine: isolation, languages, extras, services. Exits with 1 if completions cannot be scored."""
     import os
 
     from sandrl.cli import signals

@@ -1,4 +1,4 @@
-"""Where the `sandrl` command begins: a shell that asks what to offer is answered before anything else is loaded."""
+"""The entry point of the `sandrl` command; it answers requests for shell completion before it loads anything else."""
 
 from __future__ import annotations
 

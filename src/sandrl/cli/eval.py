@@ -1,4 +1,4 @@
-"""`sandrl eval`: ask a model, score its answers, print pass@k."""
+"""`sandrl eval`: generate completions with a model, score them, print pass@k."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ if TYPE_CHECKING:
 def evaluate(
     given: Given[EvalConfig],
     *,
-    greedy: Annotated[bool, typer.Option("--greedy", help="The same as `--temperature 0`.")] = False,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="Use greedy decoding; the same as `--temperature 0`.")
+    ] = False,
     resume: Annotated[
         str | None,
         typer.Option(
             metavar="RUN",
-            help="Go on with an evaluation: ask for the answers that are missing, score what is not scored.",
+            help="Resume this evaluation: generate the missing completions and score the unscored ones.",
             autocompletion=values.run_names,
         ),
     ] = None,
     dry_run: DryRun = False,
     json_: Json = False,
 ) -> None:
-    """Ask a model for solutions, score them in sandboxes, and print pass@k."""
+    """Evaluate a model: generate completions, score them in sandboxes, and print pass@k."""
     from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
@@ -41,7 +43,7 @@ def evaluate(
     from sandrl.settings import load_settings
 
     if greedy and "temperature" in given.command_line:
-        raise UsageError("--greedy and --temperature contradict each other")
+        raise UsageError("--greedy and --temperature cannot be used together", hint="leave one of them out")
     asked = {**given.command_line, **({"temperature": 0.0} if greedy else {})}
     request = make_request(asked, load_settings(), file=given.file, resume=resume)
     if given.prints(request.config):
@@ -82,7 +84,9 @@ def _print_summary(finished: EvalRun) -> None:
     config = finished.config
     how = "greedy" if config.is_greedy else f"sampled at temperature {config.temperature:g}"
     print_wrapped(f"Model: {visible(finished.model)}, {how}")
-    print_wrapped(f"Problems: {finished.problems} of {visible(config.problems)}, {config.answers} answers to each")
+    print_wrapped(
+        f"Problems: {finished.problems} of {visible(config.problems)}, {config.answers} completions per problem"
+    )
     summary = finished.run.report.summary
     for line in total_lines(summary):
         print_wrapped(line)

@@ -1,7 +1,7 @@
-"""The fields that messages of the library name, as the flags of the command line.
+"""Replaces field names in messages of the library by flags of the command line.
 
-The design decision: a field has one flag in every command, so a message can be spelled where it is shown, by whoever
-shows it. A command with a configuration knows its own flags (`sandrl.cli.configured`); this is for all the others.
+A field has the same flag in every command, so the replacement happens where a message is printed. A command with a
+configuration uses its own flags (`sandrl.cli.configured`); this module serves all other commands.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`sandrl grpo` and `sandrl unsloth`: train a policy with TRL's GRPO on sandbox rewards.
 
-The design decision: they are one function under two names, so that no option can be in one of them only; its name says
-which engine trains.
+Both names are one function, so both commands always have the same options; the name selects the engine.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from sandrl.cli.completion import values
 from sandrl.cli.configured import Given, given_to
 from sandrl.config.grpo import GrpoConfig
 
-UNSLOTH_HELP = "Train as `sandrl grpo` does, but a policy that Unsloth has loaded: on a GPU in 4 bits, with adapters."
+UNSLOTH_HELP = "Train like `sandrl grpo`, with a policy loaded by Unsloth: 4-bit weights and LoRA adapters, on a GPU."
 
 
 @given_to(GrpoConfig)
@@ -24,14 +23,14 @@ def grpo(
     *,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="RUN", help="Go on with a run from its last checkpoint.", autocompletion=values.run_names),
+        typer.Option(metavar="RUN", help="Resume this run from its last checkpoint.", autocompletion=values.run_names),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything that can be checked, show the plan, and exit.")
+        bool, typer.Option("--dry-run", help="Check the configuration, print the plan, and exit. Starts no training.")
     ] = False,
-    json_: Annotated[bool, typer.Option("--json", help="With --dry-run: the plan as one JSON document.")] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Print the plan of --dry-run as one JSON document.")] = False,
 ) -> None:
-    """Train a policy with TRL's GRPO on rewards from sandboxes; with no options, a tiny one, on any machine."""
+    """Train a policy with TRL's GRPO on rewards from sandboxes. Without a GPU, the default is the tiny policy."""
     from sandrl.cli import notify, signals, training
     from sandrl.errors import UsageError
     from sandrl.settings import load_settings
@@ -54,7 +53,9 @@ def grpo(
             training.print_plan(check_plan(request, settings), json_output=json_)
             return
         if json_:
-            raise UsageError("--json is the form of --dry-run; sandrl metrics --json has what a training measured")
+            raise UsageError(
+                "--json requires --dry-run", hint="after a training, sandrl metrics --json prints its metrics"
+            )
         from sandrl.trainers.grpo import run_grpo
 
         with training.choose(is_first=settings.rank == 0) as show:

@@ -1,4 +1,4 @@
-"""A run's flags in words: what was seen, in which metric, against which threshold, and what to try."""
+"""Formats a run's flags: the observation, the metric, the threshold, and what to try."""
 
 from __future__ import annotations
 

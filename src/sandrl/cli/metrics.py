@@ -1,4 +1,4 @@
-"""`sandrl metrics`: what was measured in a run, now and over its steps."""
+"""`sandrl metrics`: shows the metrics of a run, their latest values and their values per step."""
 
 from __future__ import annotations
 
@@ -39,25 +39,29 @@ def metrics(
     run: RunArgument = LATEST,
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", "-m", metavar="NAME", help="Only these; `aviato/*` names several; repeatable."),
+        typer.Option(
+            "--metric", "-m", metavar="NAME", help="Show only this metric or pattern (`aviato/*`); repeatable."
+        ),
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Show them live for as long as the job runs.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Update the view while the job runs.")] = False,
     plot: Annotated[
-        list[str] | None, typer.Option("--plot", metavar="NAME", help="Plot this metric over steps; repeatable.")
+        list[str] | None, typer.Option("--plot", metavar="NAME", help="Plot this metric over the steps; repeatable.")
     ] = None,
     compare: Annotated[
         tuple[str, str] | None,
-        typer.Option("--compare", metavar="RUN RUN", help="Compare two runs.", autocompletion=values.run_names),
+        typer.Option(
+            "--compare", metavar="RUN RUN", help="Compare the metrics of two runs.", autocompletion=values.run_names
+        ),
     ] = None,
     json_: Json = False,
     csv_: Annotated[bool, typer.Option("--csv", help="Print every step as a row of CSV.")] = False,
     runs_dir: RunsDirOption = None,
 ) -> None:
-    """Show a run's metrics with their course over the steps, and flag what usually means trouble."""
+    """Show the metrics of a run over its steps, and warnings about common training problems."""
     from sandrl.errors import UsageError
 
     if sum((watch, bool(plot), compare is not None, json_, csv_)) > 1:
-        raise UsageError("--watch, --plot, --compare, --json and --csv are different views; choose one")
+        raise UsageError("use only one of --watch, --plot, --compare, --json and --csv")
     patterns = metric or []
     if compare is not None:
         _print_comparison(compare, patterns, runs_dir)
@@ -119,7 +123,7 @@ def view(reader: RunReader, rows: tuple[MetricsRow, ...], patterns: list[str], w
     heading = f"Run {visible(reader.config.run_id)}: {visible(reader.config.command)}, {state}, {steps}"
     lines = [Text(line) for line in wrapped(heading, width, indent="  ").split("\n")]
     if not rows:
-        return [*lines, Text("Nothing was measured yet.")]
+        return [*lines, Text("There are no metrics yet.")]
     for flag in flag_lines(flags_of(series_of(rows))):
         lines += [Text(line, style="yellow") for line in wrapped(flag, width, indent="  ").split("\n")]
     chosen, price = _chosen(rows, patterns), price_in(reader.config.options)

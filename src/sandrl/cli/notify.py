@@ -1,8 +1,8 @@
-"""`--notify`: a command of the user's when a run ends, however it ends.
+"""`--notify`: runs a command of the user when a run ends, with any outcome.
 
-The design decision: what happened is in the environment of the command, never in its words, so no message can become
-part of a shell's input. Keys that sandrl holds are taken out of that environment. The command gets a bounded time, and
-whatever becomes of it changes nothing of how sandrl ends.
+The outcome is passed in environment variables, never in the command itself, so no message can become part of a shell's
+input. The keys of sandrl are removed from this environment. The command has a time limit, and its result does not
+change the exit code of sandrl.
 """
 
 from __future__ import annotations

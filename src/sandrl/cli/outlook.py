@@ -1,4 +1,4 @@
-"""What a command would take, printed by `--dry-run`."""
+"""Prints the sandboxes, time and cost that a command would need, for `--dry-run`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ DryRun = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Print how many sandboxes it would take, for how long and at what cost, and exit; nothing is started.",
+        help="Print the sandboxes, sandbox time and cost that the command would need, and exit. Starts no sandbox and"
+        " calls no model.",
     ),
 ]
 

@@ -1,4 +1,4 @@
-"""Documents and tables on standard output, for every command the same."""
+"""JSON documents on standard output, in the same format for every command."""
 
 from __future__ import annotations
 

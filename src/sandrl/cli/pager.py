@@ -1,7 +1,7 @@
-"""Long texts, page by page on a terminal, straight through where they are piped.
+"""Shows long texts page by page on a terminal, and prints them directly into a pipe.
 
-The pager is the user's (`PAGER`), else `less`. It is asked to leave at once if everything fits on the screen and to
-pass colours on; what is shown was made safe before, so that is all it can pass on.
+The pager is the user's (`PAGER`), else `less`. It exits at once if everything fits on the screen, and passes colours
+on. All texts were made safe before, so it can pass on nothing else.
 """
 
 from __future__ import annotations

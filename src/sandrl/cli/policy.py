@@ -1,4 +1,4 @@
-"""`sandrl policy`: models that sandrl makes itself."""
+"""`sandrl policy`: small models that sandrl trains from scratch."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(name="policy", help="Models that sandrl makes itself: build.", no_args_is_help=True)
+app = typer.Typer(name="policy", help="Build a small model on this machine: build.", no_args_is_help=True)
 
 
 class PolicyName(StrEnum):
-    """The policies there are."""
+    """The names of the policies."""
 
     TINY = "tiny"
 
@@ -20,12 +20,14 @@ class PolicyName(StrEnum):
 @app.command("build")
 def build(
     name: Annotated[
-        PolicyName, typer.Argument(metavar="NAME", help="`tiny`: a Qwen 2 of a third of a million weights.")
+        PolicyName, typer.Argument(metavar="NAME", help="The model: `tiny`, a Qwen 2 with about 356,000 parameters.")
     ],
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where to put it; must not exist, or be empty.")],
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Decides its weights.")] = 0,
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Output directory; must not exist or must be empty.")
+    ],
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed of its weights.")] = 0,
 ) -> None:
-    """Make a small policy on this machine, with nothing downloaded, as a folder that any Hugging Face tool loads."""
+    """Train the tiny policy from scratch, without downloads, and save it in the Hugging Face format."""
     from sandrl.cli import results
     from sandrl.settings import load_settings
     from sandrl.tiny import copy_tiny_policy

@@ -1,4 +1,4 @@
-"""`sandrl prices`: what a sandbox-hour costs on each runtime."""
+"""`sandrl prices`: shows and sets the prices of a sandbox-hour on each runtime."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from sandrl.cli.output import Json
 if TYPE_CHECKING:
     from sandrl.prices import Prices
 
-app = typer.Typer(
-    name="prices", help="What a sandbox-hour costs on each runtime: show, set, rm.", no_args_is_help=False
-)
+app = typer.Typer(name="prices", help="Prices of a sandbox-hour on each runtime: show, set, rm.", no_args_is_help=False)
 
 _Runtime = Annotated[
     str,
-    typer.Argument(metavar="RUNTIME", help="local, remote, daemonless or ray.", autocompletion=values.priced_runtimes),
+    typer.Argument(
+        metavar="RUNTIME", help="The runtime: local, remote, daemonless or ray.", autocompletion=values.priced_runtimes
+    ),
 ]
 
 
 @app.callback(invoke_without_command=True)
 def prices(context: typer.Context) -> None:
-    """Show what a sandbox-hour costs on each runtime, or set or remove a price."""
+    """Show, set or remove the price of a sandbox-hour on each runtime."""
     if context.invoked_subcommand is None:
         show(json_=False)
 
 
 @app.command("show")
 def show(json_: Json = False) -> None:
-    """Show the prices that are set, and where they are kept."""
+    """Show the prices that are set, and the file that contains them."""
     from sandrl.cli.output import print_json
     from sandrl.cli.tables import Column, Table
 
@@ -41,19 +41,24 @@ def show(json_: Json = False) -> None:
         print_json({"path": str(known.path), "sandbox_hour": table})
         return
     if not known.by_runtime:
-        typer.echo("No price is set; sandrl prices set RUNTIME PRICE sets the price of a sandbox-hour.", err=True)
+        typer.echo("No price is set; set one with: sandrl prices set RUNTIME PRICE", err=True)
         return
     rows = [(name, str(price)) for name, price in sorted(known.by_runtime.items())]
     Table([Column("runtime"), Column("price of a sandbox-hour")], [*rows]).print()
-    typer.echo(f"Kept in {known.path}", err=True)
+    typer.echo(f"File: {known.path}", err=True)
 
 
 @app.command("set")
 def set_price(
     runtime: _Runtime,
-    price: Annotated[str, typer.Argument(metavar="PRICE", help="An amount and a currency: '$0.10', '0.10 EUR'.")],
+    price: Annotated[
+        str,
+        typer.Argument(
+            metavar="PRICE", help="Price of a sandbox-hour: an amount and a currency, such as '$0.10' or '0.10 EUR'."
+        ),
+    ],
 ) -> None:
-    """Set what a sandbox-hour costs on a runtime."""
+    """Set the price of a sandbox-hour on a runtime."""
     from sandrl.prices import Prices
     from sandrl.settings import load_settings
 
@@ -65,7 +70,7 @@ def set_price(
 
 @app.command("rm")
 def remove(runtime: _Runtime) -> None:
-    """Remove the price of a runtime; exits with 0 if there is none."""
+    """Remove the price of a runtime. Exits with 0 if there is no price."""
     from sandrl.prices import Prices
     from sandrl.settings import load_settings
 

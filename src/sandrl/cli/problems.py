@@ -1,4 +1,4 @@
-"""`sandrl problems`: what there is to solve, what a model is told of it, and whether its own answers hold."""
+"""`sandrl problems`: lists and shows problems, converts them, and validates their references."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def list_problems(
     language: _Language = None,
     json_: Json = False,
 ) -> None:
-    """List problems: id, kind of checks, how many, entry point."""
+    """List problems: id, kind and number of checks, entry point."""
     from sandrl.cli.output import print_json
     from sandrl.cli.tables import Column, Table
     from sandrl.cli.text import visible
@@ -81,15 +81,13 @@ def show(
     fields: _Fields = None,
     language: _Language = None,
     show_tests: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Asserts or cases the prompt gives away; the rest stay hidden.")
+        int, typer.Option(metavar="N", min=0, help="Number of checks that the prompt shows; the others are hidden.")
     ] = 1,
-    checks: Annotated[
-        bool, typer.Option("--checks", help="Show the checks, too, those that stay hidden among them.")
-    ] = False,
-    reference: Annotated[bool, typer.Option("--reference", help="Show the reference solution, too.")] = False,
+    checks: Annotated[bool, typer.Option("--checks", help="Also show the checks, including the hidden ones.")] = False,
+    reference: Annotated[bool, typer.Option("--reference", help="Also show the reference.")] = False,
     json_: Json = False,
 ) -> None:
-    """Show a problem as a model sees it."""
+    """Show a problem: the prompt for a model, and optionally its checks and reference."""
     from sandrl.cli.output import print_json
     from sandrl.cli.text import visible_block
     from sandrl.problems import load_problems, own_row, render_prompt
@@ -109,7 +107,7 @@ def show(
         _print_checks(problem)
     if reference:
         typer.echo("\n# Reference\n")
-        typer.echo(visible_block(problem.reference or "There is none."))
+        typer.echo(visible_block(problem.reference or "The problem has no reference."))
 
 
 @app.command("convert")
@@ -119,15 +117,15 @@ def convert(
     ],
     out: Annotated[
         Path,
-        typer.Argument(metavar="OUT.jsonl", help="The file to write (.jsonl or .jsonl.gz); it must not exist yet."),
+        typer.Argument(metavar="OUT.jsonl", help="Output file (.jsonl or .jsonl.gz); must not exist."),
     ],
     fields: _Fields = None,
     language: _Language = None,
     skip_bad_rows: Annotated[
-        bool, typer.Option("--skip-bad-rows", help="Leave out and count rows that cannot be used.")
+        bool, typer.Option("--skip-bad-rows", help="Skip and count unusable rows instead of stopping.")
     ] = False,
 ) -> None:
-    """Write problems of any format as rows of sandrl's own."""
+    """Convert problems of any supported format to sandrl's own format."""
     from sandrl.problems import load_problems, write_problems
 
     loaded = load_problems(problems, fields=_pairs(fields), language=language, skip_bad_rows=skip_bad_rows)
@@ -140,7 +138,7 @@ def convert(
 @app.command("validate")
 @configured(ValidateConfig)
 def validate(config: ValidateConfig, *, dry_run: DryRun = False, json_: Json = False) -> None:
-    """Run every reference solution through the judge and print those that fail; exit 1 if any does."""
+    """Judge the reference of every problem and print those that fail. Exits with 1 if one fails."""
     from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
@@ -252,7 +250,7 @@ def _print_validation(finished: Validation) -> None:
     if finished.in_process:
         typer.echo(names_line("In process", finished.in_process))
     if finished.accepted_stubs:
-        typer.echo(names_line("Checks that accept an answer without any work", tuple(finished.accepted_stubs)))
+        typer.echo(names_line("Checks that accept a stub", tuple(finished.accepted_stubs)))
         for task_id, stubs in finished.accepted_stubs.items():
             typer.echo(f"  {visible(task_id)}: {visible(stub_words(stubs))}")
     if summary.second_opinion is not None:

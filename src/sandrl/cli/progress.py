@@ -1,7 +1,7 @@
-"""What a user sees while a command works: remarks, and whatever changes in place on a terminal.
+"""The output of a running command: remarks, and views that are updated in place on a terminal.
 
-The design decision: results and remarks go different ways. Lines about results belong to standard output, where a pipe
-wants them; remarks (which runtime, what is retried, what is being cleaned up) belong to standard error.
+Lines about results go to standard output, so a pipe receives only results; remarks (the runtime, retries, cleanup) go
+to standard error.
 """
 
 from __future__ import annotations
@@ -70,16 +70,16 @@ def remark(event: events.Event) -> str | None:
         case events.CanaryFinished(index, passed, _, same):
             where = "in the same sandbox" if same else "in another sandbox"
             return (
-                f"Problem {index} has no verdict; a known-good program {where} {'passes' if passed else 'fails, too'}"
+                f"Problem {index} has no verdict; a known-good program {where} {'passes' if passed else 'also fails'}"
             )
         case events.OpinionsAwaited(left):
-            return f"Second opinions: {left} to come, on failed completions that are judged again in one process"
+            return f"Second opinions: judging {left} failed completions again in one process"
         case events.CreationSlowed(reason, delay):
             return f"slowing down: no room for more sandboxes, next try in {delay:.1f} s ({reason})"
         case events.ReportingStarted(run_id, place, is_online):
             return f"W&B: run {run_id}, {'online' if is_online else 'offline'}, {place}"
         case events.BudgetReached(budget, seconds, cancel=False):
-            return f"budget: {budget} is used up ({duration_text(seconds)} of sandbox time); nothing more is begun"
+            return f"budget: {budget} is used up ({duration_text(seconds)} of sandbox time); starting no more work"
         case events.BudgetReached(budget, seconds, cancel=True):
             time = duration_text(seconds)
             return f"budget: {budget} is exceeded by one completion ({time} of sandbox time); cancelling the rest"
@@ -89,14 +89,14 @@ def remark(event: events.Event) -> str | None:
             return f"cancelling {count} in flight and cleaning up"
         case events.PolicyBuilding(name, stage, step, right):
             measured = "" if right is None else f", {right:.0%} right"
-            return f"Policy: {name}, learning from {stage}, step {step}{measured}"
+            return f"Policy: {name}, training on {stage}, step {step}{measured}"
         case events.PolicyAsked(name, problems, answers):
-            return f"Model: {name}, {problems} problems, {answers} answers to each"
+            return f"Model: {name}, {problems} problems, {answers} completions per problem"
         case events.ModelSettingsFound(name, settings, are_used):
             what = ", ".join(f"{setting}={value}" for setting, value in settings.items())
             return f"Sampling: {name}'s own {what} {'are applied' if are_used else 'are not applied'}"
         case events.PolicyReady(name, path, seconds, cached=False):
-            return f"Policy: {name}, made in {seconds:.0f} s, kept in {path}"
+            return f"Policy: {name}, trained in {seconds:.0f} s, saved in {path}"
         case events.RolloutStarted(run_id, model, problems, steps, episodes, concurrency):
             what = f"{steps} steps of {episodes} episodes on {problems} problems, up to {concurrency} at once"
             return f"Rollouts: {model}, {what} (run {run_id})"

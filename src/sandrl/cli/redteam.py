@@ -1,4 +1,4 @@
-"""`sandrl redteam`: try the corpus of exploits on the user's problems, and say what the judge let through."""
+"""`sandrl redteam`: runs the corpus of exploits on the user's problems, and reports those that earn a reward."""
 
 from __future__ import annotations
 
@@ -21,12 +21,17 @@ if TYPE_CHECKING:
 def redteam(
     config: RedteamConfig,
     *,
-    list_: Annotated[bool, typer.Option("--list", help="List the exploits instead.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line per exploit, not per group.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List the exploits and exit.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print a line per exploit instead of per group.")
+    ] = False,
     dry_run: DryRun = False,
     json_: Json = False,
 ) -> None:
-    """Try to be rewarded without solving anything; exit 1 if an exploit is, or an honest neighbour suffers."""
+    """Run exploits against the judge and your problems.
+
+    Exits with 1 if an exploit earns a reward, or if a correct solution running beside it fails.
+    """
     from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.tables import Column, Table
@@ -107,11 +112,13 @@ def _print_report(report: RedteamReport, held: Held, *, by_exploit: bool) -> Non
     typer.echo(
         f"Rewarded: {len(report.rewarded)} of {len(report.attempts)} attempts ({len(report.tallies())} exploits)"
     )
-    typer.echo(f"Disturbed: {len(report.disturbed)} of {len(report.neighbours)} honest neighbours")
+    typer.echo(f"Disturbed: {len(report.disturbed)} of {len(report.neighbours)} controls")
     if report.unscorable:
         typer.echo(f"Unscorable: {len(report.unscorable)} (their sandboxes failed)")
     if report.unfit:
-        typer.echo("References that fail by themselves: " + ", ".join(visible(each.task_id) for each in report.unfit))
+        typer.echo(
+            "References that fail without exploits: " + ", ".join(visible(each.task_id) for each in report.unfit)
+        )
     typer.echo(held_line(held), err=True)
     typer.echo(f"Verdict: {_verdict(report)}")
 

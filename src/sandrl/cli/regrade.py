@@ -1,4 +1,4 @@
-"""`sandrl runs regrade`: judge a run's completions again, and list the verdicts that are others now."""
+"""`sandrl runs regrade`: judges a run's completions again, and lists the changed verdicts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _with_those_of_the_run(given: Given[RegradeConfig]) -> RegradeConfig:
 
 @configured(RegradeConfig, resolved=_with_those_of_the_run)
 def regrade(config: RegradeConfig, *, dry_run: DryRun = False, json_: Json = False) -> None:
-    """Judge a run's saved completions again with the present judge; list only verdicts that flipped."""
+    """Judge the saved completions of a run again with the installed judge, and list the changed verdicts."""
     from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out

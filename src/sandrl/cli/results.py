@@ -1,7 +1,6 @@
-"""Results as they come: plain lines, or a table that fills on a terminal while completions are scored.
+"""Shows results as they arrive: plain lines, or on a terminal a table that grows while completions are scored.
 
-The design decision: the table that fills and the one that is printed at the end are the same, so that what a user has
-watched is what stays. The live one is gone when the final one is printed.
+The live table and the final table have the same columns; the final table replaces the live one.
 """
 
 from __future__ import annotations

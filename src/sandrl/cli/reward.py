@@ -1,4 +1,4 @@
-"""`sandrl reward`: execute completions in sandboxes and print their rewards."""
+"""`sandrl reward`: executes completions in sandboxes and prints their rewards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sandrl.config.scoring import RewardConfig
 
 @configured(RewardConfig)
 def reward(config: RewardConfig, *, dry_run: DryRun = False, json_: Json = False) -> None:
-    """Execute completions, each isolated from all others, and print their rewards."""
+    """Execute completions in isolated sandboxes and print their rewards."""
     from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.scores import print_report

@@ -1,4 +1,4 @@
-"""`sandrl runs`: what jobs left on disk, listed, read and removed."""
+"""`sandrl runs`: lists, shows and removes the runs on disk."""
 
 from __future__ import annotations
 
@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="runs", help="Runs on disk: ls, show, tail, report, regrade, rm.", no_args_is_help=True)
 
-_RUN = "Name, path or job id of the run; the beginning of a name or id is enough."
+_RUN = "The run: its name, path or job id, or a unique prefix of its name or id."
 RunArgument = Annotated[
-    str, typer.Argument(metavar="[RUN]", help=f"{_RUN} The latest unless given.", autocompletion=values.run_names)
+    str,
+    typer.Argument(
+        metavar="[RUN]", help=f"{_RUN} Default: the latest run.", show_default=False, autocompletion=values.run_names
+    ),
 ]
 RunsDirOption = Annotated[
-    "str | None", typer.Option("--runs-dir", metavar="DIR", help="Look for runs there, too; default: ./runs.")
+    "str | None",
+    typer.Option("--runs-dir", metavar="DIR", help="Also search this directory for runs; default: ./runs."),
 ]
 LATEST = "latest"
 _ROWS_SHOWN = 20
@@ -35,12 +39,13 @@ _STATE_STYLES = {"running": "cyan", "finished": "green", "interrupted": "yellow"
 @app.command("ls")
 def list_runs(
     limit: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help=f"The newest N; default: {_ROWS_SHOWN}, with --json all.")
+        int | None,
+        typer.Option(metavar="N", min=1, help=f"Show only the newest N; default: {_ROWS_SHOWN}; with --json: all."),
     ] = None,
     json_: Json = False,
     runs_dir: RunsDirOption = None,
 ) -> None:
-    """List runs, newest first: name, command, when, state, completions, reward, size."""
+    """List runs, newest first: name, command, time, state, completions, reward, size."""
     from sandrl import runs
     from sandrl.cli.output import print_json
     from sandrl.settings import load_settings
@@ -52,38 +57,48 @@ def list_runs(
         print_json({"n": len(entries), "runs": [_document(run) for run in shown]})
         return
     if not entries:
-        typer.echo("There are no runs yet; sandrl reward leaves one.", err=True)
+        typer.echo("There are no runs yet; create one with: sandrl reward", err=True)
         return
     _print_runs(shown)
     if len(shown) < len(entries):
-        typer.echo(f"… and {len(entries) - len(shown)} older ones (--limit)", err=True)
+        typer.echo(f"… and {len(entries) - len(shown)} older runs; show more with --limit N", err=True)
 
 
 @app.command("show")
 def show(
     run: RunArgument = LATEST,
-    failed: Annotated[bool, typer.Option("--failed", help="Only what did not pass.")] = False,
-    status: Annotated[list[Status] | None, typer.Option("--status", "-s", help="Only this status; repeatable.")] = None,
-    task: Annotated[str | None, typer.Option("--task", metavar="ID", help="Only this problem.")] = None,
-    id_: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="Only the completion of this id, or beginning of one.")
+    failed: Annotated[bool, typer.Option("--failed", help="Show only completions that did not pass.")] = False,
+    status: Annotated[
+        list[Status] | None, typer.Option("--status", "-s", help="Show only this status; repeatable.")
     ] = None,
-    step: Annotated[int | None, typer.Option("--step", metavar="N", min=0, help="Only this step.")] = None,
+    task: Annotated[
+        str | None, typer.Option("--task", metavar="ID", help="Show only the problem with this id.")
+    ] = None,
+    id_: Annotated[
+        str | None,
+        typer.Option("--id", metavar="ID", help="Show only the completion with this id or unique prefix of an id."),
+    ] = None,
+    step: Annotated[int | None, typer.Option("--step", metavar="N", min=0, help="Show only this step.")] = None,
     disagreements: Annotated[
-        bool, typer.Option("--disagreements", help="Only what failed and passes in one process (--second-opinion).")
+        bool,
+        typer.Option(
+            "--disagreements", help="Show only failed completions that pass in one process (--second-opinion)."
+        ),
     ] = False,
     held_out: Annotated[
-        bool | None, typer.Option("--held-out/--training", help="Only those that evaluate the policy, or train it.")
+        bool | None,
+        typer.Option("--held-out/--training", help="Show only completions of evaluations, or only those of training."),
     ] = None,
     grep: Annotated[
-        str | None, typer.Option("--grep", metavar="REGEX", help="Only where this is found, upper or lower case.")
+        str | None,
+        typer.Option("--grep", metavar="REGEX", help="Show only trajectories that match this pattern, ignoring case."),
     ] = None,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="No more than N.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Cut no long text.")] = False,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Show at most N.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Do not cut long texts.")] = False,
     json_: Json = False,
     runs_dir: RunsDirOption = None,
 ) -> None:
-    """Page through the trajectories of a run: what was said, the code, its output, the verdict."""
+    """Show the trajectories of a run: messages, code, output, verdict."""
     from itertools import chain, islice
 
     from sandrl.cli import pager, trajectories
@@ -102,7 +117,7 @@ def show(
     if id_ is not None:
         wanted = find_id(id_, (row.id for row in reader.each_trajectory()), noun="completion")
         if wanted is None:
-            raise InputError(f"the run has no completion {id_!r}", hint=f"sandrl runs show {run} shows all of them")
+            raise InputError(f"the run has no completion {id_!r}", hint=f"show all completions: sandrl runs show {run}")
     selection = RowSelection(failed, tuple(status or ()), task, step, held_out, grep, limit, disagreements, wanted)
     chosen = selection.choose(reader.each_trajectory(damage))
     flags = flags_of(series_of(step_rows(reader)))
@@ -130,9 +145,9 @@ def show(
     tell_damage(damage)
     if not first:
         total = sum(1 for _ in reader.each_trajectory())
-        why = f"none of {total} is like that" if total else "the run has none yet"
+        why = f"the options match 0 of {total}" if total else "the run has no trajectories yet"
         if disagreements and total and not opinions:
-            why = "the run has no second opinions; --second-opinion RATE of the command that scores asks for them"
+            why = "the run has no second opinions; score with --second-opinion RATE to get them"
         typer.echo(f"No trajectory to show: {why}.", err=True)
 
 
@@ -140,12 +155,13 @@ def show(
 def report(
     run: RunArgument = LATEST,
     out: Annotated[
-        str | None, typer.Option("--out", metavar="FILE", help="Where to; default: report.html in the run directory.")
+        str | None,
+        typer.Option("--out", metavar="FILE", help="Output file; default: report.html in the run directory."),
     ] = None,
-    open_: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
     runs_dir: RunsDirOption = None,
 ) -> None:
-    """Write a run as one HTML file that needs no network: curves, groups, every trajectory."""
+    """Write a run as one HTML file that works without a network: curves, groups, every trajectory."""
     from sandrl.runs import Damage
     from sandrl.runs.report import write_report
 
@@ -158,16 +174,16 @@ def report(
         import webbrowser
 
         if not webbrowser.open(path.as_uri()):
-            typer.echo("note: no browser was found to open it", err=True)
+            typer.echo("note: no browser was found to open the report", err=True)
 
 
 @app.command("rm")
 def remove(
     names: Annotated[list[str], typer.Argument(metavar="RUN...", help=_RUN, autocompletion=values.run_names)],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     runs_dir: RunsDirOption = None,
 ) -> None:
-    """Remove runs with everything in them; one whose job is alive is refused."""
+    """Delete runs and all of their files. A run whose job is running is refused."""
     from sandrl.cli.text import visible
     from sandrl.errors import UsageError
     from sandrl.runs import overviews, remove_run
@@ -176,12 +192,17 @@ def remove(
     found = overviews([open_run(name, runs_dir)[1] for name in dict.fromkeys(names)])
     alive = [run for run in found if run.state == "running"]
     if alive:
-        raise UsageError(f"the job of {visible(alive[0].run_id)} is running", hint="stop it first; nothing was removed")
+        raise UsageError(
+            f"the job of {visible(alive[0].run_id)} is running; nothing was removed", hint="stop the job first"
+        )
     if not yes:
         _print_runs(found)
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             words = " ".join(names)
-            raise UsageError("removing runs asks first, and there is no terminal", hint=f"sandrl runs rm {words} --yes")
+            raise UsageError(
+                "cannot ask for confirmation: standard input or output is not a terminal",
+                hint=f"sandrl runs rm {words} --yes",
+            )
         if not typer.confirm(f"Remove {len(found)} run{'s' * (len(found) > 1)}?"):
             typer.echo("Nothing was removed.", err=True)
             return
@@ -215,7 +236,7 @@ def tell_damage(*reads: Rows[Any] | Damage) -> None:
     from sandrl.cli.text import visible
 
     if any(read.is_truncated for read in reads):
-        typer.echo("note: the last row is unfinished (its writer was killed, or is at it now) and left out", err=True)
+        typer.echo("note: skipped the last row: it is incomplete (its writer was killed or is still writing)", err=True)
     damaged = [error for read in reads for error in read.damaged]
     if damaged:
         typer.echo(f"warning: {len(damaged)} rows cannot be read; the first: {visible(damaged[0].message)}", err=True)

@@ -1,4 +1,4 @@
-"""`sandrl runtime`: the embedded local runtime, seen from outside."""
+"""`sandrl runtime`: shows, starts and stops the local runtime."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(name="runtime", help="The embedded local runtime: status, serve, stop, logs.", no_args_is_help=True)
+app = typer.Typer(name="runtime", help="The local runtime: status, serve, stop, logs.", no_args_is_help=True)
 
 
 @app.command("status")
 def status(json_: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False) -> None:
-    """Show the local runtime: whether it runs, how it isolates, what it offers."""
+    """Show the local runtime: state, isolation, sandboxes, images."""
     from dataclasses import asdict
 
     from sandrl.cli.output import print_json
@@ -24,16 +24,18 @@ def status(json_: Annotated[bool, typer.Option("--json", help="Print one JSON do
         print_json(asdict(found))
         return
     if not found.running:
-        typer.echo("The local runtime is not running; the first command that needs it starts it.")
+        typer.echo("The local runtime is not running; commands start it when they need it.")
         return
-    idle = "never" if found.idle_timeout_seconds is None else f"after {found.idle_timeout_seconds:g} s idle"
+    idle = "never stops when idle"
+    if found.idle_timeout_seconds is not None:
+        idle = f"stops after {found.idle_timeout_seconds:g} s idle"
     lines = {
-        "running": f"pid {found.pid} at {found.base_url}, for {found.uptime_seconds:.0f} s; leaves {idle}",
+        "running": f"pid {found.pid} at {found.base_url}, for {found.uptime_seconds:.0f} s; {idle}",
         "version": found.version,
         "isolation": f"{found.isolation} ({found.isolation_detail})",
         "condition": ("" if found.is_well else "NOT WORKING: ") + (found.condition or "works"),
         "host users": found.host_users,
-        "sandboxes": f"{found.sandboxes} running; {found.suggested_concurrency} at once suit this machine",
+        "sandboxes": f"{found.sandboxes} running; suggested concurrency {found.suggested_concurrency}",
         "images": ", ".join(found.images),
         "default": found.default_image,
     }
@@ -43,14 +45,15 @@ def status(json_: Annotated[bool, typer.Option("--json", help="Print one JSON do
 @app.command("serve")
 def serve(
     idle_timeout: Annotated[
-        float | None, typer.Option("--idle-timeout", min=1, help="Leave after so many idle seconds; default: never.")
+        float | None,
+        typer.Option("--idle-timeout", min=1, metavar="SECONDS", help="Stop after this idle time; default: never."),
     ] = None,
     max_sandboxes: Annotated[
         int | None,
-        typer.Option("--max-sandboxes", metavar="N", min=1, help="Refuse more sandboxes than so many at once."),
+        typer.Option("--max-sandboxes", metavar="N", min=1, help="Maximum number of sandboxes at the same time."),
     ] = None,
 ) -> None:
-    """Run the local runtime in the foreground and print what points any cwsandbox program at it."""
+    """Run the local runtime in the foreground and print the variables that connect a cwsandbox program to it."""
     from sandrl.runtime import daemon
     from sandrl.settings import load_settings
 
@@ -66,7 +69,7 @@ def serve(
 
 @app.command("stop")
 def stop() -> None:
-    """Stop the local runtime and with it every local sandbox."""
+    """Stop the local runtime and all of its sandboxes."""
     from sandrl.runtime import daemon
     from sandrl.settings import load_settings
 
@@ -76,8 +79,8 @@ def stop() -> None:
 
 @app.command("logs")
 def logs(
-    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")] = 100,
-    path: Annotated[bool, typer.Option("--path", help="Print the file's path instead.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", metavar="N", min=1, help="Show the last N lines.")] = 100,
+    path: Annotated[bool, typer.Option("--path", help="Print the path of the log file instead.")] = False,
 ) -> None:
     """Show the last lines of the local runtime's log."""
     from collections import deque

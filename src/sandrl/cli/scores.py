@@ -1,4 +1,4 @@
-"""A finished score as people read it."""
+"""Prints a finished score: a line per result, and the totals."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def names_line(what: str, task_ids: Sequence[str]) -> str:
     return f"{what}: " + ", ".join(visible(name) for name in task_ids[:_MOST_NAMES]) + more
 
 
-_PLACES = {"cell": "cells", "sandbox": "sandboxes of their own", "process": "shared sandboxes, as different users"}
+_PLACES = {"cell": "cells", "sandbox": "fresh sandboxes", "process": "shared sandboxes, as different users"}
 
 
 def total_lines(summary: Summary) -> list[str]:
     """The totals, as lines."""
     lines = [f"Total reward: {summary.total_reward:.1f}/{summary.scored}"]
     if summary.pass_rate is None:
-        lines.append("Pass rate: none scored")
+        lines.append("Pass rate: – (no completion was scored)")
     else:
         lines.append(f"Pass rate: {summary.passed}/{summary.scored} ({summary.pass_rate:.0%})")
     if len(summary.pass_at_k) > 1:
@@ -67,12 +67,14 @@ def total_lines(summary: Summary) -> list[str]:
             f"Cache hits: {summary.cache_hits}/{summary.executed + summary.cache_hits} ({summary.hit_rate:.0%})"
         )
     if summary.retries:
-        lines.append(f"Retries: {summary.retries} (sandboxes that failed, and were replaced)")
+        lines.append(f"Retries: {summary.retries} (failed sandboxes that were replaced)")
     if len(summary.isolation) > 1 or "process" in summary.isolation:
         counts = ", ".join(f"{count} in {_PLACES[kind]}" for kind, count in summary.isolation.items())
         lines.append(f"Isolation: {counts}")
     if summary.canaries:
-        lines.append(f"Canaries: {summary.canaries} (a known-good program, run to find out whom to blame)")
+        lines.append(
+            f"Canaries: {summary.canaries} (runs of a known-good program, to determine the cause of a failure)"
+        )
     if summary.truncated:
         lines.append(f"Output cut at the limit: {summary.truncated}")
     if summary.second_opinion is not None:
@@ -107,7 +109,7 @@ def opinions_line(totals: OpinionTotals, noun: str = "failed completions") -> st
         totals: Their numbers.
         noun: What they are on, in the plural.
     """
-    notes = [] if totals.rate == 1 else [f"a share of {totals.rate:g} was asked for"]
+    notes = [] if totals.rate == 1 else [f"for a share of {totals.rate:g}"]
     if totals.unavailable:
         notes.append(f"{totals.unavailable} more have no second opinion: their sandboxes failed")
     line = f"Second opinion: {totals.disagreements} of {totals.answered} {noun} pass in one process"

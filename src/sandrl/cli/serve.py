@@ -1,4 +1,4 @@
-"""`sandrl serve`: rewards over HTTP."""
+"""`sandrl serve`: serves rewards over HTTP."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sandrl.config.serve import ServeConfig
 
 @configured(ServeConfig)
 def serve(config: ServeConfig) -> None:
-    """Serve rewards over HTTP, to trainers of every kind, until Ctrl-C."""
+    """Serve rewards over HTTP to any trainer, until Ctrl-C."""
     from sandrl import events, extras
     from sandrl.cli import signals
     from sandrl.cli.progress import Remarks

@@ -1,9 +1,9 @@
-"""Ctrl-C, SIGTERM and the end of the terminal, for every command the same.
+"""Handles Ctrl-C, SIGTERM and the end of the terminal, in the same way for every command.
 
-The design decision: the first asks the work to finish what is in flight, the second to cancel it, and further ones
-are answered but not obeyed, because what is left then is cleaning up, and that has a time limit of its own.
-Handlers only raise the level of an `Interrupt`; the work tells what it makes of it through events. Before there is
-work, and after it, a signal ends the command at once. A signal that whoever started us has switched off stays so.
+The first signal requests that the work in flight finishes, and the second that it is cancelled. Further signals only
+print a message, because only cleanup is left, which has its own time limit. Handlers only raise the level of an
+`Interrupt`; the work reports its reaction through events. Before and after the work, a signal ends the command at once.
+A signal that the parent process has disabled stays disabled.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Curves made of characters: one line high beside a number, or as high as a plot."""
+"""Draws curves with characters: one line high beside a number, or as a plot of several lines."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Tables of text that fit the terminal, for every command the same.
+"""Tables of text that fit the terminal, in the same way for every command.
 
-The design decision: ids are for copying, so a column of them is never cut and never broken. A pipe gets every column
-whole. A terminal gets the columns that fit: those of the highest rank are left out first. Where the rest does not fit
-beside the first column either, each row has this one on a line of its own and the others below it.
+Users copy ids, so a column of ids is never cut and never wrapped. A pipe receives every column in full. A terminal
+receives the columns that fit: those of the highest rank are left out first. If the other columns still do not fit
+beside the first column, each row has the first column on its own line and the others below it.
 """
 
 from __future__ import annotations

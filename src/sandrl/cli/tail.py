@@ -1,4 +1,4 @@
-"""`sandrl runs tail`: the log of a run, as it is written."""
+"""`sandrl runs tail`: prints the log of a run while it is written."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ _LONGEST_VALUE = 200
 
 def tail(
     run: RunArgument = LATEST,
-    lines: Annotated[int, typer.Option("--lines", "-n", metavar="N", min=0, help="Begin with the last N lines.")] = 10,
-    json_: Annotated[
-        bool, typer.Option("--json", help="Print the rows as they are, a JSON document per line.")
-    ] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", metavar="N", min=0, help="Start with the last N lines.")] = 10,
+    json_: Annotated[bool, typer.Option("--json", help="Print the log rows as JSON, one document per line.")] = False,
     runs_dir: RunsDirOption = None,
 ) -> None:
-    """Follow the log of a run: its last lines, then new ones until its job ends or Ctrl-C."""
+    """Print the last lines of a run's log, then new lines until its job ends or Ctrl-C."""
     from sandrl.cli.text import visible
     from sandrl.runs import RunReader, RunState, state_of
     from sandrl.runs.following import follow_log
@@ -44,7 +42,7 @@ def tail(
         error = reader.config.jobs[-1].error if reader.config.jobs else None
         why = f": {visible(error)}" if error else ""
         if state is RunState.KILLED:
-            why = ": its last job ended without writing how"
+            why = ": its last job ended without writing an outcome"
         typer.echo(f"The run {visible(reader.config.run_id)} is {state}{why}", err=True)
 
 

@@ -1,8 +1,7 @@
-"""Making foreign text safe to show.
+"""Makes text from models and their code safe to print.
 
-The design decision: whatever a model or its code wrote is data, never instructions to the user's terminal. Every
-such text goes through `visible` on its way out: control characters and those that reorder or hide text become
-visible escapes.
+Such text is data, never instructions to the user's terminal. So every such text passes through `visible` before it is
+printed: control characters, and characters that reorder or hide text, become visible escapes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`sandrl tinker`: a service of the Tinker API on this machine."""
+"""`sandrl tinker`: serves the Tinker API on this machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sandrl.config.tinker import TinkerServeConfig
 
 app = typer.Typer(
     name="tinker",
-    help="A service of the Tinker API on this machine, for small models.",
+    help="The Tinker API on this machine, for small models: serve.",
     no_args_is_help=True,
 )
 
@@ -17,7 +17,7 @@ app = typer.Typer(
 @app.command("serve")
 @configured(TinkerServeConfig)
 def serve(config: TinkerServeConfig) -> None:
-    """Serve the Tinker API with a small model, to programs that use the Tinker SDK, until Ctrl-C."""
+    """Serve the Tinker API with a small model to programs of this machine, until Ctrl-C."""
     import shlex
 
     from sandrl import events, extras

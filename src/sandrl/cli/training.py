@@ -1,7 +1,7 @@
-"""What a user sees while a policy is trained: a table that grows on a terminal, plain lines in a pipe, and the end.
+"""The output of a training: on a terminal a table that grows, in a pipe plain lines, and the summary at the end.
 
-The design decision: one line per step, whatever a step is: both forms show the same numbers by the same words, so that
-what was watched on a terminal can be looked up in a file. Remarks go to standard error, as everywhere.
+Both forms have one row per step with the same numbers and names, so a number seen on a terminal can be found in a file.
+Remarks go to standard error, as in all commands.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def training_remark(event: events.Event) -> str | None:
         case events.TrainingStarted(run_id, model, problems, first_step, steps, completions, processes):
             what = f"Training: {model} on {problems} problems, {steps} steps of {completions} completions"
             together = f", in {processes} processes" if processes > 1 else ""
-            onward = f", from step {first_step + 1} on" if first_step else ""
+            onward = f", resumed at step {first_step + 1}" if first_step else ""
             return f"{what}{together}{onward} (run {run_id})"
         case events.EvaluationStarted(step, problems):
             return f"Evaluating after {step} steps, on {problems} problems …"
@@ -111,9 +111,9 @@ def training_remark(event: events.Event) -> str | None:
         case events.FlagRaised():
             return raised_line(event)
         case events.TrainingStopping(cancel=False):
-            return "stopping: finishing and saving this step; Ctrl-C again gives it up"
+            return "stopping: finishing and saving this step; Ctrl-C again cancels it"
         case events.TrainingStopping(cancel=True):
-            return "giving this step up and cleaning up"
+            return "cancelling this step and cleaning up"
         case _:
             return None
 
@@ -137,7 +137,7 @@ def _scored_text(problems: int, metrics: Mapping[str, float | None]) -> str:
     fewest = int(min((metrics[name] or 0.0 for name in names if name in metrics), default=problems))
     if fewest == problems:
         return f"{problems} problems"
-    return f"{fewest} of {problems} problems (the rest could not be scored)"
+    return f"{fewest} of {problems} problems (the others could not be scored)"
 
 
 def _interval(metrics: Mapping[str, float | None], name: str) -> str:
@@ -235,7 +235,7 @@ class StepTable(LiveView, ABC):
             rewards = list(self._rewards)
             known = [reward for reward in rewards if math.isfinite(reward)]
             status = ": ".join(part for part in (self.place, self.doing) if part)
-            elapsed = f"{self._clock() - self._began:.0f} s in all"
+            elapsed = f"{self._clock() - self._began:.0f} s in total"
             below = [self.last, f"{status}, {elapsed}" if status else ""]
         # What is not essential gives way from the right; the cells of the whole row stay beside each other.
         ranks = {name: place for place, name in enumerate(self._headers, 1) if name not in self._essential}
@@ -293,7 +293,7 @@ class TrainingTable(StepTable):
                     if self._steps:
                         self._begin_step(step, self._steps)
                 case events.PolicyBuilding(_, stage, step):
-                    self.place, self.doing = "making the policy", f"{stage}, step {step}"
+                    self.place, self.doing = "building the policy", f"{stage}, step {step}"
         is_status = isinstance(event, events.PolicyBuilding | events.EvaluationStarted | events.CheckpointSaved)
         text = None if is_status else training_remark(event) or remark(event)
         if text is not None:
@@ -337,7 +337,7 @@ def print_plan(plan: CheckedPlan, *, json_output: bool = False) -> None:
         return
     lines = [
         f"Model: {config.model}" + (f", LoRA of rank {config.lora_rank}" if config.lora else ""),
-        *([] if plan.origin is None else [f"Begins with the weights of {plan.origin}"]),
+        *([] if plan.origin is None else [f"Starts from the weights of {plan.origin}"]),
         f"Problems: {plan.train_problems} of {config.problems}",
         f"Evaluation: {_evaluation_plan(plan)}",
         *([] if plan.remark is None else [f"Note: {plan.remark}"]),
@@ -376,11 +376,11 @@ def _evaluation_plan(plan: CheckedPlan) -> str:
     elif plan.is_held_out:
         what = f"{plan.eval_problems} held-out problems"
     else:
-        what = f"{plan.eval_problems} of the same problems (too few to hold any out)"
+        what = f"{plan.eval_problems} of the same problems (too few to hold out)"
     between = "" if config.eval_every is None else f", after every {config.eval_every} steps"
-    answers = f"{config.eval_samples} sampled answer{'s' * (config.eval_samples > 1)}"
+    sampled = f"{config.eval_samples} sampled completion{'s' * (config.eval_samples > 1)}"
     greedy = " and a greedy one" if config.has_greedy_answers else ""
-    return f"{what}, before training{between} and at its end, by {answers}{greedy} to each"
+    return f"{what}, before training{between} and at its end, with {sampled}{greedy} per problem"
 
 
 def print_summary(run: GrpoRun) -> None:

@@ -1,7 +1,7 @@
-"""A trajectory as people read it: what was said, what was run, what came of it.
+"""Prints trajectories: the messages, the code, its output and the verdict.
 
-Everything in it is the model's or its code's, so every text goes through `visible_block`, and long ones are cut unless
-all of it was asked for: one line of ten megabytes must not hide the next trajectory.
+All texts come from the model or its code, so each passes through `visible_block`. Long texts are cut unless `--full` is
+given, so a line of ten megabytes cannot hide the next trajectory.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _heading(run: RunOverview) -> str:
         numbers.append(f"pass rate {run.pass_rate:.0%}")
     lines = [f"Run {visible(run.run_id)}: {visible(run.command)}, {run.state}, {', '.join(numbers)}", str(run.path)]
     if run.origin is not None:
-        lines.append(f"Began with the weights of {visible(str(run.origin))}")
+        lines.append(f"Started from the weights of {visible(str(run.origin))}")
     if run.best is not None:
         lines.append(best_text(run.best))
     if run.held is not None and run.held.seconds:
@@ -145,7 +145,7 @@ def _print_trajectory(
         if text:
             _print_block(console, name, text, full=full)
     if row.truncated:
-        console.print(Text("(it printed more than was kept)"), style="dim")
+        console.print(Text("(the output was cut at the limit)"), style="dim")
 
 
 def _opinion_words(opinion: OpinionPart) -> str:
@@ -154,7 +154,7 @@ def _opinion_words(opinion: OpinionPart) -> str:
     detail = f": {visible(opinion.detail)}" if opinion.detail else ""
     if opinion.status == "infrastructure":
         return f"not available{detail}"
-    return f"{visible(opinion.status)} in one process, too{detail}"
+    return f"also {visible(opinion.status)} in one process{detail}"
 
 
 def _facts(row: TrajectoryRow) -> list[str]:

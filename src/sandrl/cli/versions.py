@@ -1,4 +1,4 @@
-"""The lines of `sandrl --version`: what a bug report needs to know about an installation.
+"""The lines of `sandrl --version`, with the versions that a bug report needs.
 
 The versions are read from the packages' metadata, so that no package is imported.
 """

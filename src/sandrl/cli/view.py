@@ -1,4 +1,4 @@
-"""`sandrl view`: all runs in the browser, live while they are written, or as a folder of files."""
+"""`sandrl view`: shows all runs in the browser, live while they are written, or exports them as files."""
 
 from __future__ import annotations
 
@@ -17,26 +17,24 @@ def view(
     runs_dir: Annotated[
         str | None,
         typer.Argument(
-            metavar="[RUNS_DIR]", help="Show only the runs of this directory; default: ./runs and your index of runs."
+            metavar="[RUNS_DIR]", help="Show only the runs of this directory; default: ./runs and all indexed runs."
         ),
     ] = None,
     run: Annotated[
         str | None,
-        typer.Option("--run", metavar="RUN", help="Open this run's page.", autocompletion=values.run_names),
+        typer.Option("--run", metavar="RUN", help="Open the page of this run.", autocompletion=values.run_names),
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(metavar="PORT", min=0, max=65535, help="The port to listen on; 0 for any that is free."),
+        typer.Option(metavar="PORT", min=0, max=65535, help="Port to listen on; 0: any free port."),
     ] = None,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open a browser.")] = False,
     export: Annotated[
         str | None,
-        typer.Option(
-            "--export", metavar="DIR", help="Write the pages as files that need no server, and serve nothing."
-        ),
+        typer.Option("--export", metavar="DIR", help="Write the pages as static files into this directory, and exit."),
     ] = None,
 ) -> None:
-    """Show runs in the browser: curves, groups, trajectories, comparisons; live, on this machine only, until Ctrl-C."""
+    """Show runs in the browser (curves, groups, trajectories, comparisons), on this machine only, until Ctrl-C."""
     from pathlib import Path
 
     from sandrl.cli import signals
@@ -46,7 +44,7 @@ def view(
     from sandrl.viewer.server import make_library, serving
 
     if export is not None and (port is not None or no_open):
-        raise UsageError("--export writes files and serves nothing: leave --port and --no-open out")
+        raise UsageError("--export starts no server, so it cannot be used with --port or --no-open")
     settings = load_settings()
     library = make_library(settings, None if runs_dir is None else Path(runs_dir))
     key = None if run is None else library.key_of(run)
@@ -57,7 +55,7 @@ def view(
             written = write_export(library, Path(export), only=key)
         typer.echo(written.index)
         if written.left_out:
-            typer.echo(f"warning: runs that cannot be read are left out: {', '.join(written.left_out)}", err=True)
+            typer.echo(f"warning: skipped runs that cannot be read: {', '.join(written.left_out)}", err=True)
         return
     if not library.entries():
         typer.echo("There are no runs yet; they will appear on the page.", err=True)

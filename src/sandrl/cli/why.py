@@ -1,4 +1,4 @@
-"""Why a completion failed, as people read it: the failed check, its line, and a diff of expected and got."""
+"""Prints why a completion failed: the failed check, its line, and a diff of the expected and the actual value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command does its work: with the environment's settings, under the user's eyes and at the user's word."""
+"""Runs the work of a command: with the settings of the environment, progress output, and handling of interrupts."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a command can be told: one frozen model for each command, made of parts that commands share.
+"""The configurations of the commands: one frozen model for each command, made of parts that commands share.
 
-The design decision: a field is written once, with its type, its bounds, its default, its words and its flag. The
-options of the command line, the keys of a `--config` file, the output of `--print-config` and the `options` of a run's
-`config.json` are views of the fields. This package only describes what was asked for; the packages above turn it into
-what they work with, each part in one place (`ScoreOptions.of`, `SandboxRequest.of`).
+A field is declared once, with its type, bounds, default, help text and flag, so the options of the command line, the
+keys of a `--config` file, the output of `--print-config` and the `options` of a run's `config.json` cannot differ.
+This package only describes a request; the packages above convert it into their own types, each part in one place
+(`ScoreOptions.of`, `SandboxRequest.of`).
 """
 
 from __future__ import annotations

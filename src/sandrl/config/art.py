@@ -1,7 +1,7 @@
 """The configuration of `sandrl art train`.
 
-The model that is trained is `base_model`, as ART calls it; `model` and its endpoint are the teacher's, who acts where
-`policy` says so. A run that goes on is compared with it, field by field.
+`base_model` (ART's name) is the model to train; `model` and `base_url` are those of the teacher, which acts in the
+episodes if `policy` is `teacher`. A resumed run is compared with this configuration field by field.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sandrl.config.episodes import EpisodesConfig, Steps
 from sandrl.config.fields import EPISODES, MODEL, OUTPUT, PROBLEMS, TRAINING, Option
 from sandrl.config.groups import Samples, check_groups
 from sandrl.config.model import Count, LearningRate
-from sandrl.config.parts import Problems, ReportTraining
+from sandrl.config.parts import ROLLOUT_HELP, Problems, ReportTraining
 from sandrl.config.words import TINY, EpisodeKind
 from sandrl.settings import ReportTo, Settings
 
@@ -25,7 +25,7 @@ TEACHER_MODEL = "gpt-5.1-codex-mini"
 BASE_MODEL = "Qwen/Qwen3-8B"
 
 MAY_CHANGE = frozenset({"steps", "concurrency", "max_sandboxes", "budget", "log_level", "report_to", "notify"})
-"""What may be another when a run goes on."""
+"""The fields that may change when a run is resumed."""
 
 _OF_TEACHERS = ("model", "base_url")
 
@@ -82,19 +82,22 @@ class ArtTrainConfig(EpisodesConfig):
     """`sandrl art train`, resolved."""
 
     problems: Problems = "mbpp"
-    num_problems: Annotated[Count, Option("Train on the first N of them.", PROBLEMS, metavar="N")] = 10
+    num_problems: Annotated[Count, Option("Train on the first N problems.", PROBLEMS, metavar="N")] = 10
     trajectories: Annotated[
         str | None,
         Option(
-            "Train on the episodes a run has kept, instead of playing any.", PROBLEMS, metavar="RUN", values="run_names"
+            "Train on the recorded episodes of this run instead of new ones.",
+            PROBLEMS,
+            metavar="RUN",
+            values="run_names",
         ),
     ] = None
     backend: Annotated[
         ArtBackendKind,
         Option(
-            "Train on a GPU of this machine, by a Tinker service, or by one that is embedded in this command, for small"
-            " models. `auto`: `local` with a GPU, `tinker` with a key, else `embedded`; `tinker` without a key or an"
-            " address is `embedded`, too.",
+            "Where to train: `local` on a GPU of this machine, `tinker` with a Tinker service, `embedded` with a"
+            " service inside this command, for small models. `auto` takes `local` if there is a GPU, `tinker` if a key"
+            " or TINKER_BASE_URL is set, else `embedded`. Without both, `tinker` also takes `embedded`.",
             TRAINING,
         ),
     ] = ArtBackendKind.AUTO
@@ -104,51 +107,64 @@ class ArtTrainConfig(EpisodesConfig):
     steps: Steps = 5
     samples: Samples = 2
     batch_size: Annotated[
-        Count | None, Option("Episodes per step.", TRAINING, metavar="N", default="one group of each problem")
+        Count | None, Option("Episodes per step.", TRAINING, metavar="N", default="one group for each problem")
     ] = None
-    learning_rate: Annotated[LearningRate, Option("Of Adam, per step.", TRAINING, metavar="RATE")] = 1e-5
+    learning_rate: Annotated[
+        LearningRate, Option("Learning rate of the Adam optimizer.", TRAINING, metavar="RATE")
+    ] = 1e-5  # fmt: skip
     lora: Annotated[
         bool,
-        Option("Train adapters, or all weights: with `embedded` only, and by default of the tiny policy.", TRAINING),
+        Option(
+            "Train LoRA adapters, or all weights. All weights need the backend `embedded`, and are the default for the"
+            " tiny policy.",
+            TRAINING,
+        ),
     ] = True
-    lora_rank: Annotated[Count, Option("Rank of the adapters.", TRAINING, metavar="N")] = 8
+    lora_rank: Annotated[Count, Option("Rank of the LoRA adapters.", TRAINING, metavar="N")] = 8
     seed: Annotated[
         int,
         Field(ge=0, lt=2**32),
-        Option("With `embedded`: decides the tiny policy, new adapters and random numbers.", TRAINING, metavar="N"),
+        Option(
+            "Random seed of the backend `embedded`: the tiny policy, new adapters, sampling.", TRAINING, metavar="N"
+        ),
     ] = 0
     renderer: Annotated[
         str | None,
         Option(
-            "How `tinker` writes conversations, in tinker_cookbook's word.",
+            "Chat renderer of tinker_cookbook, for the backend `tinker`.",
             TRAINING,
             metavar="NAME",
-            default="by the base model",
+            default="the base model's",
         ),
     ] = None
     policy: Annotated[
         ArtPolicy,
         Option(
-            "Who acts: the model that is trained, or a teacher whose words are scored under it.",
+            "The model that acts in the episodes: the trained model, or a teacher whose tokens the trained model"
+            " learns from.",
             MODEL,
-            default="teacher where a key, an endpoint or a model of one is given, else trained",
+            default="teacher if a key, an endpoint or a model of a teacher is given, else trained",
         ),
     ] = ArtPolicy.TEACHER
     model: Annotated[
-        str | None, Option("The teacher, as its endpoint calls it.", MODEL, metavar="NAME", default=TEACHER_MODEL)
+        str | None, Option("Name of the teacher at its endpoint.", MODEL, metavar="NAME", default=TEACHER_MODEL)
     ] = None
     base_url: Annotated[
-        str | None, Option("The teacher's endpoint.", MODEL, metavar="URL", default="OPENAI_BASE_URL, else OpenAI's")
+        str | None,
+        Option(
+            "OpenAI-compatible endpoint of the teacher; its key is read from OPENAI_API_KEY.",
+            MODEL,
+            metavar="URL",
+            default="OPENAI_BASE_URL, else OpenAI's",
+        ),
     ] = None
-    rollout: Annotated[
-        EpisodeKind, Option("Calls of tools, or code in answers with errors fed back.", EPISODES)
-    ] = EpisodeKind.TOOLS  # fmt: skip
+    rollout: Annotated[EpisodeKind, Option(ROLLOUT_HELP, EPISODES)] = EpisodeKind.TOOLS
     project: Annotated[
         str,
         Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"),
-        Option("ART's project, and W&B's.", OUTPUT, metavar="NAME"),
+        Option("Project name for ART and for W&B.", OUTPUT, metavar="NAME"),
     ] = "aviato-mbpp"
-    run_name: Annotated[str, Option("Name of the run directory, and of the model.", OUTPUT)] = RUN_NAME
+    run_name: Annotated[str, Option("Name of the run directory and of the model.", OUTPUT, metavar="NAME")] = RUN_NAME
     report_to: ReportTraining = ReportTo.AUTO
 
     @model_validator(mode="after")
@@ -156,16 +172,16 @@ class ArtTrainConfig(EpisodesConfig):
         acts_itself = self.policy is ArtPolicy.TRAINED
         for name in _OF_TEACHERS if acts_itself or self.trajectories else ():
             if getattr(self, name) is not None:
-                why = "recorded episodes have been played" if self.trajectories else "the trained model acts itself"
-                raise ValueError(f"{name}: names a teacher, but {why}")
+                why = "recorded episodes need no teacher" if self.trajectories else "the trained model acts itself"
+                raise ValueError(f"{name}: names a teacher, but {why}; leave it out")
         if not self.lora and self.backend in (ArtBackendKind.LOCAL, ArtBackendKind.TINKER):
-            raise ValueError(f"lora: the backend {self.backend} trains adapters only")
+            raise ValueError(f"lora: the backend {self.backend} trains adapters only; use the backend embedded")
         if self.batch_size is not None:
             check_groups(self.batch_size, self.samples)
             if self.groups > self.num_problems:
                 raise ValueError(f"batch_size: needs {self.groups} problems, and num_problems is {self.num_problems}")
         if acts_itself and self.temperature == 0:
-            raise ValueError("temperature: at 0 every episode of a problem is the same, and nothing can be learned")
+            raise ValueError("temperature: must be more than 0; at 0 all episodes of a problem are the same")
         return self
 
     @property

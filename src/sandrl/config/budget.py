@@ -1,7 +1,7 @@
-"""How much a command may use: an amount of sandbox time, or of money.
+"""The budget of a command: a maximum of sandbox time or of money.
 
-The design decision: both are one option, because a command has one bound. A sum of money becomes time by the price of
-the runtime (`sandrl.prices`), so what is counted is always the time for which sandboxes exist.
+Both are one option, because a command has one bound. The price of the runtime (`sandrl.prices`) converts money into
+time, so the counted quantity is always the time for which sandboxes exist.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Budget:
         text = text.strip()
         seconds, money = parse_seconds(text), Money.parse(text)
         if seconds is None and money is None:
-            why = "has no unit" if re.fullmatch(_NUMBER, text) else "is no budget"
+            why = "has no unit" if re.fullmatch(_NUMBER, text) else "is not a budget"
             raise ValueError(f"is {text!r}, which {why}: use sandbox time or money, such as {EXAMPLES}")
         if not (seconds or (money is not None and money.amount)):
             raise ValueError(f"is {text!r}; it must be more than 0")
@@ -119,7 +119,7 @@ class Budget:
             return self.seconds
         assert self.money is not None, "a budget is one or the other"
         if price is None:
-            raise ValueError("there is no price")
+            raise ValueError("no price is set")
         if price.currency != self.money.currency:
             raise ValueError(f"the price is in {price.currency}, and the budget in {self.money.currency}")
         return math.inf if not price.amount else self.money.amount / price.amount * _SECONDS["h"]

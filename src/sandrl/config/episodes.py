@@ -1,4 +1,4 @@
-"""What the commands have in common that play episodes: `art rollout` and `art train`."""
+"""The configuration that `art rollout` and `art train` share: how episodes run."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from sandrl.config.parts import (
 )
 
 CONCURRENCY = 32
-"""How many episodes are played at once, unless told otherwise."""
+"""The default number of episodes that run at the same time."""
 
 _HELD_BY_AN_EPISODE = 2
 
-Steps: TypeAlias = Annotated[Count, Option("Steps in all.", TRAINING, metavar="N")]
+Steps: TypeAlias = Annotated[Count, Option("Total number of steps.", TRAINING, metavar="N")]
 
 
 class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, EpisodePart, CachePart, MappingPart):
@@ -36,8 +36,8 @@ class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, Episode
     timeout_seconds: Annotated[
         Seconds | None,
         Option(
-            "Time for one command of an episode, and for a solution with its checks. By default 10 seconds; of a"
-            " solution, cases and calls that pass do not count, up to 120 seconds in all.",
+            "Time limit for one command of an episode, and for a solution and its checks. Default: 10 seconds; for a"
+            " solution, cases and calls that pass do not count, up to 120 seconds in total.",
             SCORING,
             metavar="SECONDS",
             flag="--timeout",
@@ -47,7 +47,7 @@ class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, Episode
     @model_validator(mode="after")
     def _has_room_to_judge(self) -> Self:
         if self.max_sandboxes is not None and self.max_sandboxes < _HELD_BY_AN_EPISODE:
-            raise ValueError("max_sandboxes: an episode holds two at once, one to work in and one to be judged in")
+            raise ValueError("max_sandboxes: must be 2 or more; an episode uses one sandbox to work and one to judge")
         return self
 
     def at_once(self, episodes: int) -> int:

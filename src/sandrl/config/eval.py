@@ -1,4 +1,4 @@
-"""The configuration of `sandrl eval`, which is also what `eval --resume` reads back from its run."""
+"""The configuration of `sandrl eval`; `eval --resume` reads it back from the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sandrl.config.scoring import ScoredRunConfig
 from sandrl.config.words import BUNDLED
 
 SAMPLES = 4
-"""Answers to each problem, unless told otherwise or greedy."""
+"""The default number of completions per problem, if they are sampled."""
 
 
 class EvalConfig(EndpointPart, SamplingPart, ScoredRunConfig):
@@ -22,47 +22,52 @@ class EvalConfig(EndpointPart, SamplingPart, ScoredRunConfig):
     model: Annotated[
         str | None,
         Option(
-            "`tiny`, a directory with a model (a checkpoint), a model of the hub (owner/name), or what the endpoint"
-            " calls it.",
+            "The model to evaluate: `tiny`, a directory (a checkpoint), a Hugging Face model (OWNER/NAME), or a model"
+            " name of the endpoint.",
             MODEL,
             metavar="MODEL",
-            default="tiny; with --base-url the only one there",
+            default="tiny; with --base-url, the endpoint's only model",
         ),
     ] = None
     problems: Annotated[
         str,
         Option(
-            PROBLEMS_HELP, PROBLEMS, metavar="SET|FILE", values="problem_sets", default="tiny:test for `tiny`, bundled"
+            PROBLEMS_HELP,
+            PROBLEMS,
+            metavar="SET|FILE",
+            values="problem_sets",
+            default="tiny:test for the model `tiny`, else bundled",
         ),
     ] = BUNDLED
     num_problems: NumProblems = None
     show_tests: ShowTests = 1
     samples: Annotated[
-        Count | None, Option("Answers to each problem.", GENERATION, metavar="K", default=f"{SAMPLES}, greedy 1")
+        Count | None, Option("Completions per problem.", GENERATION, metavar="K", default=f"{SAMPLES}; greedy: 1")
     ] = None
     max_tokens: MaxTokens = 512
     use_model_sampling: Annotated[
         bool,
         Option(
-            "Apply the model's own generation settings, such as repetition_penalty and top_k.",
+            "Use the model's own generation settings, such as repetition_penalty and top_k.",
             GENERATION,
         ),
     ] = False
     batch_size: Annotated[
-        Count | None, Option("Answers at once.", GENERATION, metavar="N", default="64, endpoints 32")
-    ] = None  # fmt: skip
-    seed: Annotated[int, Field(ge=0, lt=2**32), Option("Decides what is sampled.", GENERATION, metavar="N")] = 0
+        Count | None,
+        Option("Completions generated at the same time.", GENERATION, metavar="N", default="64; endpoints: 32"),
+    ] = None
+    seed: Annotated[int, Field(ge=0, lt=2**32), Option("Random seed of the sampling.", GENERATION, metavar="N")] = 0
 
     @model_validator(mode="after")
     def _samples_differ(self) -> Self:
         if self.is_greedy and (self.samples or 1) > 1:
-            raise ValueError("samples: greedy answers to a problem are all the same: leave it out")
+            raise ValueError("samples: all greedy completions of a problem are the same; leave it out")
         return self
 
     @model_validator(mode="after")
     def _has_settings_to_use(self) -> Self:
         if self.use_model_sampling and self.base_url is not None:
-            raise ValueError("use_model_sampling: an endpoint decides that itself: leave it out")
+            raise ValueError("use_model_sampling: an endpoint chooses its settings itself; leave it out")
         return self
 
     @property

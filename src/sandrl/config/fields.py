@@ -1,4 +1,4 @@
-"""How a field of a configuration looks to a user: its help, its flag, and the panel of the help it stands in."""
+"""How users see a field of a configuration: its help text, its flag, and its panel in the help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The completions of a step of training: groups, each of one problem, whose rewards are compared."""
+"""The completions of a training step: groups of completions of one problem, whose rewards are compared."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pydantic import Field
 from sandrl.config.fields import TRAINING, Option
 
 Samples: TypeAlias = Annotated[
-    int, Field(ge=2, lt=2**63), Option("Completions, or episodes, per problem: a group.", TRAINING, metavar="N")
+    int,
+    Field(ge=2, lt=2**63),
+    Option("Completions (or episodes) per problem in a step: the size of a group.", TRAINING, metavar="N"),
 ]
 
 
@@ -21,5 +23,5 @@ def check_groups(batch_size: int, samples: int) -> None:
     """
     if batch_size % samples:
         raise ValueError(
-            f"batch_size: {batch_size} is no multiple of {samples}, the samples of a problem: every group must be whole"
+            f"batch_size: {batch_size} is not a multiple of samples, which is {samples}; every group must be complete"
         )

@@ -1,7 +1,7 @@
 """The configuration of `sandrl grpo` and `sandrl unsloth`.
 
-A run that goes on is compared with it, field by field. Fields of TRL's configuration without an option here are passed
-through under `set`.
+A resumed run is compared with this configuration field by field. Fields of TRL's `GRPOConfig` that have no option here
+are passed through `set`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from sandrl.config.fields import EPISODES, GENERATION, KEY_VALUE, OUTPUT, PROBLE
 from sandrl.config.groups import Samples, check_groups
 from sandrl.config.model import Count, Tries
 from sandrl.config.parts import (
+    EXTRACT_HELP,
     PROBLEMS_HELP,
     CachePart,
     MappingPart,
@@ -37,8 +38,8 @@ class GrpoConfig(RunPart, SandboxesPart, CachePart, MappingPart):
     model: Annotated[
         str,
         Option(
-            "`tiny`, a model of the hub, or a directory. Default: `tiny` without a GPU, else Qwen/Qwen2.5-0.5B-Instruct"
-            " (`unsloth`: in 4 bits).",
+            "The model to train: `tiny`, a Hugging Face model (OWNER/NAME), or a directory. Default: `tiny` without a"
+            " GPU, else Qwen/Qwen2.5-0.5B-Instruct (`unsloth`: in 4 bits).",
             TRAINING,
             metavar="MODEL",
         ),
@@ -46,8 +47,8 @@ class GrpoConfig(RunPart, SandboxesPart, CachePart, MappingPart):
     init_from: Annotated[
         str | None,
         Option(
-            "Begin with the weights of an earlier run, its last checkpoint or a given one; its options are the"
-            " defaults.",
+            "Start from the weights of an earlier run: its last checkpoint, or the given one. The options of that run"
+            " become the defaults.",
             TRAINING,
             metavar="RUN|CHECKPOINT",
             values="run_names",
@@ -63,35 +64,46 @@ class GrpoConfig(RunPart, SandboxesPart, CachePart, MappingPart):
         ),
     ]
     num_problems: Annotated[
-        Count | None, Option("Train on so many of them; all by default.", PROBLEMS, metavar="N")
+        Count | None, Option("Train on N problems; default: all.", PROBLEMS, metavar="N")
     ] = None  # fmt: skip
     eval_problems: Annotated[
         Tries,
-        Option("Evaluate on so many held-out problems, before and after; 0: not at all.", PROBLEMS, metavar="N"),
+        Option(
+            "Number of held-out problems for the evaluations before and after training; 0 disables evaluation.",
+            PROBLEMS,
+            metavar="N",
+        ),
     ] = 128
     eval_set: Annotated[
         str | None,
         Option(
-            "Evaluate on this set; nothing of --problems is held out then.",
+            "Evaluate on this set instead of holding out problems from --problems.",
             PROBLEMS,
             metavar="SET|FILE",
             values="problem_sets",
         ),
     ] = None
     eval_every: Annotated[
-        Count | None, Option("Evaluate after every N steps, too.", TRAINING, metavar="N", default="before and after")
-    ] = None  # fmt: skip
-    eval_samples: Annotated[Count, Option("Sampled answers to each held-out problem.", GENERATION, metavar="K")] = 1
+        Count | None,
+        Option("Also evaluate after every N steps.", TRAINING, metavar="N", default="only before and after training"),
+    ] = None
+    eval_samples: Annotated[
+        Count, Option("Sampled completions per held-out problem in evaluations.", GENERATION, metavar="K")
+    ] = 1
     eval_greedy: Annotated[
         bool | None,
-        Option("Evaluate a greedy answer to each held-out problem, too.", GENERATION, default="with --eval-every"),
+        Option(
+            "Also evaluate a greedy completion of each held-out problem.", GENERATION, default="on with --eval-every"
+        ),
     ] = None
     show_tests: ShowTests = 1
     extract: Annotated[
         Extraction,
-        Option("Where in a completion its code is.", SCORING, default="exact (tiny), auto"),
+        Option(EXTRACT_HELP, SCORING, default="exact for `tiny`, else auto"),
     ] = Extraction.AUTO
-    steps: Annotated[Count, Option("Optimizer steps.", TRAINING, metavar="N", default="80 (tiny), 200")] = 200
+    steps: Annotated[
+        Count, Option("Number of optimizer steps.", TRAINING, metavar="N", default="80 for `tiny`, else 200")
+    ] = 200
     samples: Samples = 8
     batch_size: Annotated[
         int,
@@ -100,68 +112,85 @@ class GrpoConfig(RunPart, SandboxesPart, CachePart, MappingPart):
             "Completions per step, over all processes.",
             TRAINING,
             metavar="N",
-            default="128 (tiny), 32; fewer if a set is small",
+            default="128 for `tiny`, else 32; fewer if the set is small",
         ),
     ] = 32
     learning_rate: Annotated[
         float,
         Field(ge=0, le=9e18, allow_inf_nan=False),
-        Option("Of AdamW.", TRAINING, metavar="RATE", default="4e-4 (tiny), 1e-6"),
+        Option("Learning rate of the AdamW optimizer.", TRAINING, metavar="RATE", default="4e-4 for `tiny`, else 1e-6"),
     ] = 1e-6
     lr_schedule: Annotated[
         str,
         Option(
-            "How the learning rate changes: constant, linear, cosine, …", TRAINING, metavar="NAME",
-            default="constant_with_warmup (tiny), constant",
+            "Schedule of the learning rate: constant, linear, cosine, …",
+            TRAINING,
+            metavar="NAME",
+            default="constant_with_warmup for `tiny`, else constant",
         ),
-    ] = "constant"  # fmt: skip
+    ] = "constant"
     beta: Annotated[
         float,
         Field(ge=0, le=LARGEST_WEIGHT, allow_inf_nan=False),
-        Option("Weight of the KL term.", TRAINING, metavar="WEIGHT"),
+        Option("Weight of the KL term of the loss.", TRAINING, metavar="WEIGHT"),
     ] = 0.0
     loss_type: Annotated[
         Literal["grpo", "dapo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo", "vespo"],
-        Option("TRL's name of the loss.", TRAINING),
+        Option("Loss function, by TRL's name.", TRAINING),
     ] = "dapo"
     lora: Annotated[
-        bool, Option("Train low-rank adapters.", TRAINING, default="no, but `unsloth` does")
+        bool, Option("Train LoRA adapters instead of all weights.", TRAINING, default="on with `unsloth`, else off")
     ] = False  # fmt: skip
-    lora_rank: Annotated[Count, Option("Their rank.", TRAINING, metavar="N")] = 16
-    seed: Annotated[int, Field(ge=0, lt=2**32), Option("Decides all that is random.", TRAINING, metavar="N")] = 0
+    lora_rank: Annotated[Count, Option("Rank of the LoRA adapters.", TRAINING, metavar="N")] = 16
+    seed: Annotated[
+        int, Field(ge=0, lt=2**32), Option("Random seed of the whole training.", TRAINING, metavar="N")
+    ] = 0  # fmt: skip
     temperature: Annotated[
-        float, Field(gt=0, le=LARGEST_WEIGHT, allow_inf_nan=False), Option("Of sampling.", GENERATION, metavar="T")
-    ] = 1.0  # fmt: skip
+        float,
+        Field(gt=0, le=LARGEST_WEIGHT, allow_inf_nan=False),
+        Option("Sampling temperature.", GENERATION, metavar="T"),
+    ] = 1.0
     max_tokens: Annotated[
         Count,
-        Option("The longest completion.", GENERATION, metavar="N", default="48 (tiny; 160 with tools), 512"),
+        Option(
+            "Maximum length of a completion, in tokens.",
+            GENERATION,
+            metavar="N",
+            default="48 for `tiny` (160 with tools), else 512",
+        ),
     ] = 512
-    rollout: Annotated[Literal["single", "tools"], Option("One answer, or several turns with tools.", EPISODES)] = (
-        "single"
-    )
+    rollout: Annotated[
+        Literal["single", "tools"],
+        Option("Kind of rollout: `single`, one completion; `tools`, several turns with tool calls.", EPISODES),
+    ] = "single"
     tools: Tools = ToolSet.CODE
     max_tool_calls: MaxToolCalls = 4
     vllm: Annotated[
         Literal["server", "colocate"] | None,
-        Option("Generate with vLLM: through its server, or on the GPU that trains.", GENERATION),
+        Option("Generate with vLLM: `server` uses a vLLM server, `colocate` the GPU that trains.", GENERATION),
     ] = None
-    vllm_server_url: Annotated[str | None, Option("Where that server is.", GENERATION, metavar="URL")] = None
+    vllm_server_url: Annotated[
+        str | None, Option("Address of the vLLM server, for `--vllm server`.", GENERATION, metavar="URL")
+    ] = None
     warm_sandboxes: Annotated[
-        Tries, Option("Create so many at most while the policy generates.", SANDBOXES, metavar="N")
+        Tries,
+        Option("Maximum number of sandboxes created in advance, while the policy generates.", SANDBOXES, metavar="N"),
     ] = 64
     save_steps: Annotated[
-        Count, Option("Steps between checkpoints.", OUTPUT, metavar="N", default="10 (tiny), 20")
+        Count, Option("Number of steps between checkpoints.", OUTPUT, metavar="N", default="10 for `tiny`, else 20")
     ] = 20  # fmt: skip
-    keep_checkpoints: Annotated[Count, Option("How many of the last stay, besides the best.", OUTPUT, metavar="N")] = 3
+    keep_checkpoints: Annotated[
+        Count, Option("Number of latest checkpoints to keep, in addition to the best one.", OUTPUT, metavar="N")
+    ] = 3
     output_dir: Annotated[
-        Path | None, Option("Where checkpoints are kept; in the run directory by default.", OUTPUT, metavar="DIR")
+        Path | None, Option("Directory for checkpoints; default: the run directory.", OUTPUT, metavar="DIR")
     ] = None
-    project: Annotated[str | None, Option("The W&B project.", OUTPUT, metavar="NAME")] = None
+    project: Annotated[str | None, Option("Project name for W&B.", OUTPUT, metavar="NAME")] = None
     report_to: ReportTraining = ReportTo.AUTO
     set: Annotated[
         dict[str, JsonValue],
         Field(default_factory=dict),
-        Option("Any other field of TRL's GRPOConfig; repeatable.", TRAINING, metavar=KEY_VALUE),
+        Option("Set another field of TRL's GRPOConfig; repeatable.", TRAINING, metavar=KEY_VALUE),
     ]
 
     @model_validator(mode="after")
@@ -169,12 +198,12 @@ class GrpoConfig(RunPart, SandboxesPart, CachePart, MappingPart):
         check_groups(self.batch_size, self.samples)
         if self.vllm_server_url is not None:
             if self.vllm != "server":
-                raise ValueError("vllm_server_url: is only used with vllm = server")
+                raise ValueError("vllm_server_url: requires vllm = server; set vllm, or leave vllm_server_url out")
             check_address(self.vllm_server_url, "vllm_server_url", hint="for example http://localhost:8000")
             refuse_password(self.vllm_server_url, "vllm_server_url")
         for name in ("eval_every", "eval_set"):
             if getattr(self, name) is not None and not self.eval_problems:
-                raise ValueError(f"{name}: nothing is evaluated with eval_problems = 0: leave one of them out")
+                raise ValueError(f"{name}: has no effect with eval_problems = 0; leave one of them out")
         return self
 
     @property

@@ -1,7 +1,7 @@
-"""From what was given to a configuration: defaults, then a file or a saved run, then the command line.
+"""Builds a configuration from layers: defaults, then a file or a saved run, then the command line.
 
-The design decision: a layer is a mapping that has only what was given, so what a layer beats is what it has. What comes
-out has no holes. An error names the field; the command line shows its flag instead.
+A layer is a mapping with only the values that were given, so a layer overrides exactly these values. The result has a
+value for every field. An error names the field; the command line shows its flag instead.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def resolve(model: type[ConfigT], *layers: Mapping[str, Any]) -> ConfigT:
         return model.model_validate(merged)
     except ValidationError as error:
         message, fields = _first_problem(model, error)
-        hint = "`print_config` shows every key"
+        hint = "`print_config` prints all keys and their values"
         raise UsageError(message, hint=hint, fields=(*fields, "print_config")) from error
 
 
@@ -63,7 +63,7 @@ def parse_assignments(field: str, assignments: Sequence[str]) -> dict[str, Any]:
         if not equals or not key:
             raise UsageError(f"{field}: {assignment!r} is not key=value", fields=(field,))
         if key.strip() in fields:
-            raise UsageError(f"{field}: {key.strip()} is given twice", fields=(field,))
+            raise UsageError(f"{field}: {key.strip()} is given more than once", fields=(field,))
         fields[key.strip()] = value
     return fields
 
@@ -71,7 +71,7 @@ def parse_assignments(field: str, assignments: Sequence[str]) -> dict[str, Any]:
 def near(word: str, known: Iterable[str]) -> str:
     """Names the known word that may have been meant, as the end of a message; nothing if none comes close."""
     close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; is it {close[0]!r}?" if close else ""
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _first_problem(model: type[Config], error: ValidationError) -> tuple[str, tuple[str, ...]]:

@@ -1,7 +1,7 @@
 """The parts that configurations are made of, each with the fields of one subject.
 
-A command's model inherits from its parts. Pydantic collects the fields of the last base first, so the part that a
-reader should see first is named last.
+A command's model inherits from its parts. Pydantic collects the fields of the last base first, so the last base is the
+part that the help should show first.
 """
 
 from __future__ import annotations
@@ -29,51 +29,66 @@ from sandrl.events import LogLevel
 from sandrl.settings import RUNTIME_WORDS, ReportTo, RuntimeKind
 
 PROBLEMS_HELP = (
-    "A named set (`bundled`, `toy`, `tiny`, `mbpp`, …) or a dataset of the hub (owner/name), each with :SPLIT where one"
-    " is meant, or a file."
+    "The problems: a named set (`bundled`, `toy`, `tiny`, `mbpp`, …), a Hugging Face dataset (OWNER/NAME), or a file."
+    " Append :SPLIT to a set or dataset to select a split."
 )
 
 MAP_HELP = (
-    "Which fields of the rows are meant, where their format is not known: prompt=question,tests=info.asserts, or"
-    " prompt=question,cases=test_cases,fn=function_name for calls; FIELD:=VALUE is the same in all rows."
+    "Map fields of the rows whose format is not recognised: `prompt=question,tests=info.asserts`, or for calls"
+    " `prompt=question,cases=test_cases,fn=function_name`. `FIELD:=VALUE` sets one value for all rows."
+)
+
+BASE_URL_HELP = "Address of an OpenAI-compatible endpoint; its key, if any, is read from OPENAI_API_KEY."
+
+RUNTIME_HELP = (
+    "The runtime of the sandboxes. `auto`: `remote` if its credentials are set, else `local`. `ray`: a Ray cluster, at"
+    " ADDRESS or RAY_ADDRESS."
 )
 
 LANGUAGE_HELP = (
-    "The language of completions, for problems that are programs and name none: `cpp` for sets like CodeContests."
+    "Programming language of the completions, for problems that are programs and do not name one; for example `cpp` for"
+    " CodeContests."
 )
+
+EXTRACT_HELP = "Where in a completion to find its code."
+
+ROLLOUT_HELP = "Kind of episode: `attempts`, code in answers with errors as feedback; `tools`, calls of tools."
 
 Problems: TypeAlias = Annotated[
     str,
     Option(PROBLEMS_HELP, PROBLEMS, metavar="SET|FILE", values="problem_sets"),
 ]
-SkipBadRows: TypeAlias = Annotated[bool, Option("Skip and count rows that cannot be used.", PROBLEMS)]
-NumProblems: TypeAlias = Annotated[Count | None, Option("Only the first N problems.", PROBLEMS, metavar="N")]
+SkipBadRows: TypeAlias = Annotated[bool, Option("Skip and count unusable rows instead of stopping.", PROBLEMS)]
+NumProblems: TypeAlias = Annotated[
+    Count | None, Option("Use only the first N problems; default: all.", PROBLEMS, metavar="N")
+]
 Timeout: TypeAlias = Annotated[
     Seconds | None,
     Option(
-        "Time for one completion with its checks. By default 10 seconds, in which cases and calls that pass do not"
-        " count, up to 120 seconds in all.",
+        "Time limit for one completion and its checks. Default: 10 seconds, not counting cases and calls that pass, up"
+        " to 120 seconds in total.",
         SCORING,
         metavar="SECONDS",
         flag="--timeout",
     ),
 ]
-RunsDir: TypeAlias = Annotated[Path | None, Option("Where the run directory is made.", OUTPUT, metavar="DIR")]
-ShowTests: TypeAlias = Annotated[
-    Tries, Option("Checks a prompt shows.", PROBLEMS, metavar="N")
-]  # fmt: skip
-Tools: TypeAlias = Annotated[
-    ToolSet, Option("With --rollout tools: execute and submit code, or shell and files, too.", EPISODES)
+RunsDir: TypeAlias = Annotated[
+    Path | None, Option("Create the run directory here; default: SANDRL_RUNS_DIR, else ./runs.", OUTPUT, metavar="DIR")
 ]
-MaxTokens: TypeAlias = Annotated[Count, Option("The longest answer.", GENERATION, metavar="N")]
-MaxToolCalls: TypeAlias = Annotated[Count, Option("Calls in an episode with tools.", EPISODES, metavar="N")]
+ShowTests: TypeAlias = Annotated[Tries, Option("Number of checks that a prompt shows.", PROBLEMS, metavar="N")]
+Tools: TypeAlias = Annotated[
+    ToolSet,
+    Option("Tools of `--rollout tools`: `code` to execute and submit code, `all` also for shell and files.", EPISODES),
+]
+MaxTokens: TypeAlias = Annotated[Count, Option("Maximum length of a completion, in tokens.", GENERATION, metavar="N")]
+MaxToolCalls: TypeAlias = Annotated[Count, Option("Maximum number of tool calls in an episode.", EPISODES, metavar="N")]
 ReportTraining: TypeAlias = Annotated[
     ReportTo,
-    Option("Metrics to W&B, too; `auto`: to an active W&B run, or to one of its own where a key is set.", OUTPUT),
+    Option("Also send metrics to W&B. `auto`: to the active W&B run, or to a new one if a W&B key is set.", OUTPUT),
 ]
 FailUnder: TypeAlias = Annotated[
-    Share | None, Option("Exit 1 if the pass rate is lower.", OUTPUT, metavar="RATE")
-]  # fmt: skip
+    Share | None, Option("Exit with 1 if the pass rate is lower than this.", OUTPUT, metavar="RATE")
+]
 
 
 class MappingPart(Config):
@@ -99,54 +114,65 @@ class ScoringPart(Config):
     with.
     """
 
-    extract: Annotated[Extraction, Option("Where in a completion its code is.", SCORING)] = Extraction.AUTO
+    extract: Annotated[Extraction, Option(EXTRACT_HELP, SCORING)] = Extraction.AUTO
     timeout_seconds: Timeout = None
     check_timeout_seconds: Annotated[
         Seconds | None,
-        Option("Time for each check; none of its own by default.", SCORING, metavar="SECONDS", flag="--check-timeout"),
+        Option(
+            "Time limit for each check; default: only the limit of --timeout.",
+            SCORING,
+            metavar="SECONDS",
+            flag="--check-timeout",
+        ),
     ] = None
     compile_timeout_seconds: Annotated[
         Seconds,
         Option(
-            "Time for a compilation, in languages that have one; not part of the others.",
+            "Time limit for compiling, in compiled languages; not part of --timeout.",
             SCORING,
             metavar="SECONDS",
             flag="--compile-timeout",
         ),
     ] = 30.0
     max_output_bytes: Annotated[
-        Count, Option("How much of each of stdout and stderr is kept.", SCORING, metavar="BYTES")
-    ] = 1 << 20
+        Count, Option("Keep at most this much of stdout, and of stderr.", SCORING, metavar="BYTES")
+    ] = 1 << 20  # fmt: skip
     max_file_bytes: Annotated[
-        Count, Option("Size of the largest file a completion may write, its output included.", SCORING, metavar="BYTES")
+        Count,
+        Option("Maximum size of a file that a completion writes, its output included.", SCORING, metavar="BYTES"),
     ] = 64 << 20
     max_cases: Annotated[
         Count | None,
-        Option("Of problems with more cases or calls, judge with N of them: always the same.", SCORING, metavar="N"),
+        Option(
+            "Judge with at most N cases or calls of a problem; always the same ones. Default: all.",
+            SCORING,
+            metavar="N",
+        ),
     ] = None
     all_checks: Annotated[
         bool,
-        Option("With a binary reward, too, run cases and calls after the first that fails.", SCORING),
+        Option("Run all cases and calls, also after a failed one and with a binary reward.", SCORING),
     ] = False
     prelude: Annotated[
         str | None,
         Option(
-            "Python code, or `standard`, that runs before completions of problems without a prelude of their own.",
+            "Python code that runs before the completions of problems that have no prelude; `standard` for common"
+            " imports.",
             SCORING,
             metavar="CODE",
         ),
     ] = None
     require_isolated: Annotated[
-        bool, Option("No reward where the checks cannot be kept out of the completion's process.", SCORING)
-    ] = False
+        bool, Option("Give no reward if the checks must run in the completion's process.", SCORING)
+    ] = False  # fmt: skip
     caching: Annotated[
-        bool, Option("Judge identical completions once.", SCORING, flag="--caching/--no-cache")
+        bool, Option("Judge identical completions only once.", SCORING, flag="--caching/--no-cache")
     ] = True  # fmt: skip
-    retries: Annotated[Tries, Option("Further tries when a sandbox fails.", SCORING, metavar="N")] = 2
+    retries: Annotated[Tries, Option("Number of retries after a sandbox fails.", SCORING, metavar="N")] = 2
     second_opinion: Annotated[
         Share,
         Option(
-            "Judge this share of failed isolated verdicts again in one process; report those that pass there.",
+            "Judge this share of the failed isolated verdicts again in one process, and report those that pass.",
             SCORING,
             metavar="RATE",
         ),
@@ -154,8 +180,8 @@ class ScoringPart(Config):
     reward: Annotated[
         str,
         Option(
-            "`binary`: all checks or nothing. `fraction`: the share that passed. Or a function of your own of the"
-            " verdict and the completion.",
+            "Reward policy. `binary`: 1 if all checks pass, else 0. `fraction`: the share of checks that pass. Or your"
+            " own function of the verdict and the completion.",
             REWARD,
             metavar="NAME|MODULE:FUNCTION",
             values="reward_policies",
@@ -163,13 +189,13 @@ class ScoringPart(Config):
     ] = "binary"
     format_reward: Annotated[
         Weight,
-        Option("Component for a completion that is one `<answer>…</answer>`.", REWARD, metavar="WEIGHT"),
+        Option("Weight of the component for completions that are one `<answer>…</answer>`.", REWARD, metavar="WEIGHT"),
     ] = 0.0
     length_penalty: Annotated[
-        Weight, Option("Component against long completions.", REWARD, metavar="WEIGHT")
+        Weight, Option("Weight of the component against long completions.", REWARD, metavar="WEIGHT")
     ] = 0.0  # fmt: skip
     timeout_penalty: Annotated[
-        Weight, Option("Component against timeouts.", REWARD, metavar="WEIGHT")
+        Weight, Option("Weight of the component against timeouts.", REWARD, metavar="WEIGHT")
     ] = 0.0  # fmt: skip
 
 
@@ -177,13 +203,14 @@ class CachePart(ScoringPart):
     """Where verdicts are kept from one run to the next."""
 
     cache: Annotated[
-        Path | None, Option("Keep verdicts there, and use those of earlier runs.", SCORING, metavar="DIR")
-    ] = None  # fmt: skip
+        Path | None,
+        Option("Store verdicts in this directory, and reuse verdicts of earlier runs.", SCORING, metavar="DIR"),
+    ] = None
 
     @model_validator(mode="after")
     def _caches_or_not(self) -> Self:
         if self.cache is not None and not self.caching:
-            raise ValueError("cache: without caching there is nothing to keep there")
+            raise ValueError("cache: has no effect without caching; leave one of them out")
         return self
 
 
@@ -193,7 +220,7 @@ class SamplingPart(Config):
     temperature: Annotated[
         float,
         Field(ge=0, le=100, allow_inf_nan=False),
-        Option("Of sampling; 0 takes the likeliest token always.", GENERATION, metavar="T"),
+        Option("Sampling temperature; 0 for greedy decoding.", GENERATION, metavar="T"),
     ] = 1.0
     max_tokens: MaxTokens = 2048
 
@@ -203,13 +230,14 @@ class EndpointPart(Config):
 
     base_url: Annotated[
         str | None,
-        Option("An OpenAI-compatible endpoint; its key, if any, is in OPENAI_API_KEY.", MODEL, metavar="URL"),
+        Option(BASE_URL_HELP, MODEL, metavar="URL"),
     ] = None
     request_timeout_seconds: Annotated[
-        Seconds, Option("Time for one answer of an endpoint.", MODEL, metavar="SECONDS", flag="--request-timeout")
+        Seconds,
+        Option("Time limit for one request to the endpoint.", MODEL, metavar="SECONDS", flag="--request-timeout"),
     ] = 120.0
     request_retries: Annotated[
-        Tries, Option("Further tries when the endpoint does not answer.", MODEL, metavar="N")
+        Tries, Option("Number of retries if the endpoint does not answer.", MODEL, metavar="N")
     ] = 4  # fmt: skip
 
     @model_validator(mode="after")
@@ -222,10 +250,10 @@ class EndpointPart(Config):
 class EpisodePart(Config):
     """How an episode goes."""
 
-    rollout: Annotated[
-        EpisodeKind, Option("Code in answers, with errors fed back; or calls of tools.", EPISODES)
-    ] = EpisodeKind.ATTEMPTS  # fmt: skip
-    max_attempts: Annotated[Count, Option("Answers in an episode of attempts.", EPISODES, metavar="N")] = 3
+    rollout: Annotated[EpisodeKind, Option(ROLLOUT_HELP, EPISODES)] = EpisodeKind.ATTEMPTS
+    max_attempts: Annotated[
+        Count, Option("Maximum number of answers in an episode of `--rollout attempts`.", EPISODES, metavar="N")
+    ] = 3
     tools: Tools = ToolSet.CODE
     max_tool_calls: MaxToolCalls = 20
     show_tests: ShowTests = 1
@@ -236,47 +264,65 @@ class SandboxesPart(Config):
 
     concurrency: Annotated[
         Count | None,
-        Option("How many completions, or episodes, at once.", SANDBOXES, metavar="N", short="-c"),
+        Option(
+            "Number of completions (or episodes) at the same time; default: chosen for the runtime.",
+            SANDBOXES,
+            metavar="N",
+            short="-c",
+        ),
     ] = None
     max_sandboxes: Annotated[
         Count | None,
-        Option("Never hold more sandboxes, those being created or stopped included.", SANDBOXES, metavar="N"),
+        Option(
+            "Maximum number of sandboxes at the same time, those being created or stopped included.",
+            SANDBOXES,
+            metavar="N",
+        ),
     ] = None
     fresh_sandboxes: Annotated[
-        bool, Option("Judge each completion in a fresh sandbox, not in a cell of one that judges many.", SANDBOXES)
+        bool,
+        Option("Judge each completion in a fresh sandbox, not in a cell of a worker sandbox.", SANDBOXES),
     ] = False
     reuse_sandboxes: Annotated[
         bool,
-        Option("Where cells are not possible, judge completions in one sandbox as different users.", SANDBOXES),
+        Option("If cells are not possible, judge several completions in one sandbox, as different users.", SANDBOXES),
     ] = False
     runtime: Annotated[
         RuntimeName,
         Option(
-            "What runs the sandboxes; `ray` is a Ray cluster, at an address or at RAY_ADDRESS.",
+            RUNTIME_HELP,
             SANDBOXES,
             metavar=RUNTIME_WORDS,
             values="runtimes",
         ),
     ] = RuntimeKind.AUTO.value
-    image: Annotated[str | None, Option("Container image of the sandboxes.", SANDBOXES)] = None
+    image: Annotated[str | None, Option("Container image of the sandboxes.", SANDBOXES, metavar="IMAGE")] = None
     packages: Annotated[
         tuple[str, ...],
-        Option("Installed packages the code may import (local runtime).", SANDBOXES, metavar="NAME,…", separator=","),
+        Option(
+            "Installed Python packages that the code may import (local runtime only).",
+            SANDBOXES,
+            metavar="NAME,…",
+            separator=",",
+        ),
     ] = ()
     sandbox_memory_bytes: Annotated[
         Count | None,
         Option(
-            "Memory of each sandbox; locally 512 MiB by default.", SANDBOXES, metavar="BYTES", flag="--sandbox-memory"
+            "Memory of each sandbox; default on the local runtime: 512 MiB.",
+            SANDBOXES,
+            metavar="BYTES",
+            flag="--sandbox-memory",
         ),
     ] = None
     tags: Annotated[
-        tuple[str, ...], Option("Tag of every sandbox; repeatable.", SANDBOXES, flag="--tag", short="-t")
-    ] = ()  # fmt: skip
+        tuple[str, ...],
+        Option("Add this tag to every sandbox; repeatable.", SANDBOXES, metavar="TAG", flag="--tag", short="-t"),
+    ] = ()
     budget: Annotated[
         BudgetText | None,
         Option(
-            "Stop before sandboxes exceed this time, summed over them, or this cost: 2h, 90m, $5. What was done is"
-            " kept.",
+            "Stop before the sandboxes exceed this total time or cost: 2h, 90m, $5. Finished work is kept.",
             SANDBOXES,
             metavar="TIME|MONEY",
         ),
@@ -287,16 +333,16 @@ class RunPart(Config):
     """What a run leaves behind."""
 
     runs_dir: RunsDir = None
-    run_name: Annotated[str | None, Option("Name of the run directory.", OUTPUT)] = None
-    log_level: Annotated[LogLevel, Option("How much the run's log file has.", OUTPUT)] = LogLevel.INFO
+    run_name: Annotated[str | None, Option("Name of the run directory.", OUTPUT, metavar="NAME")] = None
+    log_level: Annotated[LogLevel, Option("Level of the run's log file.", OUTPUT)] = LogLevel.INFO
     report_to: Annotated[
-        ReportTo, Option("Metrics to W&B, too; `auto`: to an active W&B run.", OUTPUT)
+        ReportTo, Option("Also send metrics to W&B. `auto`: to the active W&B run, if there is one.", OUTPUT)
     ] = ReportTo.AUTO  # fmt: skip
     notify: Annotated[
         str | None,
         Option(
-            "Run this in a shell when the run ends, however it ends; SANDRL_OUTCOME and others in its environment say"
-            " how. Keep secrets out of it: it is kept with the run.",
+            "Shell command to run when the run ends, with any outcome. SANDRL_OUTCOME and other variables describe the"
+            " outcome. The command is saved with the run, so do not put secrets in it.",
             OUTPUT,
             metavar="COMMAND",
         ),

@@ -7,7 +7,7 @@ from typing import Annotated
 from sandrl.config.episodes import EpisodesConfig, Steps
 from sandrl.config.fields import MODEL, OUTPUT, PROBLEMS, TRAINING, Option
 from sandrl.config.model import Count, LearningRate, Tries
-from sandrl.config.parts import Problems
+from sandrl.config.parts import BASE_URL_HELP, Problems
 from sandrl.config.words import TINY
 
 LOCAL_MODEL = "Qwen/Qwen2.5-3B-Instruct"
@@ -20,35 +20,41 @@ class RolloutConfig(EpisodesConfig):
     model: Annotated[
         str | None,
         Option(
-            "What the endpoint calls the model.",
+            "The model that acts in the episodes, by its name at the endpoint.",
             MODEL,
             metavar="NAME",
-            default=f"{LOCAL_MODEL}, with --use-openai {OPENAI_MODEL}; {TINY}, in this process, without an endpoint",
+            default=f"{LOCAL_MODEL}; with --use-openai: {OPENAI_MODEL}; without an endpoint: {TINY}, in this process",
         ),
     ] = None
-    use_openai: Annotated[bool, Option("Ask OpenAI, with the key in OPENAI_API_KEY.", MODEL)] = False
+    use_openai: Annotated[bool, Option("Use OpenAI's endpoint; the key is read from OPENAI_API_KEY.", MODEL)] = False
     base_url: Annotated[
         str | None,
         Option(
-            "An OpenAI-compatible endpoint; its key, if any, is in OPENAI_API_KEY.",
+            BASE_URL_HELP,
             MODEL,
             metavar="URL",
             default="OPENAI_BASE_URL, else http://localhost:8000/v1 (vLLM's)",
         ),
     ] = None
     problems: Problems = "mbpp"
-    num_problems: Annotated[Tries, Option("Only the first N problems; 0 for all.", PROBLEMS, metavar="N")] = 100
-    problems_per_step: Annotated[Count, Option("Problems of a step.", TRAINING, metavar="N")] = 4
+    num_problems: Annotated[Tries, Option("Use only the first N problems; 0: all.", PROBLEMS, metavar="N")] = 100
+    problems_per_step: Annotated[Count, Option("Number of problems per step.", TRAINING, metavar="N")] = 4
     steps: Steps = 10
     samples: Annotated[
         Count,
-        Option("Episodes of each problem in a step: a group; training needs 2 or more.", TRAINING, metavar="N"),
+        Option(
+            "Episodes per problem in a step: the size of a group. Training on them needs 2 or more.",
+            TRAINING,
+            metavar="N",
+        ),
     ] = 1
     learning_rate: Annotated[
         LearningRate,
-        Option("Kept with the run, for a later training.", TRAINING, metavar="RATE"),
+        Option("Learning rate, saved with the run for a later training; not used here.", TRAINING, metavar="RATE"),
     ] = 2e-5
-    project: Annotated[str, Option("Kept with the run; W&B's project, too.", OUTPUT, metavar="NAME")] = "aviato-rl-demo"
+    project: Annotated[
+        str, Option("Project name, saved with the run and used for W&B.", OUTPUT, metavar="NAME")
+    ] = "aviato-rl-demo"  # fmt: skip
 
     @property
     def model_name(self) -> str:

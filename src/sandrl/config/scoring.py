@@ -1,4 +1,4 @@
-"""The configurations of the commands that score completions there are already, or that need no model."""
+"""The configurations of the commands that score existing completions or need no model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ScoredRunConfig(OutputPart, SandboxesPart, CachePart, MappingPart):
     service: Annotated[
         str | None,
         Option(
-            "Address of a `sandrl serve` that scores, instead of sandboxes of this command. Its token is in"
+            "Score with the `sandrl serve` at this address, without own sandboxes. Its token is read from"
             " SANDRL_SERVICE_TOKEN.",
             SANDBOXES,
             metavar="URL",
@@ -44,9 +44,9 @@ class ScoredRunConfig(OutputPart, SandboxesPart, CachePart, MappingPart):
             return self
         own = [name for name in OF_SANDBOXES if getattr(self, name) != type(self).model_fields[name].default]
         if own:
-            raise ValueError(f"{own[0]} is an option of sandboxes, and with service the service has them")
+            raise ValueError(f"{own[0]} cannot be used with service, which has its own sandboxes; leave one out")
         if ":" in self.reward:
-            raise ValueError("reward names a function, which a service does not run: take binary or fraction")
+            raise ValueError("reward names a function, and a service does not run functions: use binary or fraction")
         return self
 
 
@@ -56,15 +56,15 @@ class RewardConfig(ScoredRunConfig):
     completions: Annotated[
         str | None,
         Option(
-            "JSONL file with `task_id` and `completion` (or `code`) in each row; `-` for standard input. Without it:"
-            " the five completions of the bundled demo.",
+            "JSONL file with `task_id` and `completion` (or `code`) in each row; `-` for standard input. Default: the"
+            " five completions of the bundled demo.",
             PROBLEMS,
             metavar="COMPLETIONS",
             is_argument=True,
         ),
     ] = None
     skip_bad_rows: SkipBadRows = False
-    job_id: Annotated[str | None, Option("Id of this job instead of a random one.", SANDBOXES)] = None
+    job_id: Annotated[str | None, Option("Id of this job; default: a random one.", SANDBOXES, metavar="ID")] = None
 
 
 class ValidateConfig(SandboxesPart, CachePart, MappingPart):
@@ -79,12 +79,13 @@ class RedteamConfig(SandboxesPart, ScoringPart, MappingPart):
 
     problems: Problems = BUNDLED
     num_problems: Annotated[
-        Tries, Option("Problems of each kind (functions, classes, programs); 0 for all.", PROBLEMS, metavar="N")
+        Tries,
+        Option("Number of problems of each kind (functions, classes, programs); 0: all.", PROBLEMS, metavar="N"),
     ] = 2
     exploits: Annotated[
         tuple[str, ...],
         Option(
-            "Only this exploit or group of exploits; repeatable.",
+            "Run only this exploit or group of exploits; repeatable.",
             PROBLEMS,
             metavar="NAME",
             flag="--exploit",
@@ -94,18 +95,19 @@ class RedteamConfig(SandboxesPart, ScoringPart, MappingPart):
     ] = ()
     timeout_seconds: Annotated[
         Seconds,
-        Option("Time for one completion with its checks.", SCORING, metavar="SECONDS", flag="--timeout"),
+        Option("Time limit for one completion and its checks.", SCORING, metavar="SECONDS", flag="--timeout"),
     ] = 5.0
 
 
 class RegradeConfig(SandboxesPart, ScoringPart, MappingPart):
-    """`sandrl runs regrade`: what is not given is what the run had."""
+    """`sandrl runs regrade`; options that are not given have the values of the run."""
 
     run: Annotated[
         str,
         Option(
-            "Name, path or job id of the run. The latest unless given.",
+            "The run: its name, path or job id.",
             PROBLEMS,
+            default="the latest run",
             metavar="[RUN]",
             values="run_names",
             is_argument=True,
@@ -115,7 +117,7 @@ class RegradeConfig(SandboxesPart, ScoringPart, MappingPart):
         str | None,
         Option("The problems; default: those of the run.", PROBLEMS, metavar="SET|FILE", values="problem_sets"),
     ] = None
-    fail_on_flips: Annotated[bool, Option("Exit 1 if a verdict is another one now.", OUTPUT)] = False
+    fail_on_flips: Annotated[bool, Option("Exit with 1 if a verdict has changed.", OUTPUT)] = False
     runs_dir: Annotated[
-        str | None, Option("Look for runs there, too; default: ./runs.", OUTPUT, metavar="DIR")
+        str | None, Option("Also search this directory for runs; default: ./runs.", OUTPUT, metavar="DIR")
     ] = None  # fmt: skip

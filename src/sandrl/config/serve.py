@@ -1,4 +1,4 @@
-"""The configuration of `sandrl serve`, and what a request to it may ask for by itself."""
+"""The configuration of `sandrl serve`, and the options that a request to it may set."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RequestOptions(ScoringPart, MappingPart):
     @model_validator(mode="after")
     def _is_the_clients_to_choose(self) -> Self:
         if self.second_opinion:
-            raise ValueError("second_opinion is no option of a request: `sandrl reward` measures it")
+            raise ValueError("second_opinion is not an option of a request; use `sandrl reward`")
         return self
 
 
@@ -32,51 +32,53 @@ class ServeConfig(SandboxesPart, CachePart, MappingPart):
     problems: Annotated[
         tuple[str, ...],
         Option(
-            "A set of problems that requests may name by `task_id`; repeatable. Requests may always bring problems of"
-            " their own. " + PROBLEMS_HELP,
+            PROBLEMS_HELP + " Requests name its problems by `task_id`; they can also contain problems. Repeatable.",
             PROBLEMS,
             metavar="SET|FILE",
             values="problem_sets",
         ),
     ] = ()
     skip_bad_rows: SkipBadRows = False
-    host: Annotated[str, Option("The address to listen on.", SERVICE)] = "127.0.0.1"
+    host: Annotated[str, Option("Address to listen on.", SERVICE, metavar="HOST")] = "127.0.0.1"
     port: Annotated[
-        int, Field(ge=0, lt=65536), Option("The port to listen on; 0 for any that is free.", SERVICE, metavar="PORT")
+        int, Field(ge=0, lt=65536), Option("Port to listen on; 0: any free port.", SERVICE, metavar="PORT")
     ] = 8642
     certificate: Annotated[
-        Path | None, Option("PEM file with the certificate chain: the service speaks HTTPS.", SERVICE, metavar="FILE")
+        Path | None, Option("PEM file with the certificate chain; enables HTTPS.", SERVICE, metavar="FILE")
     ] = None
     certificate_key: Annotated[
-        Path | None, Option("PEM file with the key of the certificate.", SERVICE, metavar="FILE", flag="--key")
+        Path | None, Option("PEM file with the private key of the certificate.", SERVICE, metavar="FILE", flag="--key")
     ] = None  # fmt: skip
     insecure: Annotated[
-        bool, Option("Listen on other addresses than this machine's own without TLS.", SERVICE)
+        bool, Option("Allow a --host other than this machine's loopback without HTTPS.", SERVICE)
     ] = False  # fmt: skip
     max_queue: Annotated[
-        Count, Option("How many completions may wait; more are answered with 429.", SERVICE, metavar="N")
+        Count,
+        Option("Maximum number of waiting completions; more are answered with status 429.", SERVICE, metavar="N"),
     ] = 65_536
     max_body_bytes: Annotated[
         Count,
-        Option("The largest body of a request.", SERVICE, metavar="BYTES", flag="--max-body"),
+        Option("Maximum size of a request body.", SERVICE, metavar="BYTES", flag="--max-body"),
     ] = 64 << 20
     drain_seconds: Annotated[
         Seconds,
         Option(
-            "How long requests in hand may take after SIGTERM or Ctrl-C.",
+            "Time for current requests to finish after SIGTERM or Ctrl-C.",
             SERVICE,
             metavar="SECONDS",
             flag="--drain",
         ),
     ] = 60.0
     access_log: Annotated[
-        bool, Option("Log a line for each request: method, route, status, time. Nothing that a client sends.", SERVICE)
-    ] = False  # fmt: skip
+        bool,
+        Option("Log a line for each request: method, route, status, time; never the contents.", SERVICE),
+    ] = False
     unscorable_reward: Annotated[
         float | None,
         Field(ge=-LARGEST_WEIGHT, le=LARGEST_WEIGHT, allow_inf_nan=False),
         Option(
-            "What `/get_reward` answers for a completion without a reward; by default the request fails with 503.",
+            "Reward that `/get_reward` returns for an unscorable completion; default: the request fails with status"
+            " 503.",
             SERVICE,
             metavar="NUMBER",
         ),
@@ -84,7 +86,7 @@ class ServeConfig(SandboxesPart, CachePart, MappingPart):
     sandbox_memory_bytes: Annotated[
         Count,
         Option(
-            "Memory of each sandbox. The default is what clients of `/run_code` ask for as a rule.",
+            "Memory of each sandbox. The default is the usual request of `/run_code` clients.",
             SANDBOXES,
             metavar="BYTES",
             flag="--sandbox-memory",
@@ -94,7 +96,7 @@ class ServeConfig(SandboxesPart, CachePart, MappingPart):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if (self.certificate is None) != (self.certificate_key is None):
-            raise ValueError("certificate and certificate_key belong together: give both, or none of them")
+            raise ValueError("certificate and certificate_key belong together: give both, or neither")
         if self.second_opinion:
-            raise ValueError("second_opinion is no option of a service: `sandrl reward` measures it")
+            raise ValueError("second_opinion is not an option of a service; use `sandrl reward`")
         return self

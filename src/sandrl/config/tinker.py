@@ -19,28 +19,39 @@ class TinkerServeConfig(Config):
     """`sandrl tinker serve`."""
 
     model: Annotated[
-        str, Option("The model to serve: `tiny`, a directory, or a model of the hub.", MODEL, metavar="MODEL")
+        str,
+        Option(
+            "The model to serve: `tiny`, a directory, or a Hugging Face model (OWNER/NAME).", MODEL, metavar="MODEL"
+        ),
     ] = TINY
     max_context: Annotated[
         Count | None,
-        Option("The longest sequence, in tokens.", MODEL, metavar="N", default="the limit of the model; tiny: 4096"),
+        Option(
+            "Maximum length of a sequence, in tokens.",
+            MODEL,
+            metavar="N",
+            default="the limit of the model; 4096 for `tiny`",
+        ),
     ] = None
-    lora: Annotated[bool, Option("Train the adapters that clients ask for, or all weights.", TRAINING)] = True
+    lora: Annotated[bool, Option("Train the LoRA adapters that clients request, or all weights.", TRAINING)] = True
     seed: Annotated[
         int | None,
         Field(ge=0, lt=2**32),
-        Option("Decides the tiny policy, and the samples of requests that name no seed.", TRAINING, metavar="N"),
+        Option("Random seed of the tiny policy, and of requests that name no seed.", TRAINING, metavar="N"),
     ] = None
-    host: Annotated[str, Option("The address of this machine alone to listen on.", SERVICE)] = "127.0.0.1"
+    host: Annotated[str, Option("Address to listen on; must be a loopback address.", SERVICE, metavar="HOST")] = (
+        "127.0.0.1"
+    )
     port: Annotated[
-        int, Field(ge=0, lt=65536), Option("The port to listen on; 0 for any that is free.", SERVICE, metavar="PORT")
+        int, Field(ge=0, lt=65536), Option("Port to listen on; 0: any free port.", SERVICE, metavar="PORT")
     ] = 8643
     max_queue: Annotated[
-        Count, Option("How many requests may wait; more are answered with 429.", SERVICE, metavar="N")
+        Count,
+        Option("Maximum number of waiting requests; more are answered with status 429.", SERVICE, metavar="N"),
     ] = 4_096
     state: Annotated[
         Path | None,
-        Option("Where checkpoints are kept.", OUTPUT, metavar="DIR", default="tinker in the state directory"),
+        Option("Directory for checkpoints.", OUTPUT, metavar="DIR", default="tinker/ in the state directory"),
     ] = None
 
     @model_validator(mode="after")
@@ -50,5 +61,5 @@ class TinkerServeConfig(Config):
         except ValueError:
             is_loopback = False
         if not is_loopback:
-            raise ValueError(f"host: is {self.host!r}, and the service listens on addresses of this machine alone")
+            raise ValueError(f"host: is {self.host!r}, and must be a loopback address, such as 127.0.0.1")
         return self

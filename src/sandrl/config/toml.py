@@ -1,4 +1,4 @@
-"""Configurations as TOML: what `--config` reads and `--print-config` writes."""
+"""Reads and writes configurations as TOML, for `--config` and `--print-config`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_toml(model: type[Config], path: Path) -> dict[str, Any]:
         with path.open("rb") as stream:
             text = stream.read(_MOST_BYTES + 1)
         if len(text) > _MOST_BYTES:
-            raise InputError(f"is larger than {_MOST_BYTES} bytes: no configuration", path=path)
+            raise InputError(f"is larger than {_MOST_BYTES} bytes; it is not a configuration file", path=path)
         content = tomllib.loads(text.decode("utf-8"))
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error

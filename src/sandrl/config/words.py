@@ -1,4 +1,4 @@
-"""The words that fields take and several packages know, where no other package at this level has them."""
+"""The values of fields that several packages use and no other package at this level defines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ BUNDLED = "bundled"
 """The problems that come with sandrl, which need no file."""
 
 TINY = "tiny"
-"""The model that is built on the spot, and the problems it can learn."""
+"""The name of the tiny policy, and of the problems that it can learn."""
 
 
 class Extraction(StrEnum):

@@ -30,7 +30,7 @@ from sandrl.models.protocol import Abilities, Answer, Question, Sampling
 Json: TypeAlias = Mapping[str, Any]
 
 BATCH_SIZE = 32
-"""How many questions are in flight at once, unless told otherwise."""
+"""How many questions are in flight at once, by default."""
 
 # What a question can do without, and what is sent instead.
 _OPTIONAL: Mapping[str, str | None] = {
@@ -181,7 +181,7 @@ class EndpointModel(Client):
             if not is_chat:
                 raise EndpointError(
                     f"{self.base_url} has neither chat completions nor the Responses API",
-                    hint="the address ends in /v1 as a rule",
+                    hint="check the address; it usually ends in /v1",
                 ) from refusal
             self._has_chat = False
             return
@@ -205,7 +205,7 @@ class EndpointModel(Client):
         shown = nearest_names(self.name, names)
         return UsageError(
             f"{self.base_url} has no model {self.name!r}",
-            hint="use `model` with one it has" + (f": {shown}" if shown else ""),
+            hint="set `model` to one of its models" + (f": {shown}" if shown else ""),
             fields=("model",),
         )
 

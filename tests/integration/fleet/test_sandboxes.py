@@ -133,14 +133,14 @@ def test_sandboxes_of_all_nodes_are_listed_and_only_the_orphans_are_stopped(
 
     one, other = sorted(lost.ids)
     done = nodes.sandrl("sandboxes", "cleanup", one, "--yes")
-    assert (done.returncode, done.stdout) == (3, "stopped 1, already gone 0, failed 0\n")
+    assert (done.returncode, done.stdout) == (3, "stopped 1, already ended 0, failed 0\n")
     done = nodes.sandrl("sandboxes", "cleanup", "--all", "--yes", "--json")
     report = json.loads(done.stdout)
     assert done.returncode == 3, "the node with another sandrl may have some"
     assert (report["stopped"], sorted(report["spared"]), report["failed"]) == ([other], sorted(living), [])
     [unreached] = report["unreached"]
     assert "it has other code of the same version" in unreached["reason"]
-    assert f"warning: the sandboxes of a node are not known: node {unreached['node']}: " in done.stderr
+    assert f"warning: cannot list the sandboxes of a node: node {unreached['node']}: " in done.stderr
     assert "hint: sandrl sandboxes cleanup --all --runtime ray:" in done.stderr
     assert nodes.listed().keys() == living
 

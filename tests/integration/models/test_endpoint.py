@@ -61,7 +61,7 @@ def test_what_may_pass_is_asked_again(fault: Fault) -> None:
 
 
 def test_an_endpoint_that_never_answers_is_the_endpoints_fault() -> None:
-    with pytest.raises(EndpointError, match="gives no answer after 3 tries: HTTP 500: tired"):
+    with pytest.raises(EndpointError, match="did not answer after 3 tries: HTTP 500: tired"):
         ask([Fault(500, body={"error": {"message": "tired"}})], retries=2)
 
 
@@ -155,7 +155,7 @@ def test_an_unknown_model_is_told_with_those_there_are() -> None:
     with ScriptedModel([Says("")], models=("Qwen/Qwen3-8B", "other")) as server:
         with pytest.raises(UsageError, match="has no model 'Qwen/Qwen3-9B'") as caught:
             EndpointModel(ModelEndpoint(server.base_url), "Qwen/Qwen3-9B").check()
-        assert caught.value.hint == "use `model` with one it has: Qwen/Qwen3-8B, other"
+        assert caught.value.hint == "name one of its models with `model: Qwen/Qwen3-8B, other"
     missing = {"error": {"message": "The model `m` does not exist", "type": "NotFoundError"}}
     with pytest.raises(UsageError, match="has no model"):
         ask([Fault(404, body=missing)])
@@ -176,7 +176,7 @@ def test_an_endpoint_that_is_not_there_is_found_out_at_once() -> None:
 
 @pytest.mark.parametrize("address", ["", "localhost:8000", "ftp://host/v1", "http://", "http://host:port/v1"])
 def test_an_address_that_is_none_is_a_usage_error(address: str) -> None:
-    with pytest.raises(UsageError, match="base_url is no address"):
+    with pytest.raises(UsageError, match="base_url is not an address"):
         ModelEndpoint(address)
 
 

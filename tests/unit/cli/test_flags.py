@@ -34,7 +34,7 @@ def test_every_command_shows_flags_where_the_library_names_fields() -> None:
         Settings(Path("state"), Path("cache")).choose_runtime(RuntimeKind.REMOTE)
     assert str(remote.value).startswith("runtime remote needs credentials")
     message, hint = shown(remote.value)
-    assert message == "--runtime remote needs credentials, and none are set"
+    assert message == "--runtime remote needs credentials, and no credentials are set"
     assert str(hint).endswith("or use --runtime local")
     with pytest.raises(UsageError) as nothing:
         CleanupRequest()
@@ -43,8 +43,8 @@ def test_every_command_shows_flags_where_the_library_names_fields() -> None:
 
 def test_an_error_of_any_kind_is_spelled_with_the_flags_of_its_command() -> None:
     with pytest.raises(GateError) as gate, Flags(RewardConfig):
-        raise GateError("the pass rate is 0.5, and fail_under asks for 0.8", fields=("fail_under",))
-    assert gate.value.message == "the pass rate is 0.5, and --fail-under asks for 0.8"
+        raise GateError("the pass rate is 0.5, and fail_under requires 0.8", fields=("fail_under",))
+    assert gate.value.message == "the pass rate is 0.5, and --fail-under requires 0.8"
     assert gate.value.fields == (), "spelled once"
 
 
@@ -62,7 +62,7 @@ def test_ordinary_words_quoted_names_and_variables_stay() -> None:
     assert shown(own) == ("--set 'learning_rate': is set already", "use --learning-rate")
     with pytest.raises(UsageError) as address:
         check_address("nowhere", "CWSANDBOX_BASE_URL")
-    assert shown(address.value)[0].startswith("CWSANDBOX_BASE_URL is no address")
+    assert shown(address.value)[0].startswith("CWSANDBOX_BASE_URL is not an address")
 
 
 def test_warnings_are_spelled_when_they_are_drawn() -> None:

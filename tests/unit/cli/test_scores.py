@@ -49,7 +49,7 @@ def test_pass_at_k_is_shown_where_there_are_samples() -> None:
 
 
 def test_nothing_scored_has_no_rate() -> None:
-    assert total_lines(summarise([BROKEN]))[:2] == ["Total reward: 0.0/0", "Pass rate: none scored"]
+    assert total_lines(summarise([BROKEN]))[:2] == ["Total reward: 0.0/0", "Pass rate: – (no completion was scored)"]
 
 
 def test_a_word_for_every_result() -> None:

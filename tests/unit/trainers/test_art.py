@@ -64,15 +64,15 @@ def test_the_defaults_are_the_documented_ones() -> None:
         ({"policy": "trained", "model": "gpt"}, "model: names a teacher, but the trained model acts", ("model",)),
         ({"policy": "trained", "base_url": "http://x"}, "base_url: names a teacher", ("base_url",)),
         ({"trajectories": "run", "model": "gpt"}, "model: names a teacher, but recorded episodes", ("model",)),
-        ({"policy": "trained", "temperature": 0}, "temperature: at 0 every episode of a problem", ("temperature",)),
-        ({"batch_size": 5}, "batch_size: 5 is no multiple of 2, the samples of a problem", ("batch_size",)),
+        ({"policy": "trained", "temperature": 0}, "temperature: must be more than 0; at 0 all episodes of a problem are the same", ("temperature",)),
+        ({"batch_size": 5}, "batch_size: 5 is not a multiple of samples, which is 2; every group must be complete", ("batch_size",)),
         ({"batch_size": 22}, "batch_size: needs 11 problems, and num_problems is 10", ("batch_size", "num_problems")),
         ({"learning_rate": 0}, "learning_rate: Input should be greater than 0", ("learning_rate",)),
         ({"learning_rat": 1}, "there is no option 'learning_rat'; did you mean 'learning_rate'?", ()),
         ({"num_steps": 1}, "there is no option 'num_steps'", ()),
         ({"timeout_seconds": 0}, "timeout_seconds must be at least 0.01 seconds", ("timeout_seconds",)),
         ({"project": "a b"}, "project: String should match pattern", ("project",)),
-        ({"max_sandboxes": 1}, "max_sandboxes: an episode holds two at once", ("max_sandboxes",)),
+        ({"max_sandboxes": 1}, "max_sandboxes: must be 2 or more; an episode uses one sandbox to work and one to judge", ("max_sandboxes",)),
     ],
 )
 def test_what_cannot_work_is_said_by_the_name_of_its_field(
@@ -281,7 +281,7 @@ STEP_LINES = [
     "Step 1/5: reward 0.35 ±0.48, passed 35%, dropped 0, flat groups 3/10, tokens 4213, loss -0.0281, 52.4 s",
     "Step 2 failed, nothing was trained (attempt 2): no episode has a reward, 20 dropped",
 ]
-BEGUN = "Training: base (tinker), to step 5, episodes by base: 20 a step on 10 problems (run r)"
+BEGUN = "Training: base (tinker), to step 5, episodes by base: 20 per step on 10 problems (run r)"
 
 
 @pytest.mark.parametrize("shows_steps", [True, False])
@@ -336,7 +336,7 @@ def test_a_terminal_has_a_table_with_the_course_of_the_reward(width: int, is_ver
     # The round that taught nothing is a gap of the course, not a row.
     assert lines[5].startswith("reward")
     assert lines[5].endswith("0.35 → 0.80")
-    assert lines[6] == "step 5/5: 4/10 problems played, 9 s in all"
+    assert lines[6] == "step 5/5: 4/10 problems finished, 9 s in total"
     assert "nothing was trained" in said
     assert ("mbpp/602" in said) == is_verbose
     assert max(map(len, drawn.splitlines())) <= width
@@ -344,7 +344,7 @@ def test_a_terminal_has_a_table_with_the_course_of_the_reward(width: int, is_ver
 
 def test_a_training_that_goes_on_says_from_which_step() -> None:
     begun = ArtTrainingStarted("r", "base", "tinker", "base", 10, 2, 5, 20)
-    assert remark_of(begun, is_verbose=False) == BEGUN.replace("step 5,", "step 5, from step 3 on,")
+    assert remark_of(begun, is_verbose=False) == BEGUN.replace("step 5,", "step 5, resumed at step 3,")
 
 
 def test_the_settings_find_tinkers_key_and_treat_it_as_a_secret() -> None:

@@ -31,10 +31,10 @@ def test_the_command_line_beats_the_file_which_beats_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"batch_size": 12}, "batch_size: 12 is no multiple of 8, the samples of a problem"),
+        ({"batch_size": 12}, "batch_size: 12 is not a multiple of samples, which is 8; every group must be complete"),
         ({"samples": 1}, "samples: Input should be greater than or equal to 2, not 1"),
         ({"learning_rate": float("nan")}, "learning_rate: Input should be a finite number"),
-        ({"vllm_server_url": "http://x"}, "vllm_server_url: is only used with"),
+        ({"vllm_server_url": "http://x"}, "vllm_server_url: requires vllm = server"),
         ({"lerning_rate": 1}, "there is no option 'lerning_rate'; did you mean 'learning_rate'?"),
     ],
 )
@@ -77,7 +77,7 @@ def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
 
 
 def test_an_address_with_a_password_is_refused_and_not_repeated() -> None:
-    with pytest.raises(UsageError, match="vllm_server_url has a user or password in it") as caught:
+    with pytest.raises(UsageError, match="vllm_server_url contains a user or password") as caught:
         resolve({"vllm": "server", "vllm_server_url": "http://me:hunter2@localhost:8000"})
     assert "hunter2" not in str(caught.value)
 
@@ -146,7 +146,7 @@ def test_a_field_that_cannot_be_set_is_explained(word: str, message: str, hint: 
 @pytest.mark.parametrize("given", [{"eval_every": 5}, {"eval_set": "mbpp:test"}])
 def test_where_nothing_is_evaluated_on_no_more_can_be_said_of_evaluations(given: dict[str, Any]) -> None:
     name = next(iter(given))
-    with pytest.raises(UsageError, match=f"{name}: nothing is evaluated with eval_problems = 0"):
+    with pytest.raises(UsageError, match=f"{name}: has no effect with eval_problems = 0; leave one of them out"):
         resolve({**given, "eval_problems": 0})
 
 

@@ -101,17 +101,17 @@ def test_below_the_table_are_the_course_of_the_reward_and_what_is_going_on() -> 
     table(events.TrainingStarted("run", "tiny", 10, 0, 9, 8))
     table(events.EvaluationStarted(0, 16))
     now = 112.4
-    assert below() == ["evaluation after 0 steps: generating for 16 problems, 12 s in all"]
+    assert below() == ["evaluation after 0 steps: generating for 16 problems, 12 s in total"]
     table(call(1, completions=16, judged=16))
-    assert below()[1] == "evaluation after 0 steps, 12 s in all"
+    assert below()[1] == "evaluation after 0 steps, 12 s in total"
     table(events.EvaluationFinished(0, 16, {"held_out/pass@1": 0.5}))
-    assert below()[1] == "step 1/9: generating, 12 s in all"
+    assert below()[1] == "step 1/9: generating, 12 s in total"
     for step, reward in enumerate([0.25, None, 0.5, 1.0]):
         table(events.StepFinished(step, 9, {"reward/mean": reward}))
     # The table has room for three of the four steps, the curve for all.
     assert below()[0] == "reward  ▁ ▃█  0.25 → 1.00"
     table(call(2, completions=8, judged=8))
-    assert below()[2] == "step 5/9: learning, 12 s in all"
+    assert below()[2] == "step 5/9: learning, 12 s in total"
     table(events.StepFinished(8, 9, {"reward/mean": 1.0}))
     assert not any("generating" in line for line in below())
 
@@ -131,11 +131,11 @@ def test_below_the_table_are_the_course_of_the_reward_and_what_is_going_on() -> 
         (
             {**shares("pass@1", 0.62), **shares("pass@5", 0.8), "held_out/problems": 126.0},
             "pass@1 0.62 [0.52, 0.72], pass@5 0.80 [0.70, 0.90] sampled,"
-            " of 126 of 128 problems (the rest could not be scored)",
+            " of 126 of 128 problems (the others could not be scored)",
         ),
         (
             {**shares("pass@1", None), "held_out/problems": 0.0},
-            "pass@1 – sampled, of 0 of 128 problems (the rest could not be scored)",
+            "pass@1 – sampled, of 0 of 128 problems (the others could not be scored)",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""`sandrl art`: episodes with a sandbox each, to look at, and to learn from with OpenPipe's ART."""
+"""`sandrl art`: runs episodes in sandboxes, and trains on them with OpenPipe's ART."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sandrl.cli.art import rollout, train
 
 app = typer.Typer(
     name="art",
-    help="Episodes of several turns, each with a sandbox, and training on them with OpenPipe's ART.",
+    help="Episodes of several turns in sandboxes, and training with OpenPipe's ART: rollout, train.",
     no_args_is_help=True,
 )
 app.command("train")(train.train)

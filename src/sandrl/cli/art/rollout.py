@@ -1,4 +1,4 @@
-"""`sandrl art rollout`: episodes of several turns with a sandbox each, and nothing else."""
+"""`sandrl art rollout`: runs episodes of several turns in sandboxes, without training."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def rollout(
     dry_run: DryRun = False,
     json_: Json = False,
 ) -> None:
-    """Let a model solve problems in sandboxes over several turns, and keep every trajectory; nothing is trained."""
+    """Run episodes of several turns in sandboxes, and save every trajectory, without training."""
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
     from sandrl.settings import load_settings

@@ -1,4 +1,4 @@
-"""`sandrl art train`: train a model on episodes in sandboxes, with ART."""
+"""`sandrl art train`: trains a model on episodes in sandboxes, with ART."""
 
 from __future__ import annotations
 
@@ -25,20 +25,25 @@ def train(
     *,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="RUN", help="Go on with a run at its backend's step.", autocompletion=values.run_names),
+        typer.Option(
+            metavar="RUN", help="Resume this run from the last step of its backend.", autocompletion=values.run_names
+        ),
     ] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Check everything short of spending, say what would run and what it would use, and exit."
+            "--dry-run",
+            help="Check the configuration, print the plan with the sandbox time and cost it would need, and exit."
+            " Starts no sandbox and calls no model.",
         ),
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="The rewards of each problem, too, and what the backend measured.")
+        bool,
+        typer.Option("--verbose", "-v", help="Also print the rewards of each problem and the metrics of the backend."),
     ] = False,
     json_: Json = False,
 ) -> None:
-    """Train a model on episodes of several turns in sandboxes, with OpenPipe's ART on a GPU or on Tinker."""
+    """Train a model on episodes of several turns in sandboxes with OpenPipe's ART, on a GPU, Tinker or the CPU."""
     from sandrl.cli.art import view
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out
@@ -70,7 +75,7 @@ def _print_plan(plan: ArtPlan) -> None:
     lines = [*plan.notes]
     steps = f"Steps: {plan.first_step + 1} to {plan.steps}"
     if plan.first_step >= plan.steps:
-        steps = f"Steps: none are left of {plan.steps}; a larger --steps adds some"
+        steps = f"Steps: all {plan.steps} are done; a larger --steps adds more"
     if plan.recorded_steps:
         lines += [f"Trajectories: {plan.recorded_steps} steps of {plan.source}", steps]
     else:
@@ -78,7 +83,7 @@ def _print_plan(plan: ArtPlan) -> None:
             f"Problems: {plan.problems} of {plan.source}, {plan.problems_per_step} in a step",
             f"{steps}, each of {plan.episodes_per_step} episodes",
         ]
-    lines.append(f"It would use: {plan.episodes} rollouts")
+    lines.append(f"Rollouts: {plan.episodes}")
     typer.echo("\n".join(visible(line) for line in lines))
     if plan.outlook is not None:
         typer.echo("\n".join(outlook_lines(plan.outlook)))
@@ -106,9 +111,9 @@ def _print_summary(run: ArtRun) -> None:
     if run.is_short:
         lines[0] += "; there are no more recorded steps"
     if run.failures:
-        lines.append(f"{len(run.failures)} rounds trained nothing: {run.failures[-1]}")
+        lines.append(f"{len(run.failures)} attempts trained nothing: {run.failures[-1]}")
     if run.dropped:
-        lines.append(f"{run.dropped} episodes were lost to infrastructure and count for nothing")
+        lines.append(f"{run.dropped} episodes were dropped because of infrastructure errors")
     typer.echo("\n".join([*(visible(line) for line in lines), *flag_lines(run.flags)]))
     if run.held is not None:
         typer.echo(held_line(run.held), err=True)

@@ -1,8 +1,8 @@
-"""What a user sees while a model is trained on episodes: a table that grows on a terminal, plain lines in a pipe.
+"""The output of a training on episodes: on a terminal a table that grows, in a pipe plain lines.
 
-The design decision: as with `sandrl grpo`, a step is one row or one line, in the same words. A round that taught
-nothing is a line with its reason, and a point of the curve. The rewards of each problem, and what the backend measured,
-are in the run directory, and on standard error with `--verbose`.
+As in `sandrl grpo`, a step is one row or one line with the same names. An attempt that trained nothing is a line with
+its reason, and a point of the curve. The rewards of each problem and the metrics of the backend are in the run
+directory, and with `--verbose` also on standard error.
 """
 
 from __future__ import annotations
@@ -91,8 +91,10 @@ def remark_of(event: Event, *, is_verbose: bool) -> str | None:
     """
     match event:
         case events.ArtTrainingStarted(run_id, base_model, backend, actor, problems, first_step, steps, episodes):
-            source = f"episodes by {actor}: {episodes} a step on {problems} problems" if actor else "recorded episodes"
-            onward = f" from step {first_step + 1} on," if first_step else ""
+            source = "recorded episodes"
+            if actor:
+                source = f"episodes by {actor}: {episodes} per step on {problems} problems"
+            onward = f" resumed at step {first_step + 1}," if first_step else ""
             return f"Training: {base_model} ({backend}), to step {steps},{onward} {source} (run {run_id})"
         case events.ArtStepStarted() | events.ProblemPlayed() | events.TrajectoriesCollected():
             return _detail(event) if is_verbose else None
@@ -175,7 +177,7 @@ class ArtTable(StepTable):
         with self.lock:
             match event:
                 case events.PolicyBuilding(_, stage, step):
-                    self.place, self.doing = "making the policy", f"{stage}, step {step}"
+                    self.place, self.doing = "building the policy", f"{stage}, step {step}"
                 case events.ArtTrainingStarted(steps=steps):
                     self._steps = steps
                     self.place = self.doing = ""
@@ -183,7 +185,7 @@ class ArtTable(StepTable):
                     again = f", attempt {attempt}" if attempt > 1 else ""
                     self.place, self.doing = f"step {step}/{self._steps}{again}", f"{problems} problems"
                 case events.ProblemPlayed(finished=finished, of=of):
-                    self.doing = f"{finished}/{of} problems played"
+                    self.doing = f"{finished}/{of} problems finished"
                 case events.TrajectoriesCollected():
                     self.doing = "learning"
                 case events.ArtStepTrained(step, metrics):

@@ -1,8 +1,8 @@
-"""What fits at the cursor: from the words so far and the tree of commands, one answer for every shell.
+"""Computes the completions at the cursor from the words so far and the tree of commands, for every shell.
 
-The first line says what else the shell shall offer (`files`, `directories` or `nothing`), every further line is
-a value, after a tab with what it means where the shell can show that. Whatever goes wrong, a shell that asked gets no
-complaint in the middle of a command line, but nothing.
+The first line of an answer states what the shell should offer in addition (`files`, `directories` or `nothing`). Every
+further line is a value, followed by a tab and its meaning if the shell can show meanings. After an error the answer is
+empty, so that no message appears in the middle of a command line.
 """
 
 from __future__ import annotations

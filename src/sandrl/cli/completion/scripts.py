@@ -1,8 +1,8 @@
-"""The scripts that make bash, zsh and fish ask sandrl, and putting them where a user's shell finds them.
+"""The completion scripts for bash, zsh and fish, and their installation.
 
-Typer has scripts of its own, which did not hold in real shells: its zsh function offers nothing on the first TAB, its
-bash one nothing after `--option=`, and its installer writes settings for every other program into `.zshrc`. Ours
-append one line to a shell's start file, or none where the shell looks into a directory.
+Typer's own scripts do not work well in real shells: its zsh function offers nothing on the first TAB, its bash function
+offers nothing after `--option=`, and its installer writes settings for all other programs into `.zshrc`. These scripts
+append one line to a shell's start file, or no line if the shell searches a directory.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ complete -c sandrl -f -k -a '(__sandrl_complete)'
 
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 FILES = {"bash": "sandrl.bash", "zsh": "_sandrl", "fish": "sandrl.fish"}
-"""What the scripts are called in `completions/`, and where they are installed."""
+"""The file names of the scripts, in `completions/` and where they are installed."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +126,7 @@ def current_shell(environment: Mapping[str, str] | None = None) -> str:
     for name in (*_ancestors(), os.path.basename(environment.get("SHELL", ""))):
         if name in SCRIPTS:
             return name
-    raise UsageError(
-        "the shell is none of bash, zsh and fish", hint="completions/ in the source code has the scripts for them"
-    )
+    raise UsageError("the current shell is not bash, zsh or fish", hint="run the command in one of these shells")
 
 
 def install(shell: str, environment: Mapping[str, str] | None = None) -> Installed:
@@ -139,7 +137,7 @@ def install(shell: str, environment: Mapping[str, str] | None = None) -> Install
     """
     environment = os.environ if environment is None else environment
     home = Path(environment.get("HOME", ""))
-    by_hand = f"sandrl --show-completion prints the script; read it in where {shell} starts"
+    by_hand = f"sandrl --show-completion prints the script; load it in a start file of {shell}"
     if not (home.is_absolute() and home.is_dir()):
         raise UsageError("there is no home directory to install completion in", hint=by_hand)
     if shell == "fish":

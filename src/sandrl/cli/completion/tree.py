@@ -1,7 +1,7 @@
-"""The tree of commands as plain data, read off the command line itself.
+"""Builds the tree of commands as plain data from the command line itself.
 
-Only `make generate` and a test build it: what is shipped is its text, `tree.json`, so that completing words depends on
-no inside of Typer.
+Only `make generate` and a test build it. The package contains its text, `tree.json`, so shell completion does not
+depend on Typer's internals.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Values that only this machine knows: runs, jobs, sandboxes and their tags, problems.
+"""Completion values that depend on this machine: runs, jobs, sandboxes and their tags, problems.
 
-The design decision: a few small files and no service are asked, so TAB answers at once, also where nothing runs.
-Sandboxes come from the local runtime's roster and from the ends of the newest ledgers, which know the remote ones;
-what they say may be a second old. A source never fails: what is missing or broken is nothing to offer.
+Only a few small files are read and no service is called, so TAB answers at once, also if no runtime is running.
+Sandboxes come from the local runtime's roster, and remote ones from the ends of the newest ledgers, so they may be a
+second old. A source never fails: a missing or damaged file gives no values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`sandrl sandboxes`: every sandbox there is, whose it is, and the end of those that nobody owns any more."""
+"""`sandrl sandboxes`: lists sandboxes and their owners, and stops orphaned sandboxes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`sandrl sandboxes cleanup`: stop sandboxes, after showing which."""
+"""`sandrl sandboxes cleanup`: shows the selected sandboxes and stops them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,26 @@ _MOST_FAILURES = 10
 
 def cleanup(
     ids: Annotated[
-        list[str] | None, typer.Argument(metavar="ID", help="These sandboxes.", autocompletion=values.sandbox_ids)
+        list[str] | None,
+        typer.Argument(
+            metavar="ID", help="Sandboxes to stop: ids or unique prefixes of ids.", autocompletion=values.sandbox_ids
+        ),
     ] = None,
     tag: Tags = None,
     orphans: Orphans = False,
     older_than: OlderThan = None,
-    all_: Annotated[bool, typer.Option("--all", help="All there are, also those that sandrl did not make.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also those whose owner is alive.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be stopped, and stop nothing.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Select all sandboxes, also those that sandrl did not create.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also stop sandboxes whose owner is alive.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the sandboxes that would be stopped, and exit.")
+    ] = False,
     json_: Json = False,
     runtime: Runtime = RuntimeKind.AUTO.value,
 ) -> None:
-    """Stop sandboxes, but none whose owner is alive; exit 4 if one could not be stopped."""
+    """Stop sandboxes, except those whose owner is alive. Exits with 4 if a sandbox could not be stopped."""
     from sandrl.cli import signals
     from sandrl.cli.output import print_json
     from sandrl.cli.sandboxes.documents import plan_document, report_document
@@ -64,10 +71,8 @@ def cleanup(
         return
     if plan.targets and not yes:
         if not sys.stdin.isatty():
-            raise UsageError(
-                f"{len(plan.targets)} sandboxes would be stopped, and nobody can be asked: this is no terminal",
-                hint=request.command(),
-            )
+            asked = f"cannot ask for confirmation to stop {_sandboxes(len(plan.targets))}"
+            raise UsageError(f"{asked}: standard input is not a terminal", hint=request.command())
         if not typer.confirm(f"Stop {_sandboxes(len(plan.targets))}?", default=False, err=True):
             typer.echo("Nothing was stopped.", err=True)
             return
@@ -89,10 +94,10 @@ def _show_plan(plan: CleanupPlan, *, dry_run: bool) -> None:
     else:
         typer.echo("There is nothing to stop.", err=True)
     if plan.foreign:
-        typer.echo(f"Not made by sandrl: {plan.foreign} of these.", err=True)
+        typer.echo(f"Not created by sandrl: {plan.foreign} of these.", err=True)
     if plan.spared:
         typer.echo(
-            f"Left alone: {_sandboxes(len(plan.spared))} whose owner is alive (--force stops them, too).", err=True
+            f"Not selected: {_sandboxes(len(plan.spared))} whose owner is alive (--force also stops them).", err=True
         )
     if dry_run:
         typer.echo(f"Would stop {_sandboxes(len(plan.targets))}.", err=True)
@@ -105,7 +110,7 @@ def _show_report(report: CleanupReport) -> None:
         typer.echo(f"{visible(sandbox_id)}: {visible(message)}", err=True)
     if len(report.failed) > _MOST_FAILURES:
         typer.echo(f"… and {len(report.failed) - _MOST_FAILURES} more failed", err=True)
-    typer.echo(f"stopped {len(report.stopped)}, already gone {len(report.gone)}, failed {len(report.failed)}")
+    typer.echo(f"stopped {len(report.stopped)}, already ended {len(report.gone)}, failed {len(report.failed)}")
 
 
 def _sandboxes(count: int) -> str:

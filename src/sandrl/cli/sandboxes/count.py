@@ -1,4 +1,4 @@
-"""`sandrl sandboxes count`: how many sandboxes there are."""
+"""`sandrl sandboxes count`: counts the active sandboxes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sandrl.settings import RuntimeKind
 def count(
     tag: Tags = None,
     job: Job = None,
-    by_tag: Annotated[bool, typer.Option("--by-tag", help="For each tag, too.")] = False,
+    by_tag: Annotated[bool, typer.Option("--by-tag", help="Also count for each tag.")] = False,
     json_: Json = False,
     runtime: Runtime = RuntimeKind.AUTO.value,
 ) -> None:
-    """Count active sandboxes: running, pending, and all that have not ended."""
+    """Count active sandboxes: running, pending, and in total."""
     from dataclasses import asdict
 
     from sandrl.cli.output import print_json

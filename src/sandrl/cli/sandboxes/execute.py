@@ -1,4 +1,4 @@
-"""`sandrl sandboxes exec`: run a program in a sandbox."""
+"""`sandrl sandboxes exec`: runs a program in a sandbox."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ def execute(
         typer.Argument(metavar="COMMAND", help="The program and its arguments, after `--`.", show_default=False),
     ],
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0.1, help="Kill it after so long, with exit code 124.")
+        float | None,
+        typer.Option(metavar="SECONDS", min=0.1, help="Kill the program after this time, with exit code 124."),
     ] = None,
     runtime: Runtime = RuntimeKind.AUTO.value,
 ) -> None:
-    """Run a program in a sandbox and exit as it does; standard input is passed on if it is no terminal."""
+    """Run a program in a sandbox, and exit with its exit code. Standard input is passed on unless it is a terminal."""
     from sandrl.cli import signals
     from sandrl.sandboxes import Interrupt
     from sandrl.sandboxes.attached import TIMED_OUT, run_attached

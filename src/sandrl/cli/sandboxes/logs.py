@@ -1,4 +1,4 @@
-"""`sandrl sandboxes logs`: what the main program of a sandbox printed."""
+"""`sandrl sandboxes logs`: prints the output of the main program of a sandbox."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from sandrl.settings import RuntimeKind
 
 def logs(
     id_: Id,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more, until the sandbox ends.")] = False,
-    tail: Annotated[int | None, typer.Option(metavar="N", min=0, help="Only the last so many lines.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Also print new output until the sandbox ends.")
+    ] = False,
+    tail: Annotated[int | None, typer.Option(metavar="N", min=0, help="Show only the last N lines.")] = None,
     runtime: Runtime = RuntimeKind.AUTO.value,
 ) -> None:
-    """Show the output of a sandbox's main program; that of `exec` is not kept."""
+    """Show the output of a sandbox's main program. The output of `exec` is not saved."""
     from sandrl.cli.text import visible_lines
     from sandrl.settings import load_settings
 

@@ -1,4 +1,4 @@
-"""`sandrl sandboxes ls`: the sandboxes there are."""
+"""`sandrl sandboxes ls`: lists sandboxes."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def ls(
     tag: Tags = None,
     job: Job = None,
     status: Annotated[
-        list[StatusName] | None, typer.Option("--status", "-s", help="Only those with this status; repeatable.")
+        list[StatusName] | None, typer.Option("--status", "-s", help="Select sandboxes with this status; repeatable.")
     ] = None,
     orphans: Orphans = False,
     older_than: OlderThan = None,
-    all_: Annotated[bool, typer.Option("--all", help="Also those that have ended.")] = False,
-    output: Annotated[Format, typer.Option("--output", "-o", help="As a table, with all columns, or as JSON.")] = (
-        Format.TABLE
-    ),
+    all_: Annotated[bool, typer.Option("--all", help="Also list sandboxes that have ended.")] = False,
+    output: Annotated[
+        Format, typer.Option("--output", "-o", help="Format: table, table with all columns (`wide`), or JSON.")
+    ] = (Format.TABLE),
     json_: Json = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Show them again and again, until Ctrl-C.")] = False,
-    interval: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How often --watch looks.")] = 2.0,
+    watch: Annotated[bool, typer.Option("--watch", help="Repeat the list until Ctrl-C.")] = False,
+    interval: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Interval of --watch.")] = 2.0,
     runtime: Runtime = RuntimeKind.AUTO.value,
 ) -> None:
-    """List sandboxes: every one of the runtime, also those that sandrl did not make."""
+    """List the sandboxes of the runtime, also those that sandrl did not create."""
     from sandrl.cli.sandboxes import watching
     from sandrl.sandboxes.listing import Owners, SandboxSelection, list_sandboxes
     from sandrl.settings import load_settings

@@ -1,7 +1,7 @@
-"""What the commands about sandboxes have in common: options, and the way to the runtime.
+"""The options and the connection to the runtime that the commands about sandboxes share.
 
-The design decision: looking after sandboxes never starts a runtime. A local runtime that does not run has no sandboxes,
-and that is an answer, not an error.
+These commands never start a runtime. A local runtime that is not running has no sandboxes, which is a valid answer and
+not an error.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def seconds_of(text: str) -> float:
     """
     found = _DURATION.fullmatch(text.strip())
     if found is None:
-        raise typer.BadParameter(f"{text!r} is no duration; write 90s, 15m, 2h or 1d")
+        raise typer.BadParameter(f"{text!r} is not a duration; write 90s, 15m, 2h or 1d")
     return float(found[1]) * _SECONDS[found[2]]
 
 
@@ -55,7 +55,7 @@ Id = Annotated[
     str,
     typer.Argument(
         metavar="ID",
-        help="The sandbox: its id, or the beginning of it.",
+        help="The sandbox: its id or a unique prefix of it.",
         show_default=False,
         autocompletion=values.sandbox_ids,
     ),
@@ -66,7 +66,7 @@ Tags = Annotated[
         "--tag",
         "-t",
         metavar="TAG",
-        help="Only those with this tag, as it was given; repeatable.",
+        help="Select sandboxes with this tag, as it was given to --tag; repeatable.",
         autocompletion=values.tags,
     ),
 ]
@@ -75,21 +75,21 @@ Job = Annotated[
     typer.Option(
         "--job",
         metavar="JOB",
-        help="Only those of this job: its id, or the beginning of it, with or without `job-`.",
+        help="Select sandboxes of this job: its id or a unique prefix of it, with or without `job-`.",
         autocompletion=values.job_ids,
     ),
 ]
 Runtime = Annotated[
-    str, typer.Option(metavar=RUNTIME_WORDS, help="Whose sandboxes.", autocompletion=values.runtimes)
+    str, typer.Option(metavar=RUNTIME_WORDS, help="The runtime that has the sandboxes.", autocompletion=values.runtimes)
 ]  # fmt: skip
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Orphans = Annotated[
-    bool, typer.Option("--orphans", help="Only those whose owner is gone for certain, or whose lifetime is over.")
+    bool, typer.Option("--orphans", help="Select orphans: their owner process has ended, or their lifetime has passed.")
 ]
 OlderThan = Annotated[
     float | None,
     typer.Option(
-        "--older-than", metavar="2h", parser=seconds_of, help="Only those created longer ago: 90s, 15m, 2h, 1d."
+        "--older-than", metavar="TIME", parser=seconds_of, help="Select sandboxes older than this: 90s, 15m, 2h, 1d."
     ),
 ]
 
@@ -116,7 +116,7 @@ def remark_unreached(unreached: Iterable[Unreached]) -> None:
     from sandrl.cli.text import visible
 
     for each in unreached:
-        typer.echo(visible(f"warning: the sandboxes of a node are not known: {each.reason}"), err=True)
+        typer.echo(visible(f"warning: cannot list the sandboxes of a node: {each.reason}"), err=True)
 
 
 def fleet_with(settings: Settings, runtime: str, sandbox_id: str) -> Fleet:

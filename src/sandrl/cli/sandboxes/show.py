@@ -1,4 +1,4 @@
-"""`sandrl sandboxes show`: everything that is known of one sandbox."""
+"""`sandrl sandboxes show`: shows the details of one sandbox."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _print(listed: Listed, now: datetime) -> None:
     from sandrl.cli.tables import print_fields
 
     sandbox, process = listed.sandbox, listed.process
-    owner = "not made by sandrl" if listed.owner is None else listed.owner.value
+    owner = "not created by sandrl" if listed.owner is None else listed.owner.value
     if process is not None:
         owner += f" (process {process.pid} on {process.host})"
     lines = {

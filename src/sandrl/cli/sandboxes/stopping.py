@@ -1,4 +1,4 @@
-"""What a user sees while sandboxes are being stopped: a bar on a terminal, nothing but remarks elsewhere."""
+"""The output while sandboxes are being stopped: a progress bar on a terminal, else only remarks."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def _remark(event: Event) -> None:
 
 def _words(event: StopRequested) -> str:
     if event.cancel:
-        return f"leaving {event.in_flight} stops under way"
-    return f"finishing {event.in_flight} stops under way, starting no more; Ctrl-C again leaves them"
+        return f"not waiting for {event.in_flight} stops in progress"
+    return f"finishing {event.in_flight} stops in progress, starting no more; Ctrl-C again does not wait for them"

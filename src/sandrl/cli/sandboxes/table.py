@@ -1,4 +1,4 @@
-"""Sandboxes as rows of text: the columns they have, and which of them a narrow terminal leaves out first."""
+"""The table of sandboxes: its columns, and the order in which a narrow terminal leaves them out."""
 
 from __future__ import annotations
 

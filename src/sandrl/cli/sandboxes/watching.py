@@ -1,7 +1,7 @@
-"""`--watch`: the same list again and again.
+"""`--watch`: repeats a list.
 
-The design decision: Ctrl-C is how watching ends, so it ends it well, with exit code 0 as of `watch(1)`. A service that
-does not answer for a moment is shown and asked again; only the first look must succeed.
+Ctrl-C is the normal end, so the exit code is then 0, as of `watch(1)`. If a service temporarily does not answer, the
+problem is shown and the list is requested again; only the first request must succeed.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _repeated(
             typer.echo(f"sandrl: {visible(error.message)}; trying again", err=True)
         if gaps() != known_gaps:
             known_gaps = gaps()
-            typer.echo(f"sandrl: {visible(known_gaps or 'every node was asked')}", err=True)
+            typer.echo(f"sandrl: {visible(known_gaps or 'all nodes answer again')}", err=True)
         typer.echo()
 
 
