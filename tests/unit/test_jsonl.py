@@ -101,7 +101,10 @@ def test_a_compressed_file_reads_like_any_other(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(b"plain text\n", "is not a gzip file, although its name ends in .gz"), (gzip.compress(b'{"a": 1}\n' * 1000)[:-9], "cut off or damaged")],
+    [
+        (b"plain text\n", "is not a gzip file, although its name ends in .gz"),
+        (gzip.compress(b'{"a": 1}\n' * 1000)[:-9], "cut off or damaged"),
+    ],
     # The second has the time in it, and tests must have the same names in every process.
     ids=["plain text", "cut off"],
 )

@@ -250,7 +250,7 @@ def _print_validation(finished: Validation) -> None:
     if finished.in_process:
         typer.echo(names_line("In process", finished.in_process))
     if finished.accepted_stubs:
-        typer.echo(names_line("Checks that accept a stub", tuple(finished.accepted_stubs)))
+        typer.echo(names_line("Checks that accept an answer that does no work", tuple(finished.accepted_stubs)))
         for task_id, stubs in finished.accepted_stubs.items():
             typer.echo(f"  {visible(task_id)}: {visible(stub_words(stubs))}")
     if summary.second_opinion is not None:

@@ -64,15 +64,19 @@ def test_the_defaults_are_the_documented_ones() -> None:
         ({"policy": "trained", "model": "gpt"}, "model: names a teacher, but the trained model acts", ("model",)),
         ({"policy": "trained", "base_url": "http://x"}, "base_url: names a teacher", ("base_url",)),
         ({"trajectories": "run", "model": "gpt"}, "model: names a teacher, but recorded episodes", ("model",)),
-        ({"policy": "trained", "temperature": 0}, "temperature: must be more than 0; at 0 all episodes of a problem are the same", ("temperature",)),
-        ({"batch_size": 5}, "batch_size: 5 is not a multiple of samples, which is 2; every group must be complete", ("batch_size",)),
+        (
+            {"policy": "trained", "temperature": 0},
+            "temperature: must be more than 0; at 0 all episodes",
+            ("temperature",),
+        ),
+        ({"batch_size": 5}, "batch_size: 5 is not a multiple of samples, which is 2;", ("batch_size",)),
         ({"batch_size": 22}, "batch_size: needs 11 problems, and num_problems is 10", ("batch_size", "num_problems")),
         ({"learning_rate": 0}, "learning_rate: Input should be greater than 0", ("learning_rate",)),
         ({"learning_rat": 1}, "there is no option 'learning_rat'; did you mean 'learning_rate'?", ()),
         ({"num_steps": 1}, "there is no option 'num_steps'", ()),
         ({"timeout_seconds": 0}, "timeout_seconds must be at least 0.01 seconds", ("timeout_seconds",)),
         ({"project": "a b"}, "project: String should match pattern", ("project",)),
-        ({"max_sandboxes": 1}, "max_sandboxes: must be 2 or more; an episode uses one sandbox to work and one to judge", ("max_sandboxes",)),
+        ({"max_sandboxes": 1}, "max_sandboxes: must be 2 or more; an episode uses", ("max_sandboxes",)),
     ],
 )
 def test_what_cannot_work_is_said_by_the_name_of_its_field(

@@ -112,7 +112,7 @@ def test_a_service_listens_on_this_machine(host: str) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org", "0"])
 def test_a_service_listens_nowhere_else(host: str) -> None:
-    with pytest.raises(UsageError, match="must be a loopback address, such as 127.0.0.1"):
+    with pytest.raises(UsageError, match=r"must be a loopback address, such as 127\.0\.0\.1"):
         resolve(TinkerServeConfig, {"host": host})
 
 
