@@ -101,7 +101,7 @@ def test_every_flag_is_described_as_its_rule_says_and_no_other() -> None:
 
 
 def test_every_word_about_an_owner_is_explained() -> None:
-    words = re.findall(r"^\| `([a-z -]+)` \|", section(page("sandboxes.md"), "What is there"), re.MULTILINE)
+    words = re.findall(r"^\| `([a-z -]+)` \|", section(page("../concepts/jobs.md"), "Owners"), re.MULTILINE)
     assert words == [*Liveness, "-"]
 
 
