@@ -131,9 +131,9 @@ def test_the_charts_are_drawn_from_the_run_and_nothing_is_fetched(page: Page) ->
 
 def test_a_flag_stands_above_all_with_its_metric_its_threshold_and_what_to_try(page: Page) -> None:
     assert page.page.locator("#notes").inner_text().splitlines() == [
-        "truncated_completions: 50% of the completions are cut off at the most tokens they may have",
+        "truncated_completions: 50% of the completions are cut off at the token limit",
         "completions/clipped_ratio: 50.0%, threshold 20.0%, steps 1 to 4",
-        "try: a larger max_tokens, or a prompt that asks for short answers: what is cut off rarely passes",
+        "try: a larger max_tokens, or a prompt that asks for short answers: a completion that is cut off rarely passes",
     ]
 
 
@@ -161,7 +161,7 @@ def test_filters_and_search_choose_trajectories_and_stand_in_the_address(page: P
     expect(shown.locator("#detail")).to_contain_text("printed in step 2")
     show(shown, "rows?search=nothing+has+this")
     expect_listed(shown, 0)
-    expect(shown.locator("#list")).to_contain_text("Nothing is like that")
+    expect(shown.locator("#list")).to_contain_text("No trajectory matches the filters")
 
 
 def test_trajectories_are_ordered_by_a_column(page: Page) -> None:
@@ -445,7 +445,7 @@ def test_what_could_not_be_read_is_said_in_the_report(training: Path) -> None:
     file = training / "trajectories.jsonl"
     file.write_bytes(b"garbage\n" + file.read_bytes()[:-20])
     document = report_document(RunReader(training))
-    assert any("The last row was unfinished" in note for note in document["notes"])
+    assert any("The last row was incomplete" in note for note in document["notes"])
     assert any("1 rows could not be read" in note for note in document["notes"])
     assert "step 3: completions in the metrics: 8, but in the completions: 7" in document["disagreements"]
 
@@ -470,7 +470,7 @@ def test_a_completion_that_passes_in_one_process_says_so_and_is_found(tmp_path: 
             writer.write_opinion(OpinionRow(job_id=JOB, status=row.status, opinion=opinion, **of))
     with opened(browser, report_of(run)) as seen:
         detail = seen.page.locator("#detail")
-        words = ("in one process, too", "not available: the sandbox was lost")
+        words = ("also failed in one process: ", "not available: the sandbox was lost")
         for index, expected in zip((2, 3), words, strict=True):
             show(seen.page, f"t/-.{index}")
             expect(detail).to_contain_text(expected)

@@ -627,7 +627,7 @@ def test_a_run_is_found_by_every_name_it_has(training: Path, runs_dir: Path, tmp
         with pytest.raises(InputError):
             library.key_of("nothing")
         elsewhere = write_run(tmp_path / "elsewhere", [trajectory(0)])
-        with pytest.raises(InputError, match="none of the runs that are shown"):
+        with pytest.raises(InputError, match="is not one of the runs that are shown"):
             library.key_of(str(elsewhere))
 
 
@@ -675,11 +675,11 @@ def test_the_command_serves_until_it_is_stopped_also_with_a_page_open(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nowhere"], "nowhere: there is no such directory"),
+        (["nowhere"], "nowhere: this directory does not exist"),
         (["file"], "file: is a file"),
-        (["runs", "--run", "nothing"], "no run is called 'nothing'"),
+        (["runs", "--run", "nothing"], "there is no run 'nothing'"),
         (["runs", "--port", "99999"], "less than or equal to 65535"),
-        (["runs", "--export", "site", "--port", "0"], "leave --port"),
+        (["runs", "--export", "site", "--port", "0"], "it cannot be used with --port"),
         (["runs", "--export", "file"], "--export"),
         (["empty", "--export", "site"], "there are no runs to export"),
     ],

@@ -115,7 +115,7 @@ def test_the_list_of_runs_is_filtered_and_some_are_compared(browser: Any, site: 
         expect(cells.first).to_contain_text("failed")
         expect(cells.last).to_contain_text("passed")
         expect(shown.locator("#chart-pass")).to_be_visible()
-        shown.click("button:has-text('verdicts that differ')")
+        shown.click("button:has-text('different verdicts')")
         expect(shown.locator(".compared tbody th")).to_have_count(6)
         cells.last.click()
         expect(shown.locator("#detail h1")).to_have_text("t0")
@@ -257,4 +257,4 @@ def test_each_part_of_a_run_is_reached_by_its_key(browser: Any, live: str, part:
 
 def test_a_page_of_a_run_that_is_not_there_says_so(browser: Any, live: str) -> None:
     with opened(browser, live, at="#/run/nothing") as seen:
-        expect(seen.page.locator("[role=alert]")).to_contain_text("there is no such run")
+        expect(seen.page.locator("[role=alert]")).to_contain_text("there is no run with this key")

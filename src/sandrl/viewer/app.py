@@ -1,4 +1,4 @@
-"""The application: which address answers with which document, listed in docs/guides/view.md."""
+"""The application: the document at each address, as listed in docs/guides/view.md."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class View:
         self._library = library
         self._page = _Page()
         self.is_closing = threading.Event()
-        """Set before the server ends: streams of events end, too."""
+        """Set before the server ends, so that streams of events also end."""
 
     def app(self) -> Starlette:
         """The application."""
@@ -100,7 +100,7 @@ class View:
         """One trajectory of a run."""
         found = self._found(request).trajectory(request.path_params["row"])
         if found is None:
-            raise HTTPException(404, "this run has no such trajectory")
+            raise HTTPException(404, "this run does not have this trajectory")
         return _json(found)
 
     def compare(self, request: Request) -> Response:
@@ -108,7 +108,7 @@ class View:
         asked = request.query_params
         runs = [self._of(key) for key in dict.fromkeys(asked.get("runs", "").split(",")) if key]
         if not 0 < len(runs) <= _MOST_COMPARED:
-            raise HTTPException(400, f"name the runs to compare, {_MOST_COMPARED} at most: runs=KEY,KEY")
+            raise HTTPException(400, f"name at most {_MOST_COMPARED} runs to compare: runs=KEY,KEY")
         found = comparison(
             runs,
             asked.get("search", ""),
@@ -151,7 +151,7 @@ class View:
     def _of(self, key: str) -> ViewedRun:
         run = self._library.find(key)
         if run is None:
-            raise HTTPException(404, "there is no such run; it may have been removed")
+            raise HTTPException(404, "there is no run with this key; it may have been removed")
         return run
 
 
@@ -198,7 +198,7 @@ def _selection(request: Request) -> Selection:
 def _number(request: Request, name: str, default: int) -> int:
     text = request.query_params.get(name, "") or str(default)
     if not text.isdecimal() or len(text) > 15:
-        raise HTTPException(400, f"{name} must be a number from 0 on")
+        raise HTTPException(400, f"{name} must be an integer of 0 or more")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""Two or more runs side by side: their verdicts problem by problem, and their curves over one another."""
+"""Compares two or more runs: their verdicts problem by problem, and their curves in one chart."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Runs as a folder of files that any static host shows, and that opens from a disk.
+"""Writes runs as a folder of files that every static host can serve, and that opens from a disk.
 
-A page that is opened from a disk may read scripts beside it and nothing else. So each document is a script of one call,
-`sandrlData(name, text)`, with the document compressed and base64-encoded: what a model wrote cannot end the text it is
-in. Trajectories are in pieces, read when one of them is looked at. The folder is written under another name first, so
-whoever looks at an earlier export sees the old one or the new one.
+A page that is opened from a disk may read scripts next to it and nothing else. So each document is a script of one
+call, `sandrlData(name, text)`, with the document compressed and base64-encoded, so that text from a model cannot end
+the string that contains it. Trajectories are stored in pieces, and a piece is read when one of its trajectories is
+opened. The folder is written under another name first, so a reader of an earlier export sees the old version or the new
+one.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def write_export(library: Library, folder: Path, *, only: str | None = None) -> 
     entries = library.entries()
     keys = [key for key in entries if only in (None, key)]
     if not keys:
-        raise UsageError("there are no runs to export", hint="sandrl reward leaves one")
+        raise UsageError("there are no runs to export", hint="create one, for example with sandrl reward")
     new = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -80,12 +81,15 @@ def write_export(library: Library, folder: Path, *, only: str | None = None) -> 
                 left_out.append(entries[key].run_id)
             briefs.append(library.brief(key, entries))
         if len(left_out) == len(keys):
-            raise UsageError(f"no run to export can be read: {', '.join(left_out)}", hint="sandrl runs ls")
+            raise UsageError(
+                f"no run to export can be read: {', '.join(left_out)}",
+                hint="list the runs and their states: sandrl runs ls",
+            )
         _write(new / "data", "runs", {"runs": briefs})
         _put(new, folder)
     except OSError as error:
         message = f"export {folder}: cannot be written: {error.strerror}"
-        raise ServiceError(message, hint="choose another directory with `export`", fields=("export",)) from error
+        raise ServiceError(message, hint="select another directory with `export`", fields=("export",)) from error
     finally:
         shutil.rmtree(new, ignore_errors=True)
     return Export(folder / "index.html", len(keys), tuple(left_out))
@@ -100,10 +104,10 @@ def _check(folder: Path) -> None:
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         what = "is not a directory"
     elif folder.is_dir() and not _is_replaceable(folder):
-        what = "has other files in it, which would be lost"
+        what = "contains other files, which would be lost"
     else:
         return
-    raise UsageError(f"export {folder}: {what}", hint="name a new or an empty directory", fields=("export",))
+    raise UsageError(f"export {folder}: {what}", hint="select a new or an empty directory", fields=("export",))
 
 
 def _is_replaceable(folder: Path) -> bool:

@@ -1,8 +1,9 @@
-"""Who may ask the viewer: those who came by its link, from this machine.
+"""Restricts the viewer to requests from this machine by users of its link.
 
-The design decision: other pages that the user has open must learn nothing of a run. The first link has a token, for
-which the browser gets a cookie that no script can read and no other site can send; then the token is out of the address
-bar. A request under another name than this machine's own is refused, because a foreign name may be made to point here.
+Other pages that are open in the browser must not be able to read a run. The first link has a token, for which the
+browser gets a cookie that no script can read and no other site can send; then the token is removed from the address
+bar. A request under another name than this machine's own is refused, because another name may be made to resolve to
+this machine.
 """
 
 from __future__ import annotations
@@ -70,7 +71,9 @@ class Guard:
     def _answer(self, request: Request) -> Response | None:
         """The answer to a request that is not let through; None if it is."""
         if _name(request.headers.get("host", "")) not in _HOSTS:
-            return _refusal(request, 403, "this address is not one of the viewer: use the link that it has printed")
+            return _refusal(
+                request, 403, "the viewer does not serve this host name: use the link that `sandrl view` printed"
+            )
         if request.method not in _METHODS:
             return Response(status_code=405, headers={"Allow": "GET, HEAD"})
         given = request.query_params.get(TOKEN)
@@ -80,7 +83,7 @@ class Guard:
             answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", path="/")
             return answer
         if not _is_same(request.cookies.get(self._cookie, ""), self._session):
-            return _refusal(request, 403, "open the link that `sandrl view` has printed: it has the token")
+            return _refusal(request, 403, "the token is missing or wrong: open the link that `sandrl view` printed")
         return None
 
 

@@ -1,4 +1,4 @@
-"""Indexes and counts large runs in the background, the one that was asked for last first."""
+"""Indexes and counts large runs in the background, the run of the latest request first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All runs that are shown: of one directory, or all that the user has; what is said of each, and which have changed."""
+"""All runs that are shown, of one directory or of the user: the summary of each, and the runs that have changed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ class Library:
         """
         key = run_key(find_run(name, self._state_dir or self._nowhere, self._runs_dir))
         if key not in self.entries():
-            raise InputError("is none of the runs that are shown", path=name, hint="name its directory, too")
+            raise InputError(
+                "is not one of the runs that are shown", path=name, hint="also name the directory that contains it"
+            )
         return key
 
     def entries(self) -> dict[str, RunEntry]:

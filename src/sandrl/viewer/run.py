@@ -91,7 +91,7 @@ class ViewedRun:
         progress = self.refresh()
         totals = self.totals(progress)
         damage = Damage(is_truncated=progress.is_truncated)
-        damage.damaged += [InputError(f"is no row of this kind ({progress.damaged} lines)", path=self.path)][
+        damage.damaged += [InputError(f"is not a valid row of this file ({progress.damaged} lines)", path=self.path)][
             : progress.damaged
         ]
         index = {**asdict(progress), "is_complete": progress.is_complete}

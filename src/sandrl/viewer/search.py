@@ -1,7 +1,7 @@
-"""Search over the texts of a run's completions, which are in no index: the files are read, for a bounded time.
+"""Searches the texts of a run's completions, which are in no index: the files are read, for a limited time.
 
-What has been searched is remembered, so that the same question goes on where its time was over, and rows that were
-written meanwhile are searched when they are there.
+The searched part is remembered, so that the same query continues where its time ended, and rows that were written
+meanwhile are searched when they exist.
 """
 
 from __future__ import annotations

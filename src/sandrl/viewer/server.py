@@ -1,4 +1,4 @@
-"""The viewer as a server of this machine, from its start to the user's wish to stop."""
+"""The viewer as a server on this machine, from its start until the user stops it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sandrl.viewer.library import Library
 
 HOST = "127.0.0.1"
 PORT = 8643
-"""Where the viewer listens unless told otherwise; the next free port if it is taken."""
+"""The default port of the viewer; if it is taken, the next free port is used."""
 
 _WAITING_CONNECTIONS = 128
 _ENDING_SECONDS = 2
@@ -39,8 +39,8 @@ def make_library(settings: Settings, runs_dir: Path | None) -> Library:
     if runs_dir is None:
         return Library(settings.runs_dir.absolute(), settings.state_dir, settings.cache_dir)
     if not runs_dir.is_dir():
-        what = "is a file" if runs_dir.exists() else "there is no such directory"
-        raise InputError(what, path=runs_dir, hint="name the directory that runs are in")
+        what = "is a file, not a directory" if runs_dir.exists() else "this directory does not exist"
+        raise InputError(what, path=runs_dir, hint="name the directory that contains the runs")
     return Library(runs_dir.absolute(), None, settings.cache_dir)
 
 
@@ -152,6 +152,6 @@ def _listening(port: int | None) -> Iterator[socket.socket]:
             except OSError as error:
                 if choice == choices[-1]:
                     message = f"cannot listen on port {choice}: {error.strerror}"
-                    hint = "choose another `port`; 0 is any that is free"
+                    hint = "choose another `port`, or 0 for any free port"
                     raise UsageError(message, hint=hint, fields=("port",)) from error
         yield listening

@@ -1,4 +1,4 @@
-"""What the completions of a run amount to, counted from its index: the same numbers as the report counts from rows."""
+"""The totals of the completions of a run, counted from its index: the same numbers as the report counts from rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sandrl.runs.rows import MetricsRow
 from sandrl.runs.summary import pass_at_of
 
 SPANS = 60
-"""Into how many equal spans the time of a run is divided to show how fast it went."""
+"""The number of equal spans into which the time of a run is divided to show its throughput."""
 
 _BY_STEP = """
 SELECT step, names.name, count(*), total(reward), count(reward), sum(is_pass), sum(executions)

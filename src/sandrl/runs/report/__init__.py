@@ -1,8 +1,8 @@
 """The report of a run: one HTML file that needs no network, no server and no other file.
 
-The design decision: what a model wrote never becomes markup. All data lies in the page compressed and base64-encoded,
-where no text can end the element it is in, and the page's own code puts it on the screen as text and nothing else. A
-content policy with the hashes of that code forbids every other script and every connection.
+Text from a model never becomes markup. All data is in the page compressed and base64-encoded, so that no text can end
+the element that contains it, and the page's own code displays it as text only. A content policy with the hashes of that
+code forbids every other script and every connection.
 """
 
 from sandrl.runs.report.document import report_document, report_problems, report_trajectories

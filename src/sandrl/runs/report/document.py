@@ -1,4 +1,4 @@
-"""What a report says, as plain data; how it looks is the page's business."""
+"""The content of a report, as plain data; the page decides how it looks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from sandrl.runs.series import Series, series_of
 from sandrl.runs.summary import summarise
 
 LONGEST_TEXT = 20_000
-"""Characters of a text that are in the report; the run directory has the rest."""
+"""The number of characters of a text that are in the report; the run directory has the whole text."""
 
 _TEXTS = frozenset({"completion", "code", "stdout", "stderr", "detail"})
 _LEFT_OUT = frozenset({"schema_version", "time", "rank", "attempt"})
@@ -205,7 +205,7 @@ def _notes(damage: Damage, reader: RunReader) -> list[str]:
     metrics = reader.metrics()
     notes = []
     if damage.is_truncated or metrics.is_truncated:
-        notes.append("The last row was unfinished when this report was made, and is left out.")
+        notes.append("The last row was incomplete when this report was made, and is left out.")
     damaged = [error.message for error in (*damage.damaged, *metrics.damaged)]
     if damaged:
         notes.append(f"{len(damaged)} rows could not be read; the first: {damaged[0]}")

@@ -1,7 +1,7 @@
 """The page of a report: a skeleton, a style sheet, the code and its libraries, all in one file.
 
-The same page shows a run that is embedded in it, runs that a server of this machine gives it, and runs that lie beside
-it as files. Which of the three, its skeleton says.
+The same page shows a run that is embedded in it, runs from a server on this machine, and runs in files next to it. An
+attribute of its skeleton selects one of the three.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Source(StrEnum):
 
     EMBEDDED = "embedded"
     HTTP = "http"
-    """A server that serves the page, too."""
+    """The server that also serves the page."""
     FILES = "files"
     """Scripts in the folder `data` beside the page."""
 
@@ -71,7 +71,7 @@ def write_report(reader: RunReader, path: Path | None = None, *, damage: Damage 
         write_whole(path, (piece.encode("utf-8") for piece in pages))
     except OSError as error:
         raise ServiceError(
-            f"{path}: cannot be written: {error.strerror}", hint="choose another file with `out`", fields=("out",)
+            f"{path}: cannot be written: {error.strerror}", hint="select another file with `out`", fields=("out",)
         ) from error
     return path
 

@@ -1,4 +1,4 @@
-"""Parts of a report that are made of a run's metrics, evaluations and ledger, whoever has counted its completions."""
+"""The parts of a report from a run's metrics, evaluations and ledger, for every way to count its completions."""
 
 from __future__ import annotations
 

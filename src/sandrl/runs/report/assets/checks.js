@@ -2,7 +2,7 @@
 const CHECKS = {
   passed: ['P', 'passed'], failed: ['F', 'failed'], timeout: ['T', 'timed out'],
   not_reached: ['–', 'not reached'], not_run: ['–', 'not run'], uncounted: ['–', 'passed, but not counted'],
-  invalid: ['!', 'its checker failed'], unknown: ['–', 'verdict not kept'],
+  invalid: ['!', 'the checker failed'], unknown: ['–', 'verdict not stored'],
 };
 const CHECK_KINDS = {passed: 'passed', failed: 'failed', timeout: 'timeout', invalid: 'unscorable'};
 
@@ -36,10 +36,10 @@ function CheckBody({check}) {
   return html`<div class="check-body">
     ${source && html`<h4>${stdin === null ? 'Check' : 'Call'}${line ? html`<span class="muted">, failed in line ${line}</span>` : ''}</h4><${NumberedCode} code=${source} marked=${line} label=${`${name}: source`} />`}
     ${stdin !== null && html`<h4>Input</h4><${Text} text=${stdin} label=${`${name}: input`} />`}
-    ${isFailed && expected !== null && got !== null ? html`<h4>Expected and got</h4><${Difference} expected=${expected} got=${got} name=${name} />` : html`
+    ${isFailed && expected !== null && got !== null ? html`<h4>Expected and actual</h4><${Difference} expected=${expected} got=${got} name=${name} />` : html`
       ${expected !== null && html`<h4>Expected</h4><${Text} text=${expected} label=${`${name}: expected`} />`}
-      ${got !== null && html`<h4>Got</h4><${Text} text=${got} label=${`${name}: got`} />`}`}
-    ${check.truncated && html`<p class="muted small">Some of this check is left out, because it is long.</p>`}</div>`;
+      ${got !== null && html`<h4>Actual</h4><${Text} text=${got} label=${`${name}: actual`} />`}`}
+    ${check.truncated && html`<p class="muted small">A part of this check is left out, because it is long.</p>`}</div>`;
 }
 
 function CheckLine({checks}) {
@@ -68,5 +68,5 @@ function Checks({row}) {
   if (!checks.length) return null;
   return html`<${Section} title="Checks" id="checks-title" aside=${html`<span class="muted">${row.passed || 0} of ${row.total || 0} passed</span>`}>
     <ul class="checks">${runs.map((run, index) => html`<${CheckRun} key=${run[0].number} checks=${run} isOpen=${index === opened} />`)}</ul>
-    ${left > 0 && html`<p class="muted small">${plural(left, 'further check')} ${left === 1 ? 'is' : 'are'} not kept.</p>`}<//>`;
+    ${left > 0 && html`<p class="muted small">${plural(left, 'further check')} ${left === 1 ? 'is' : 'are'} not stored in the run.</p>`}<//>`;
 }

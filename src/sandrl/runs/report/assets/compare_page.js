@@ -4,7 +4,7 @@ const COMPARED_SHOWN = 100;
 function ComparePage({source, query}) {
   const keys = (query.runs || '').split(',').filter(Boolean), offset = Number(query.offset || 0);
   const asked = {only: query.only === 'all' ? 'all' : 'differ', search: query.search || '', offset, limit: COMPARED_SHOWN};
-  const {data, error} = useData(() => keys.length < 2 ? Promise.reject(new Error('A comparison needs two runs or more: choose them in the list of runs.')) : comparedRuns(source, keys, asked),
+  const {data, error} = useData(() => keys.length < 2 ? Promise.reject(new Error('A comparison needs at least two runs: select them in the list of runs.')) : comparedRuns(source, keys, asked),
     [source, query.runs, asked.only, asked.search, offset], source, keys);
   if (!data) return html`<${Pending} error=${error} />`;
   const change = (changes, options) => go(link(['compare'], {...query, offset: '', ...changes}), options);
@@ -17,15 +17,15 @@ function ComparePage({source, query}) {
         <td class="wide muted">${run.command}</td><td class="right middle">${formatted(run.completions)}</td><td class="right">${formatted(run.pass_rate, 'share')}</td><td class="right">${rewardText(run.reward)}</td></tr>`)}</tbody></table></div></div>
     <${ComparedCharts} runs=${runs} curves=${data.curves} reports=${data.reports} query=${query} />
     <${ComparedOptions} runs=${runs} reports=${data.reports} />
-    <div class="filters" role="search" aria-label="Choose problems"><${SearchField} value=${query.search} label="Search problems" placeholder="problem" onSearch=${(search) => change({search}, {replace: true})} />
-      <div class="chips"><${Toggle} isOn=${asked.only === 'differ'} onClick=${() => change({only: asked.only === 'differ' ? 'all' : ''})}>verdicts that differ <small>${differ.toLocaleString('en')}</small><//></div>
+    <div class="filters" role="search" aria-label="Filter problems"><${SearchField} value=${query.search} label="Search problems" placeholder="problem" onSearch=${(search) => change({search}, {replace: true})} />
+      <div class="chips"><${Toggle} isOn=${asked.only === 'differ'} onClick=${() => change({only: asked.only === 'differ' ? 'all' : ''})}>different verdicts <small>${differ.toLocaleString('en')}</small><//></div>
       <p class="muted" role="status" id="count">${plural(data.total, 'problem')}</p></div>
     ${problems.length ? html`<div class="panel flush"><div class="scroll-x" tabindex="0" role="region" aria-label="Problems"><table class="compared"><thead><tr><th scope="col">problem</th>
       ${runs.map((run, index) => html`<th scope="col"><b class="ordinal">${letterAt(index)}</b> ${run.run_id}</th>`)}</tr></thead>
       <tbody>${problems.map((problem) => html`<tr key=${problem.task_id}><th scope="row" class="name">${problem.task_id}${problem.same_problem === false && html`<small class="tag">the problem changed</small>`}</th>
         ${problem.cells.map((cell, index) => html`<td>${cell ? html`<${ComparedCell} cell=${cell} run=${runs[index]} name=${problem.task_id} />` : html`<span class="muted">not in this run</span>`}</td>`)}</tr>`)}</tbody></table></div></div>
       <${Pages} total=${data.total} offset=${offset} limit=${COMPARED_SHOWN} linkTo=${(to) => link(['compare'], {...query, offset: to || ''})} />`
-    : html`<${Empty}>${asked.only === 'differ' && !asked.search ? 'No verdict differs.' : 'No problem is like that.'}<//>`}`;
+    : html`<${Empty}>${asked.only === 'differ' && !asked.search ? 'No verdict differs.' : 'No problem matches the filters.'}<//>`}`;
 }
 
 // The comparison, with the document of each run for what is not compared problem by problem.

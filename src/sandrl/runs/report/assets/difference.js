@@ -58,7 +58,7 @@ function foldedRows(rows) {
 }
 
 function differenceNote(expected, got) {
-  if (expected === got) return 'Both are written alike: they differ in what the writing does not show.';
+  if (expected === got) return 'Both have the same text: they differ in a property that the text does not show.';
   if (expected.trimEnd() === got.trimEnd()) return 'They differ only in white space at the end.';
   return expected.replace(/\s+/g, '') === got.replace(/\s+/g, '') ? 'They differ only in white space.' : '';
 }
@@ -67,10 +67,10 @@ function Difference({expected, got, name}) {
   const {rows, note} = useMemo(() => ({rows: foldedRows(comparedLines(shown(expected), shown(got))), note: differenceNote(expected, got)}), [expected, got]);
   const side = (pieces, kind) => pieces === null ? html`<td class="absent"><span class="visually-hidden">no line</span></td>`
     : html`<td class=${pieces.some(([, differs]) => differs) ? kind : ''}>${pieces.map(([text, differs]) => differs ? html`<mark>${text}</mark>` : text)}</td>`;
-  return html`<div class="scroll diff-box" tabindex="0" role="region" aria-label=${`${name}: expected and got`}><table class="diff">
-      <thead><tr><th scope="col">expected</th><th scope="col">got</th></tr></thead>
+  return html`<div class="scroll diff-box" tabindex="0" role="region" aria-label=${`${name}: expected and actual`}><table class="diff">
+      <thead><tr><th scope="col">expected</th><th scope="col">actual</th></tr></thead>
       <tbody>${rows.slice(0, MOST_DIFF_ROWS).map((row) => row.skipped ? html`<tr class="skipped"><td colspan="2">${plural(row.skipped, 'equal line')}</td></tr>`
         : html`<tr>${side(row.left, 'wanted')}${side(row.right, 'wrong')}</tr>`)}</tbody></table></div>
-    ${rows.length > MOST_DIFF_ROWS && html`<p class="muted small">${(rows.length - MOST_DIFF_ROWS).toLocaleString('en')} further lines are left out here.</p>`}
+    ${rows.length > MOST_DIFF_ROWS && html`<p class="muted small">${(rows.length - MOST_DIFF_ROWS).toLocaleString('en')} further lines are not shown.</p>`}
     ${note && html`<p class="muted small">${note}</p>`}`;
 }

@@ -15,21 +15,21 @@ function GroupsPage({source, run, query}) {
   const kinds = KINDS.filter((kind) => groups.some((group) => group.cells.some((cell) => cell.samples.some(([, status, reward]) => kindOf({status, reward}) === kind))));
   const isMatrix = steps.length > 1 && steps.length <= MOST_COLUMNS;
   return html`<${RunHead} run=${run} report=${report} current="groups" /><${IndexProgress} index=${report.index} />
-    <div class="filters" role="search" aria-label="Choose groups">
+    <div class="filters" role="search" aria-label="Filter groups">
       <${SearchField} value=${query.task} label="Search problems" placeholder="problem" onSearch=${(task) => change({task}, {replace: true})} />
       ${steps.length > 1 && html`<div class="chips"><${Toggle} isOn=${query.flipped === '1'} onClick=${() => change({flipped: query.flipped === '1' ? '' : '1'})}>flipped only<//></div>`}
       <p class="muted" role="status" id="count">${plural(count, 'problem')}</p>
     </div>
     <ul class="legend" aria-label="Statuses">${kinds.map((kind) => html`<li><${Swatch} kind=${kind} letter=${LETTERS[kind] || '?'} />${kind}</li>`)}
       <li><span class="flat-mark" aria-hidden="true">=</span>all rewards equal: no gradient</li>
-      ${steps.length > 1 && html`<li><span class="cell flipped sample" aria-hidden="true" />flipped: passes, and did not in the problem's step before, or the reverse</li>`}</ul>
+      ${steps.length > 1 && html`<li><span class="cell flipped sample" aria-hidden="true" />flipped: the sample passes and failed in the previous step of the problem, or the reverse</li>`}</ul>
     ${groups.length ? html`<div class="panel flush"><div class="scroll-x groups-scroll" tabindex="0" role="region" aria-label="Groups">
       <table class=${isMatrix ? 'groups matrix' : 'groups'}><thead><tr><th scope="col" class="sticky">problem</th><th scope="col" class="right">reward</th>
         ${steps.length > 1 && html`<th scope="col" class="right">flips</th>`}
         ${isMatrix ? steps.map((step) => html`<th scope="col">step ${stepText(step)}</th>`) : html`<th scope="col">${steps.length > 1 ? 'samples by step' : 'samples'}</th>`}</tr></thead>
       <tbody>${groups.map((group) => html`<${Group} key=${group.task_id} group=${group} steps=${steps} run=${run} isMatrix=${isMatrix} />`)}</tbody></table></div></div>
       <${Pages} total=${count} offset=${offset} limit=${GROUPS_SHOWN} linkTo=${(to) => link(['run', run, 'groups'], {...query, offset: to || ''})} />`
-    : html`<${Empty}>${query.task || query.flipped ? 'No problem is like that.' : 'There are no trajectories yet.'}<//>`}`;
+    : html`<${Empty}>${query.task || query.flipped ? 'No problem matches the filters.' : 'There are no trajectories yet.'}<//>`}`;
 }
 
 function meanReward(cells) {

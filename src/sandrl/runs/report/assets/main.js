@@ -1,14 +1,14 @@
 // The application: which page an address shows, and what stands around it.
 const KEYS = [
-  ['↑ ↓', 'choose a trajectory in the list'], ['Page Up, Page Down, Home, End', 'move through the list'], ['Enter', 'open the chosen trajectory'],
-  ['← →', 'the trajectory before, the next one'], ['Esc', 'leave a field, close this, or go back'], ['/', 'search'],
-  ['1 2 3', 'overview, groups, trajectories'], ['?', 'show these keys'],
+  ['↑ ↓', 'select a trajectory in the list'], ['Page Up, Page Down, Home, End', 'move through the list'], ['Enter', 'open the selected trajectory'],
+  ['← →', 'previous or next trajectory'], ['Esc', 'leave a field, close this window, or go back'], ['/', 'search'],
+  ['1 2 3', 'overview, groups, trajectories'], ['?', 'show these shortcuts'],
 ];
 
 function Keys({onClose}) {
   const dialog = useRef(null);
   useLayoutEffect(() => { dialog.current.showModal(); }, []);
-  return html`<dialog ref=${dialog} aria-labelledby="keys-title" onClose=${onClose}><h2 id="keys-title">Keys</h2>
+  return html`<dialog ref=${dialog} aria-labelledby="keys-title" onClose=${onClose}><h2 id="keys-title">Keyboard shortcuts</h2>
     <dl class="keys">${KEYS.map(([key, words]) => html`<div><dt>${key}</dt><dd>${words}</dd></div>`)}</dl>
     <form method="dialog"><button>Close</button></form></dialog>`;
 }
@@ -61,10 +61,10 @@ function App({source, single}) {
   }, []);
   const skip = (event) => { event.preventDefault(); document.getElementById('main').focus(); };
   return html`<a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
-    <header class="top"><nav class="crumbs" aria-label="Where this is"><a class="brand" href="#/">sandrl</a>
+    <header class="top"><nav class="crumbs" aria-label="Breadcrumb"><a class="brand" href="#/">sandrl</a>
       ${run && !single && html`<span aria-hidden="true">/</span><a href=${link(['run', run])}>${run.replace(/\.[0-9a-f]{8}$/, '')}</a>`}
       ${route.path[0] === 'compare' && html`<span aria-hidden="true">/</span><span>compare</span>`}</nav>
-      <div class="tools"><${LiveMark} source=${source} /><button type="button" class="icon" aria-label="Show the keys" onClick=${() => setKeys(true)}>?</button><${ThemeButton} /></div></header>
+      <div class="tools"><${LiveMark} source=${source} /><button type="button" class="icon" aria-label="Show the keyboard shortcuts" onClick=${() => setKeys(true)}>?</button><${ThemeButton} /></div></header>
     <main id="main" tabindex="-1"><${Page} source=${source} route=${route} single=${single} /></main>
     ${hasKeys && html`<${Keys} onClose=${() => setKeys(false)} />`}`;
 }

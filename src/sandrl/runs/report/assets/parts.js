@@ -58,7 +58,7 @@ function Empty({children}) { return html`<p class="empty">${children}</p>`; }
 
 // What a page shows before it has its data, and where it cannot get it.
 function Pending({error}) {
-  if (error) return html`<p class="note" role="alert"><b>This cannot be shown.</b>${error.message || String(error)}</p>`;
+  if (error) return html`<p class="note" role="alert"><b>This page cannot be shown.</b>${error.message || String(error)}</p>`;
   return html`<p class="empty" role="status">Loading …</p>`;
 }
 

@@ -123,7 +123,7 @@ function RowsList({source, run, query, report}) {
       ${!isNarrow && html`<${RowHeads} query=${query} filters=${filters} run=${run} />`}
       <div id="list" ref=${box} class="list" role="list" aria-label="Trajectories" tabindex=${count ? -1 : 0} onScroll=${(event) => setView({top: event.currentTarget.scrollTop, height: event.currentTarget.clientHeight})}>
         <div id="spacer" role="presentation" style=${{height: `${height}px`}}>${rows}</div>
-        ${list.total === 0 && html`<${Empty}>${Object.keys(filters).length ? 'Nothing is like that.' : 'There are no trajectories yet.'}<//>`}
+        ${list.total === 0 && html`<${Empty}>${Object.keys(filters).length ? 'No trajectory matches the filters.' : 'There are no trajectories yet.'}<//>`}
       </div>
     </div>`;
 }
@@ -149,7 +149,7 @@ function RowHeads({filters, run}) {
     if (!order) return html`<span class=${name}>${title}</span>`;
     const isOn = (filters.order || 'index') === order, isDown = filters.desc === '1';
     const next = {...filters, order: order === 'index' ? '' : order, desc: isOn && !isDown ? '1' : ''};
-    return html`<a class=${name} href=${link(['run', run, 'rows'], next)} aria-label=${`Order by ${title}${isOn ? (isDown ? ', now falling' : ', now rising') : ''}`}>${title}${isOn ? (isDown ? ' ↓' : ' ↑') : ''}</a>`;
+    return html`<a class=${name} href=${link(['run', run, 'rows'], next)} aria-label=${`Order by ${title}${isOn ? (isDown ? ', now descending' : ', now ascending') : ''}`}>${title}${isOn ? (isDown ? ' ↓' : ' ↑') : ''}</a>`;
   };
   return html`<div class="list-head" role="group" aria-label="Order">${head('index', '#', 'index')}${head('step', 'step', 'step')}${head('status', 'status')}${head('task', 'problem')}
     ${head('checks', 'checks')}${head('reward', 'reward', 'reward')}${head('seconds', 'seconds', 'duration')}</div>`;
@@ -166,14 +166,14 @@ function RowFilters({query, facets, report, change, children}) {
   };
   const hasHeldOut = query.held_out || (facets && facets.held_out !== undefined ? facets.held_out > 0 : (report.evaluations || []).length > 0);
   const steps = report.metrics.completions ? report.metrics.completions.steps : [];
-  return html`<div class="filters" role="search" aria-label="Choose trajectories">
+  return html`<div class="filters" role="search" aria-label="Filter trajectories">
     <${SearchField} value=${query.search} label="Search trajectories" placeholder="problem, code, output, verdict" onSearch=${(search) => change({search}, {replace: true})} />
     ${query.task && html`<div class="chips"><${Toggle} isOn=${true} onClick=${() => change({task: ''})}>problem ${query.task} ×<//></div>`}
     ${steps.length > 1 && html`<select aria-label="Step" id="step" value=${query.step || ''} onChange=${(event) => change({step: event.currentTarget.value})}>
-      <option value="">every step</option>${steps.map((step) => html`<option value=${String(step)}>step ${stepText(step)}</option>`)}</select>`}
+      <option value="">all steps</option>${steps.map((step) => html`<option value=${String(step)}>step ${stepText(step)}</option>`)}</select>`}
     <div class="chips" role="group" aria-label="Statuses">${statuses.map((status) => html`<${Toggle} key=${status} isOn=${chosen.has(status)} onClick=${() => toggle(status)}>
       <${Swatch} kind=${kindOf({status})} letter=${letterOf({status})} />${status} <small>${(counts[status] || 0).toLocaleString('en')}</small><//>`)}
       ${hasHeldOut && html`<${Toggle} isOn=${query.held_out === '1'} onClick=${() => change({held_out: query.held_out === '1' ? '' : '1'})}>held out<//>`}
-      ${facets && (facets.disagrees > 0 || query.disagrees) && html`<${Toggle} isOn=${query.disagrees === '1'} onClick=${() => change({disagrees: query.disagrees ? '' : '1'})}>failed, passes in one process <small>${facets.disagrees}</small><//>`}
+      ${facets && (facets.disagrees > 0 || query.disagrees) && html`<${Toggle} isOn=${query.disagrees === '1'} onClick=${() => change({disagrees: query.disagrees ? '' : '1'})}>failed, but passes in one process <small>${facets.disagrees}</small><//>`}
     </div>${children}</div>`;
 }

@@ -57,7 +57,7 @@ function evaluationSeries(report) {
 
 function evaluationsChart(report) {
   const series = evaluationSeries(report).map((each, index) => ({...each, tint: colour(TINTS[index % TINTS.length])}));
-  const chart = linesOver(series, {scales: {y: shareAxis(), x: {title: {display: true, text: 'steps the policy had'}}}}, 0);
+  const chart = linesOver(series, {scales: {y: shareAxis(), x: {title: {display: true, text: 'training steps of the policy'}}}}, 0);
   chart.head[0] = 'after steps';
   return chart;
 }

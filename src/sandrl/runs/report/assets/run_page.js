@@ -14,7 +14,7 @@ function IndexProgress({index}) {
   if (!index || index.is_complete !== false) return null;
   const share = index.total_bytes ? index.read_bytes / index.total_bytes : 0;
   return html`<div class="progress" role="status"><progress max="1" value=${share} aria-label="Reading the run" />
-    <span class="muted">Reading the run: ${bytesText(index.read_bytes)} of ${bytesText(index.total_bytes)}; what follows counts ${plural(index.rows, 'row')} so far.</span></div>`;
+    <span class="muted">Reading the run: ${bytesText(index.read_bytes)} of ${bytesText(index.total_bytes)}; the values below count ${plural(index.rows, 'row')} so far.</span></div>`;
 }
 
 // A flag: what was seen, in which metrics and steps, against which threshold, and what to try.
@@ -29,10 +29,10 @@ function Notes({report}) {
   const {flags = [], notes = [], disagreements = []} = report;
   const failure = (report.jobs || []).map((job) => job.error).filter(Boolean).pop();
   if (!flags.length && !notes.length && !disagreements.length && !failure) return null;
-  return html`<section id="notes" aria-label="What to look at first">
+  return html`<section id="notes" aria-label="Notes">
     ${failure && html`<p class="note bad"><b>The last job ended with an error</b>${failure}</p>`}
     ${flags.map((flag) => html`<${Flag} flag=${flag} />`)}${notes.map((note) => html`<p class="note">${note}</p>`)}
-    ${disagreements.length > 0 && html`<div class="note"><b>Numbers of this run do not agree</b>${disagreements.join('; ')}</div>`}
+    ${disagreements.length > 0 && html`<div class="note"><b>The numbers of this run do not agree</b>${disagreements.join('; ')}</div>`}
   </section>`;
 }
 

@@ -23,11 +23,11 @@ function RunsPage({source, query}) {
   return html`
     <div class="page-head"><h1 tabindex="-1">Runs</h1><p class="muted" role="status" id="count">${plural(found.length, 'run')}${found.length < data.runs.length ? ` of ${data.runs.length.toLocaleString('en')}` : ''}</p></div>
     ${error && html`<p class="note" role="alert">${error.message}</p>`}
-    <div class="filters" role="search" aria-label="Choose runs">
+    <div class="filters" role="search" aria-label="Filter runs">
       <${SearchField} value=${query.search} label="Search runs" placeholder="name, command, job" onSearch=${(search) => change({search}, {replace: true})} />
       ${states.length > 1 && html`<div class="chips" role="group" aria-label="States">${states.map((state) => html`<${Toggle} isOn=${query.state === state} onClick=${() => change({state: query.state === state ? '' : state})}>${state}<//>`)}</div>`}
       <button type="button" class="primary" disabled=${chosen.length < 2} onClick=${() => go(link(['compare'], {runs: chosen.join(',')}))}>
-        ${chosen.length < 2 ? 'Choose two to compare' : `Compare ${chosen.length} runs`}</button>
+        ${chosen.length < 2 ? 'Select two runs to compare' : `Compare ${chosen.length} runs`}</button>
     </div>
     ${found.length ? html`<div class="panel flush"><div class="scroll-x" tabindex="0" role="region" aria-label="Runs"><table class="runs"><thead><tr>
       <th scope="col"><span class="visually-hidden">Compare</span></th><th scope="col">run</th><th scope="col">state</th><th scope="col" class="wide">command</th>
@@ -40,7 +40,7 @@ function RunsPage({source, query}) {
       <td class="right middle">${formatted(run.completions)}</td><td class="right wide">${formatted(run.steps)}</td>
       <td class="right">${formatted(run.pass_rate, 'share')}</td><td class="right">${rewardText(run.reward)}</td>
       <td class="middle"><${Sparkline} values=${run.curve} /></td>${hasCost && html`<td class="right wide">${costText(run.cost)}</td>`}
-    </tr>`)}</tbody></table></div></div>` : html`<${Empty}>${data.runs.length ? 'No run is like that.' : 'There are no runs yet. They appear here as soon as one begins.'}<//>`}`;
+    </tr>`)}</tbody></table></div></div>` : html`<${Empty}>${data.runs.length ? 'No run matches the filters.' : 'There are no runs yet. A run appears here as soon as it starts.'}<//>`}`;
 }
 
 function costText(cost) {

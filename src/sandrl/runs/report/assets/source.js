@@ -73,7 +73,7 @@ class LocalSource {
   async trajectory(run, key) {
     const {rows, whole} = await this.load(run);
     const at = rows.findIndex((row) => row.key === key);
-    if (at < 0) throw new Error('This run has no such trajectory.');
+    if (at < 0) throw new Error('This run does not have this trajectory.');
     const {row, problem} = await whole(at);
     const neighbour = (position) => position in rows ? rows[position].key : null;
     return {...row, key, problem: problem || null, previous: neighbour(at - 1), next: neighbour(at + 1)};
@@ -119,7 +119,7 @@ class FilesSource extends LocalSource {
         waiting.set(name, entry);
         const script = document.createElement('script');
         script.src = `data/${encodeURIComponent(name)}.js`;
-        script.onerror = () => entry.reject(new Error(`data/${name}.js cannot be read.`));
+        script.onerror = () => entry.reject(new Error(`The file data/${name}.js cannot be read.`));
         script.onload = () => script.remove();
         document.head.append(script);
       }
@@ -163,11 +163,11 @@ class HttpSource {
     try {
       answer = await fetch(`api/${path}${text ? '?' + text : ''}`, {credentials: 'same-origin'});
     } catch {
-      throw new Error('The server does not answer. It may have been stopped: start `sandrl view` again.');
+      throw new Error('The server does not answer. If it has ended, start `sandrl view` again.');
     }
     if (!answer.ok) {
       const said = await answer.json().catch(() => ({}));
-      throw new Error(said.error || said.message || said.detail || `The server answers ${answer.status}.`);
+      throw new Error(said.error || said.message || said.detail || `The server answered with status ${answer.status}.`);
     }
     return answer.json();
   }

@@ -13,7 +13,7 @@ function textsOf(written) {
 // What a failed completion does in plain Python, in one process.
 function opinionWords({status, detail}) {
   if (status === 'passed') return 'passes in one process';
-  const words = status === 'infrastructure' ? 'not available' : `${status} in one process, too`;
+  const words = status === 'infrastructure' ? 'not available' : `also ${status} in one process`;
   return detail ? `${words}: ${detail}` : words;
 }
 
@@ -28,7 +28,7 @@ function factsOf(row) {
   for (const [part, count] of Object.entries(row.tokens || {})) facts.push([`${part} tokens`, formatted(count)]);
   for (const [name, value] of Object.entries(row.components || {})) facts.push([name, `${value >= 0 ? '+' : ''}${formatted(value)}`]);
   for (const [name, value] of Object.entries(row.episode || {})) facts.push([name.replaceAll('_', ' '), typeof value === 'object' ? JSON.stringify(value) : String(value)]);
-  if (row.cached) facts.push(['verdict', 'of an identical completion']);
+  if (row.cached) facts.push(['verdict', 'from an identical completion']);
   for (const name of ['retries', 'reruns', 'canaries']) if (row[name]) facts.push([name, formatted(row[name])]);
   if (row.sandbox_id) facts.push(['sandbox', row.sandbox_id]);
   return facts;
@@ -48,14 +48,14 @@ function Output({row}) {
   if (!row.stdout && !row.stderr && !row.truncated) return null;
   return html`<${Section} title="Output" id="output-title">
     ${['stdout', 'stderr'].map((name) => row[name] && html`<h3>${name}</h3><${Text} text=${row[name]} label=${name} />`)}
-    ${row.truncated && html`<p class="muted small">It printed more than was kept.</p>`}<//>`;
+    ${row.truncated && html`<p class="muted small">The output was longer than the stored part.</p>`}<//>`;
 }
 
 function Prompt({problem}) {
   if (!problem || !problem.prompt) return null;
   return html`<${Section} title="Prompt" id="prompt-title" aside=${html`<span class="muted">${problem.language}</span>`}><${Text} text=${problem.prompt} label="Prompt" />
     ${problem.setup && html`<details class="folded"><summary>Code that the checks need</summary><${Code} code=${problem.setup} label="Code that the checks need" /></details>`}
-    ${problem.truncated && html`<p class="muted small">Some of the problem is left out, because it is long.</p>`}<//>`;
+    ${problem.truncated && html`<p class="muted small">A part of the problem is left out, because it is long.</p>`}<//>`;
 }
 
 // The way to the neighbours: those of the list that the reader came from, where its rows are here.
@@ -83,7 +83,7 @@ function Neighbours({row, run, query, source}) {
   const [back, forth] = [step('previous', -1), step('next', 1)];
   useKeys({ArrowLeft: back, k: back, ArrowRight: forth, j: forth, Escape: () => goBack(link(['run', run, 'rows'], filters))}, [near]);
   const button = (name, act, words) => html`<button type="button" onClick=${act} disabled=${near[name] === null || near[name] === undefined}>${words}</button>`;
-  return html`<nav class="neighbours" aria-label="Neighbouring trajectories"><a class="button" href=${link(['run', run, 'rows'], filters)}>All trajectories</a>
+  return html`<nav class="neighbours" aria-label="Previous and next trajectory"><a class="button" href=${link(['run', run, 'rows'], filters)}>All trajectories</a>
     ${button('previous', back, '← Previous')}${button('next', forth, 'Next →')}</nav>`;
 }
 
