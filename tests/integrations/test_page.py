@@ -10,7 +10,7 @@ import pytest
 from sandrl.integrations import verl
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "integrations.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+BLOCKS = re.findall(r"^```python(?: \{ \.fragment \})?\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.needs("openenv", "skyrl_gym", "verifiers")
