@@ -18,6 +18,8 @@ LIST = Path(__file__).with_name("words.toml")
 SOURCE = ROOT / "src"
 # Programs that run in sandboxes, as data: their words are those of an attacker or of a model.
 NOT_TEXTS = ("sandrl/rewards/redteam/corpus/", "sandrl/tiny/")
+# Texts in these files are prompts, which a model reads: other words would train another policy.
+PROMPTS = ("sandrl/rollouts/feedback.py",)
 # Files in which every docstring is documentation: `docs/reference/python-api.md` shows them.
 PUBLIC = (
     "sandrl/__init__.py",
@@ -73,7 +75,7 @@ def texts() -> Iterator[Text]:
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
         if not name.startswith(NOT_TEXTS):
-            yield from of_source(path, is_public=name.startswith(PUBLIC))
+            yield from of_source(path, is_public=name.startswith(PUBLIC), has_prompts=name in PROMPTS)
 
 
 def prose(page: str) -> str:
@@ -88,7 +90,7 @@ def _joined(text: str) -> str:
     return re.sub(r"(?<=[^\n.:;|…])\n(?=[^\n|])", " \n", text)
 
 
-def of_source(path: Path, *, is_public: bool) -> Iterator[Text]:
+def of_source(path: Path, *, is_public: bool, has_prompts: bool = False) -> Iterator[Text]:
     """The texts for users in a file of Python."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     documentation: set[int] = set()
@@ -97,7 +99,7 @@ def of_source(path: Path, *, is_public: bool) -> Iterator[Text]:
             documentation.add(id(node.value))
             if is_public or node is tree.body[0]:
                 yield Text(path, node.lineno, prose(node.value.value))
-    for constant in ast.walk(tree):
+    for constant in () if has_prompts else ast.walk(tree):
         if isinstance(constant, ast.Constant) and isinstance(constant.value, str) and id(constant) not in documentation:
             text = constant.value.strip()
             # Programs for sandboxes have lines; texts for users are single ones.

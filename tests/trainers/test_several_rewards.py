@@ -96,7 +96,7 @@ def test_beside_another_function_trl_does_not_mask_and_we_say_so(
 ) -> None:
     with pytest.warns(UserWarning, match="TRL has several reward functions, and adds the None of one of them as 0") as caught:
         found = advantages([function, short], problems, tiny_directory, tmp_path)
-    (ours,) = [str(each.message) for each in caught if "takes None for 0" in str(each.message)]
+    (ours,) = [str(each.message) for each in caught if "adds the None of one of them as 0" in str(each.message)]
     assert "sandrl.combined_rewards" in ours
     assert found[0] != 0.0, "if TRL masks it, the warning is out of date"
 

@@ -147,7 +147,7 @@ class Answers:
             if lost == most:
                 break
         if answer is not None and lost == most:
-            reason = f"not asked, as {lost} requests in a row had no answer; the last: {answer.failure}"
+            reason = f"not sent, because {lost} requests in a row had no answer; the last one: {answer.failure}"
             for each in left.values():
                 self._keep(each, Answer(each.index, None, reason))
 

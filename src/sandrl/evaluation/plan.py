@@ -43,7 +43,7 @@ def make_request(
             defaults["problems"] = _TINY_PROBLEMS
         return EvalRequest(resolve(EvalConfig, defaults, file, given))
     if "run_name" in given:
-        message = "run_name: a run that is resumed has a name already: leave it out"
+        message = "run_name: a resumed run already has a name; leave this option out"
         raise UsageError(message, fields=("run_name",))
     path = find_run(resume, settings.state_dir, asked.get("runs_dir") or settings.runs_dir)
     return EvalRequest(resumed_config(path, file, given), path)

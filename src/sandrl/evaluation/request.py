@@ -55,4 +55,4 @@ class EvalRun:
 
 def resume_hint(run_id: str) -> str:
     """The command that completes an evaluation."""
-    return f"sandrl eval --resume {run_id} asks for what is missing, and scores it"
+    return f"sandrl eval --resume {run_id} requests the missing answers and scores them"

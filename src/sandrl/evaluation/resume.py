@@ -71,11 +71,11 @@ def resumed_config(path: Path, *layers: Mapping[str, Any]) -> EvalConfig:
         if before != now:
             raise UsageError(
                 f"{name}: the run {path.name!r} has {before}, not {now}",
-                hint="leave it out, as the run has it, or begin a new evaluation without `resume`",
+                hint="leave the option out to keep the run's value, or start a new evaluation without `resume`",
                 fields=(name, "resume"),
             )
     if saved.base_url is None and asked.base_url is not None:
-        message = f"base_url: the run {path.name!r} asked a model in its own process: leave it out"
+        message = f"base_url: the run {path.name!r} used a model in its own process; leave this option out"
         raise UsageError(message, fields=("base_url",))
     if any("image" in layer for layer in layers):
         return asked

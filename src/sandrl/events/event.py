@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 
 class LogLevel(StrEnum):
-    """How much of what happens is logged: each level has those after it, too."""
+    """Which events are logged: each level includes those after it."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -29,11 +29,11 @@ Emit: TypeAlias = Callable[[Event], None]
 
 
 def ignore(event: Event) -> None:
-    """Drops the event: the `Emit` of those who do not care."""
+    """Drops the event: the default `Emit`."""
 
 
 def all_of(*listeners: Emit) -> Emit:
-    """An `Emit` that tells several, in this order."""
+    """Returns an `Emit` that calls several others, in this order."""
 
     def tell(event: Event) -> None:
         for listener in listeners:

@@ -12,9 +12,24 @@ from typing import Any
 
 
 class Status(StrEnum):
-    """What happened to a completion.
+    """The outcome of a completion.
 
-    No judge gives `REWARD_ERROR`: it is a result whose verdict the reward policy could not turn into a number.
+    Attributes:
+        PASSED: Every check passed, and there was at least one check.
+        FAILED: A check failed, or the code raised an exception or exited before the checks.
+        TIMEOUT: The code, a single check or the compilation exceeded its time limit.
+        NO_CODE: No code was found in the completion.
+        SYNTAX_ERROR: The code is not valid Python.
+        COMPILE_ERROR: The compiler of a language other than Python rejected the code.
+        CRASHED: The code was killed by a signal, ended its process, killed its judge, or killed its sandbox every time.
+        RESOURCE_LIMIT: The code used up all memory, disk or processes, or flooded its output.
+        INVALID_PROBLEM: The problem's own setup, checks, checker or reference fail, or sandboxes cannot run its
+            language.
+        NOT_ISOLATED: A result cannot be passed between the processes; or isolation was required, and the checks cannot
+            be separated from the code.
+        INFRASTRUCTURE: After all retries, no sandbox was available, or no sandbox worked.
+        REWARD_ERROR: The completion was judged, but the reward policy raised an exception or returned no usable number.
+            No judge gives this status.
     """
 
     PASSED = "passed"
@@ -32,7 +47,7 @@ class Status(StrEnum):
 
     @property
     def scorable(self) -> bool:
-        """Whether the status says something about the code; if not, the reward is None, never 0.0."""
+        """Whether the status describes the code. If not, the reward is `None`, never 0.0."""
         return self not in _UNSCORABLE
 
 
@@ -40,12 +55,12 @@ _UNSCORABLE = frozenset({Status.INVALID_PROBLEM, Status.NOT_ISOLATED, Status.INF
 
 
 class Trust(StrEnum):
-    """How far a passing verdict can be believed.
+    """How strongly a pass can be relied on.
 
     Attributes:
         ISOLATED: The expected values were never in the process that ran the completion.
-        IN_PROCESS: They were, because the checks could not be split from it.
-        EXIT_STATUS: Nothing but the exit status was checked.
+        IN_PROCESS: They were, because the checks could not be split from the completion.
+        EXIT_STATUS: Only the exit status was checked.
     """
 
     ISOLATED = "isolated"
@@ -54,12 +69,12 @@ class Trust(StrEnum):
 
 
 class Isolation(StrEnum):
-    """What kept a completion from others.
+    """How a completion was isolated from other completions.
 
     Attributes:
-        CELL: A cell of a worker sandbox: namespaces, files and limits of its own, gone with the verdict.
+        CELL: A cell of a worker sandbox: namespaces, files and limits of its own, deleted after the verdict.
         SANDBOX: A fresh sandbox.
-        PROCESS: A user id of its own in a sandbox that others share, whose network, memory and disk it shares, too.
+        PROCESS: A user id of its own in a sandbox that it shares with others, with the same network, memory and disk.
     """
 
     CELL = "cell"
@@ -68,15 +83,15 @@ class Isolation(StrEnum):
 
 
 class CheckStatus(StrEnum):
-    """What happened in one check.
+    """The outcome of one check.
 
     Attributes:
         PASSED: It passed.
-        FAILED: It did not, or the code died in it.
-        TIMEOUT: It took longer than it may.
+        FAILED: It failed, or the code died in it.
+        TIMEOUT: It exceeded its time limit.
         NOT_REACHED: It did not begin, because the code failed before it, or ran out of time.
-        NOT_RUN: It was left out, because a check before it had failed, and the reward asks for no more.
-        UNCOUNTED: It passed, but then the code died, or took all the time there is: nothing of such code counts.
+        NOT_RUN: It was skipped, because a check before it had failed and the reward does not depend on the others.
+        UNCOUNTED: It passed, but then the code died or exceeded the time limit of all checks, so no check counts.
         INVALID: The problem's own checker failed on it.
     """
 
@@ -91,17 +106,17 @@ class CheckStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckVerdict:
-    """What happened in one check of a completion.
+    """The result of one check of a completion.
 
     Attributes:
         status: The outcome.
-        detail: Why, in one line; partly the model's words; empty where there is nothing to say, or no room for it.
-        name: The name of its test function; empty where it has none.
-        score: What the problem's checker gives for it, between 0 and 1, where that is a part of it; None otherwise.
-        got: Of a failed check, what the code returned or printed, as much as was kept; partly the model's words. None
-            where that is not known, or the check compares nothing.
-        expected: What it should have been, as much as was kept; None where it is not known.
-        line: The line of the check's source that failed, from 1; None where it is not known.
+        detail: The reason, in one line; partly written by the model. Empty if there is no reason, or no room for it.
+        name: The name of its test function; empty if it has none.
+        score: The part of it that the problem's checker gives, between 0 and 1; `None` without a partial score.
+        got: For a failed check, what the code returned or printed, up to a bounded length; partly written by the model.
+            `None` if it is not known, or the check compares nothing.
+        expected: The expected value or output, up to a bounded length; `None` if it is not known.
+        line: The line of the check's source that failed, from 1; `None` if it is not known.
     """
 
     status: CheckStatus
@@ -114,20 +129,20 @@ class CheckVerdict:
 
     @property
     def points(self) -> float:
-        """What it is worth of 1."""
+        """Its share of a full check, from 0.0 to 1.0."""
         return 1.0 if self.status is CheckStatus.PASSED else self.score or 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What a completion does in plain Python, in one process, after it failed where its checks are kept apart.
+    """A second opinion: the result of a failed isolated completion in plain Python, in one process.
 
     Attributes:
-        status: What happened; `infrastructure` if there is no opinion because its sandbox failed.
-        detail: Why, in one line; partly the model's words.
-        sandbox_id: Where it ran; None if there was no sandbox.
-        sandboxes: How many it was run in, more than one where the runtime ended meanwhile; 0 if this is the opinion on
-            an identical completion.
+        status: The outcome; `infrastructure` if there is no opinion because its sandbox failed.
+        detail: The reason, in one line; partly written by the model.
+        sandbox_id: The sandbox in which it ran; `None` if there was none.
+        sandboxes: Number of sandboxes it ran in; more than one if the runtime ended meanwhile, and 0 if this is the
+            opinion on an identical completion.
     """
 
     status: Status
@@ -148,38 +163,39 @@ class Opinion:
 
 @dataclass(frozen=True, slots=True)
 class ScoredCompletion:
-    """A completion, what happened to it, and what it earned.
+    """The result of one completion: its verdict, its reward, and how it was judged.
 
     Attributes:
         index: Position in the input, from 0.
         id: The completion's own id.
         task_id: The problem it answers.
-        reward: What the reward policy gives; None where nothing can be said about the code.
-        status: What happened.
-        trust: How far that can be believed; None if nothing ran.
-        passed: Checks passed.
-        total: Checks there are.
-        duration_seconds: From handing it over to its verdict, the start of the sandbox included.
-        sandbox_id: Where it ran; None if nothing ran.
-        detail: Why, in one line; partly the model's words.
-        sandboxes: How many it was run in, the canary's not counted; 0 if it did not run itself.
-        retries: How many of these followed one that failed.
-        reruns: How many were for another reason: to judge the completion in one process.
-        canaries: How often a known-good program was run to find out whom to blame.
-        cells: How many of these executions were in a worker sandbox; the others had a sandbox each.
-        isolation: How the last of them was isolated; None if it did not run itself.
-        failures: What went wrong with sandboxes, oldest first.
+        reward: The reward of the reward policy, without components; `None` if the completion could not be scored.
+        status: The outcome.
+        trust: How strongly a pass can be relied on; `None` if nothing ran.
+        passed: Number of checks that passed.
+        total: Number of checks.
+        duration_seconds: Time from its submission to its verdict, including the start of the sandbox.
+        sandbox_id: The sandbox in which it ran; `None` if nothing ran.
+        detail: The reason, in one line; partly written by the model.
+        sandboxes: Number of executions, without those of the canary; 0 if it did not run itself.
+        retries: How many of these executions followed a failed one.
+        reruns: How many of these executions had another reason: to judge the completion in one process.
+        canaries: How often the canary ran to determine whether the completion or the runtime caused a failure.
+        cells: How many of these executions were in a worker sandbox; each of the others had its own sandbox.
+        isolation: How the last execution was isolated; `None` if it did not run itself.
+        failures: Failures of sandboxes, oldest first.
         cached: Whether the verdict is that of an identical completion.
-        components: What it earned besides the reward, by name; not part of it.
-        cpu_seconds: How long it was on a processor.
-        compile_seconds: How long its compilation took, by the clock; 0 where nothing was compiled.
-        code: What was extracted and run; None if there was none.
-        stdout: What it printed, as much as was kept.
-        stderr: What it printed as errors, as much as was kept.
+        components: Components by name; not part of `reward`.
+        cpu_seconds: Processor time.
+        compile_seconds: Wall time of its compilation; 0 if nothing was compiled.
+        code: The code that was extracted and run; `None` if there was none.
+        stdout: Its standard output, up to the limit of the options.
+        stderr: Its standard error, up to the limit of the options.
         truncated: Whether it printed more than was kept.
-        checks: What happened in each check, in their order; empty where that is not known.
-        second_opinion: What it does in one process; None if that was not asked.
-        why_in_process: Of one judged in one process, how it failed apart from its checks before; empty if not tried.
+        checks: The result of each check, in their order; empty if they are not known.
+        second_opinion: Its result in one process; `None` if it was not requested.
+        why_in_process: If it was judged in one process, how it failed apart from its checks before; empty if that was
+            not tried.
     """
 
     index: int
@@ -214,7 +230,7 @@ class ScoredCompletion:
 
     @property
     def is_pass(self) -> bool:
-        """Whether every check passed, and there was one."""
+        """Whether there was at least one check, and every check passed."""
         return passes(self.status, self.passed, self.total)
 
     @property

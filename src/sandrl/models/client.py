@@ -39,7 +39,7 @@ EXTRA = "endpoint"
 """The extra that brings `openai`."""
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 
-_PROXY_HINT = "see HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY"
+_PROXY_HINT = "check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY"
 _FIRST_PAUSE_SECONDS = 0.5
 # An endpoint that asks for more than this has no room for us today.
 _LONGEST_HINT_SECONDS = 60.0
@@ -180,7 +180,7 @@ class Client(Closing):
                 failures += 1
                 if failures > self.endpoint.retries:
                     tries = f" after {failures} tries" if failures > 1 else ""
-                    raise EndpointError(f"{self.endpoint.base_url} gives no answer{tries}: {error}") from error
+                    raise EndpointError(f"{self.endpoint.base_url} did not answer{tries}: {error}") from error
                 await asyncio.sleep(max(delay_seconds(failures, _FIRST_PAUSE_SECONDS), error.hint_seconds))
         raise asyncio.CancelledError
 
@@ -245,7 +245,7 @@ class Client(Closing):
             raise _TryAgain(_reason(error)) from error
         document = _parsed(content)
         if document is None:
-            raise _TryAgain("the answer is cut off, or no JSON", is_answer=True)
+            raise _TryAgain("the answer is incomplete or is not JSON", is_answer=True)
         return document
 
     def _connected(self) -> Any:
@@ -260,7 +260,9 @@ class Client(Closing):
                 )
             except self._unusable:
                 # Not with the reason, which may repeat the proxy's address, and a password in it.
-                raise UsageError("the proxy that the environment names cannot be used", hint=_PROXY_HINT) from None
+                raise UsageError(
+                    "the proxy that is set in environment variables cannot be used", hint=_PROXY_HINT
+                ) from None
             # Without a key the SDK would look for one in the environment; the filter sends what the endpoint has.
             self._sdk = self._openai.AsyncOpenAI(
                 base_url=endpoint.base_url, api_key=endpoint.key or "none", max_retries=0, http_client=http_client
@@ -280,7 +282,7 @@ class Client(Closing):
         if status in (401, 403):
             return AuthenticationError(f"{self.endpoint.base_url} refuses access: {what}", hint=MODEL_KEY_HINT)
         if said.get("code") == "insufficient_quota":
-            return AuthenticationError(f"{self.endpoint.base_url}: {what}", hint="use an account that has quota left")
+            return AuthenticationError(f"{self.endpoint.base_url}: {what}", hint="use an account with remaining quota")
         if status in _AGAIN or status >= 500:
             return _TryAgain(what, hint_seconds=_hint_seconds(response.headers), is_answer=True)
         return RequestRefusedError(

@@ -28,7 +28,7 @@ def check_gpu() -> None:
     """
     if not gpu_count():
         raise HardwareError(
-            "backend local trains on a GPU with CUDA, and this machine has none",
+            "backend local needs a GPU with CUDA, and this machine has none",
             hint="`backend` tinker trains elsewhere; `backend` embedded trains a small model on the processor",
             fields=("backend",),
         )

@@ -76,8 +76,8 @@ class InProcessModel:
     def reply(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()) -> Reply:
         """The next message of a conversation. See `Model.reply`."""
         if tools:
-            message = f"{self.name} cannot be offered tools in this process"
-            raise UsageError(message, hint="serve it, with base_url", fields=("base_url",))
+            message = f"{self.name} cannot use tools in this process"
+            raise UsageError(message, hint="serve the model and name its address with base_url", fields=("base_url",))
         for answer in self.answers([Question(0, messages)]):
             assert answer.reply is not None, "what is generated is an answer"
             return answer.reply

@@ -38,7 +38,7 @@ class ModelPlace:
 
     @contextmanager
     def kept_offline(self) -> Iterator[None]:
-        """Where the hub does not answer, keeps libraries that cannot be told so from asking it for minutes."""
+        """If the hub does not answer, keeps libraries from sending requests to it for minutes."""
         constants: Any = libraries.load("huggingface_hub.constants")
         before = constants.HF_HUB_OFFLINE
         # A directory needs nothing of the hub; whatever else is wanted of it is none of our business.
@@ -74,11 +74,11 @@ def find_model(name: str) -> ModelPlace:
     path = Path(name).expanduser()
     if path.is_dir():
         if not (path / _CONFIG).is_file() and not (path / _ADAPTER).is_file():
-            raise InputError(f"holds no model: it has neither {_CONFIG} nor {_ADAPTER}", path=name)
+            raise InputError(f"does not contain a model: it has neither {_CONFIG} nor {_ADAPTER}", path=name)
         # An adapter names its base, which may be on the hub.
         return ModelPlace(str(path), is_directory=True, is_offline=(path / _CONFIG).is_file() or not _hub_answers())
     if path.exists():
-        raise InputError("is no directory with a model", path=name, hint=_WHAT_WORKS)
+        raise InputError("is not a directory with a model", path=name, hint=_WHAT_WORKS)
     if not _REPOSITORY.fullmatch(name):
         raise InputError(f"there is no model {name!r}", hint=_WHAT_WORKS)
     return ModelPlace(name, is_directory=False, is_offline=not _hub_answers())

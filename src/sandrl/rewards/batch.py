@@ -83,7 +83,7 @@ def check_memory(problem: Problem, connection: Connection) -> None:
         raise UsageError(
             f"the problem {problem.task_id!r} allows {allowed / 2**20:.0f} MiB of memory, and a sandbox has"
             f" {given / 2**20:.0f} MiB",
-            hint=f"give each sandbox as much with `sandbox_memory_bytes`: {allowed}",
+            hint=f"give each sandbox this much memory with `sandbox_memory_bytes`: {allowed}",
             fields=("sandbox_memory_bytes",),
         )
 
@@ -98,8 +98,8 @@ def _isolation(attempt: Attempt) -> Isolation | None:
 
 
 def no_code_warning(extraction: Extraction) -> Warned:
-    """What is told where nothing in any completion is code."""
-    hint = "another `extract` may find it: auto, answer, exact, fence, or raw for text that is all code"
+    """The warning for completions in which no code was found."""
+    hint = "try another `extract`: auto, answer, exact, fence, or raw for text that is only code"
     return Warned(f"no code was found in any completion with `extract` {extraction}", hint, fields=("extract",))
 
 
@@ -264,7 +264,7 @@ class Batch:
         if attempt.completion.loss:
             self._finish(attempt, Verdict(Status.INFRASTRUCTURE, None, detail=attempt.completion.loss))
         elif attempt.code is None:
-            self._finish(attempt, Verdict(Status.NO_CODE, None, detail="no code was found in it"))
+            self._finish(attempt, Verdict(Status.NO_CODE, None, detail="no code was found in the completion"))
         elif (
             attempt.terms.options.caching
             and not attempt.executions

@@ -66,7 +66,7 @@ class VerdictCache:
             try:
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
-                message = f"cannot be made: {error.strerror}"
+                message = f"cannot be created: {error.strerror}"
                 hint = "choose another `cache`"
                 raise InputError(message, path=directory, hint=hint, fields=("cache",)) from error
 

@@ -29,24 +29,28 @@ AsyncRewardFunction: TypeAlias = Callable[..., Coroutine[Any, Any, list[float | 
 def combined_rewards(
     *functions: TrainerReward | tuple[TrainerReward, float], name: str = "combined_rewards"
 ) -> CombinedRewards:
-    """Makes one reward function of several: their weighted sum, and None where any of them gives None.
+    """Combines several reward functions into one: their weighted sum, or `None` if any of them returns `None`.
 
     Args:
-        functions: Reward functions in TRL's shape, plain or coroutine functions, each alone or with its weight.
-        name: What a trainer calls the sum in its metrics.
+        functions: Reward functions in TRL's shape, plain or coroutine functions, each alone or as a pair
+            `(function, weight)`. The weight is 1.0 if it is left out.
+        name: The name of the sum in a trainer's metrics.
+
+    Returns:
+        One reward function in TRL's shape.
 
     Raises:
-        UsageError: If there is none, one cannot be called, or a weight is no number.
+        UsageError: If no function is given, one cannot be called, or a weight is not a number.
     """
     return CombinedRewards(functions, name=name)
 
 
 class CombinedRewards:
-    """The weighted sum of reward functions; None for a completion to which any of them gives None.
+    """The weighted sum of reward functions; `None` for a completion if any of them returns `None` for it.
 
     Args:
-        functions: Each alone, or with its weight.
-        name: What a trainer calls the sum in its metrics.
+        functions: Reward functions, each alone or as a pair `(function, weight)`.
+        name: The name of the sum in a trainer's metrics.
     """
 
     def __init__(
@@ -65,7 +69,7 @@ class CombinedRewards:
         self._runner: asyncio.Runner | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy in another process needs."""
+        """Returns the state for a copy in another process."""
         for function, _ in self._parts:
             check_picklable("a component", function)
         return {"name": self.__name__, "parts": self._parts}
@@ -76,19 +80,19 @@ class CombinedRewards:
         self._begin()
 
     def __call__(self, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
-        """Scores a batch.
+        """Scores a batch of N rows.
 
         Args:
-            prompts: What the model was asked, N of them.
-            completions: What it answered, N of them.
-            columns: What else the trainer gives; every function gets all of it. A callable `log_metric` (TRL) is told
-                the mean of each function before its weight.
+            prompts: The N prompts.
+            completions: The N answers of the model.
+            columns: The other arguments of the trainer, passed to every function. `log_metric` (TRL) is called with the
+                mean of each function before its weight.
 
         Returns:
-            N weighted sums; None where any function gave None.
+            N weighted sums; `None` if any function returned `None` for the completion.
 
         Raises:
-            UsageError: If a function raises, or does not give N numbers.
+            UsageError: If a function raises, or does not return N numbers.
         """
         found = [self._ask(function, prompts, completions, columns) for function, _ in self._parts]
         if any(inspect.isawaitable(each) for each in found):
@@ -96,7 +100,7 @@ class CombinedRewards:
         return self._sum(found, len(completions), columns)
 
     def as_async(self) -> AsyncRewardFunction:
-        """The same as a coroutine function; plain functions run in threads, others on the caller's loop."""
+        """Returns a coroutine function for it: plain functions run in threads, others on the caller's loop."""
 
         async def combined(prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
             return await self.scored(prompts, completions, columns)
@@ -185,8 +189,11 @@ def _part(number: int, given: Any) -> tuple[TrainerReward, float]:
     function, weight = given if isinstance(given, tuple) and len(given) == 2 else (given, 1.0)
     what = f"component {number} of the rewards"
     if not callable(function):
-        message = f"{what} must be a function, or a function with its weight, not {given!r:.60}"
-        raise UsageError(message, hint="f(prompts, completions, **columns) gives a list of numbers, or (f, 0.5)")
+        message = f"{what} must be a function or a pair of a function and its weight, not {given!r:.60}"
+        raise UsageError(
+            message,
+            hint="pass a function f(prompts, completions, **columns) that returns a list of numbers, or (f, 0.5)",
+        )
     if isinstance(weight, bool) or not isinstance(weight, int | float):
         raise UsageError(f"the weight of {what} must be a number, not {weight!r:.60}")
     check_weight(f"the weight of {what}", float(weight), least=-LARGEST_WEIGHT)
@@ -203,9 +210,9 @@ def _checked(function: TrainerReward, given: Any, count: int) -> list[float | No
     try:
         rewards = [None if each is None or math.isnan(each) else float(each) for each in given]
     except (TypeError, ValueError):
-        raise UsageError(f"{what} must give a list of numbers or None, not {given!r:.60}") from None
+        raise UsageError(f"{what} must return a list of numbers or None, not {given!r:.60}") from None
     if len(rewards) != count:
-        raise UsageError(f"{what} gave {len(rewards)} rewards for {count} completions")
+        raise UsageError(f"{what} returned {len(rewards)} rewards for {count} completions")
     if any(reward is not None and math.isinf(reward) for reward in rewards):
-        raise UsageError(f"{what} gave an infinite reward")
+        raise UsageError(f"{what} returned an infinite reward")
     return rewards

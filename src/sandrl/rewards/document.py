@@ -84,7 +84,7 @@ def result_of_document(document: Mapping[str, Any], index: int) -> ScoredComplet
             ),
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"is no result of a completion: {error}") from error
+        raise ValueError(f"is not a result of a completion: {error}") from error
 
 
 def _check_document(check: CheckVerdict) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from sandrl.rewards.guest.oracles import is_floats
 from sandrl.settings import private_directory
 
 LEAST_SECONDS = 4.0
-"""What each call may take at least, unless a limit for checks is given."""
+"""The least time limit of each call, unless a limit for checks is given."""
 
 REFERENCE_FACTOR = 4.0
 """How many times as long as the reference a call may take."""

@@ -62,15 +62,15 @@ _MAX_CUTS = 12
 
 
 def extract(text: str, how: Extraction = Extraction.AUTO, problem: Problem | None = None) -> str | None:
-    """The code in a completion.
+    """Extracts the code from a completion.
 
     Args:
-        text: What the model wrote.
+        text: The text of the model.
         how: Where to look.
-        problem: What it answers; without it, the last block that compiles is taken.
+        problem: The problem that it answers; without it, the last block that compiles is taken.
 
     Returns:
-        The code, or None if there is none.
+        The code, or `None` if there is none.
     """
     if how is Extraction.RAW:
         code: str | None = text
@@ -83,7 +83,7 @@ def extract(text: str, how: Extraction = Extraction.AUTO, problem: Problem | Non
 
 
 def extract_code(completion: Completion, problem: Problem, how: Extraction = Extraction.AUTO) -> str | None:
-    """The code of a completion, joined to what the problem gives to begin with; None if there is none."""
+    """Extracts the code of a completion and joins it to the code that the problem gives; `None` if there is none."""
     if completion.code is not None:
         code: str | None = completion.code if completion.code.strip() else None
     else:

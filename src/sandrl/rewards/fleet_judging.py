@@ -87,8 +87,8 @@ class Fleet:
         nodes = self._cluster.nodes()
         if not nodes:
             raise RuntimeUnavailableError(
-                f"runtime ray: the cluster at {self._cluster.address} has no node that may score",
-                hint="a node scores if it has processors (--num-cpus of `ray start`), or the resource `sandrl`",
+                f"runtime ray: the cluster at {self._cluster.address} has no node that may score completions",
+                hint="give a node processors (--num-cpus of `ray start`) or the resource `sandrl`",
                 fields=("runtime",),
             )
         self._watch = Watch(self._cluster, nodes, self._news, job.ring)
@@ -101,10 +101,10 @@ class Fleet:
         """
         if self._links or self._has_begun or len(self._unfit) < self._watch.count:
             return
-        some = "; ".join(list(self._unfit.values())[:3]) or "all have left"
+        some = "; ".join(list(self._unfit.values())[:3]) or "all nodes have left"
         raise RuntimeUnavailableError(
             f"runtime ray: no node of the cluster at {self._cluster.address} can score: {some}",
-            hint="sandrl doctor looks at each node of a cluster",
+            hint="check each node of the cluster: sandrl doctor --runtime ray",
             fields=("runtime",),
         )
 
@@ -205,7 +205,7 @@ class Fleet:
         if self._links or not self._sent:
             self._had_node_at = now
         elif now - self._had_node_at > _NO_NODE_SECONDS:
-            self._give_up_all(f"no node of the Ray cluster at {self._cluster.address} judges any more")
+            self._give_up_all(f"no node of the Ray cluster at {self._cluster.address} can judge completions any longer")
 
     def send(self) -> None:
         """Hands out what waits; with nothing left, to nodes that have nothing to do what others have not done."""
@@ -272,7 +272,7 @@ class Fleet:
                     self._lose(link, NodeLostError(f"node {link.node.name} is lost: it has left the cluster"))
                 elif identity in news.leaving and not link.is_leaving:
                     link.is_leaving = True
-                    self._job.tell(Warned(f"node {link.node.name} is being drained: it gets nothing more"))
+                    self._job.tell(Warned(f"node {link.node.name} is being drained: it gets no more completions"))
             for identity in self._pending.keys() - news.ids:
                 del self._pending[identity]
         elif isinstance(news, Retired):
@@ -303,7 +303,7 @@ class Fleet:
                 self._land(link, judged)
             if link.failed_in_a_row >= _MOST_FAILURES:
                 self._watch.refuse(link.node)
-                reason = f"node {link.node.name} is not used any more: it could judge none of its last completions"
+                reason = f"node {link.node.name} is no longer used: it failed to judge its last completions"
                 self._lose(link, InfrastructureError(reason))
         else:
             self._lose(link, said)
@@ -312,7 +312,7 @@ class Fleet:
         """Tells of a node that isolates otherwise than the first one."""
         self._isolation = self._isolation or said.isolation
         if said.isolation != self._isolation:
-            detail = f"it isolates by {said.isolation}, and others by {self._isolation}"
+            detail = f"it isolates completions by {said.isolation}, the other nodes by {self._isolation}"
             self._job.tell(Warned(f"node {link.node.name} differs: {detail}"))
 
     def _take_over(self, link: Link, bundle: Bundle) -> None:
@@ -397,7 +397,7 @@ class Fleet:
             self._job.tell(Warned(error.message.replace(":", " is not used:", 1), error.hint))
             return
         lost = [sent for sent in link.held.values() if sent.number in self._sent]
-        what = f": {len(lost)} completions go to others" if lost else ""
+        what = f": {len(lost)} completions are sent to other nodes" if lost else ""
         reason = error.message if error.message.startswith("node ") else f"node {link.node.name}: {error.message}"
         self._job.tell(Warned(f"{reason}{what}", error.hint))
         self._lost.add(link.node.id)

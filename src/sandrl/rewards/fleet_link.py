@@ -29,7 +29,7 @@ PART = "sandrl.rewards.fleet_node:begin_part"
 START_SECONDS = 180.0
 """How long a node may take to be ready: its interpreter starts, its local runtime boots."""
 SILENCE_SECONDS = 30.0
-"""A node that has not answered for so long is taken for lost; one that judges answers every two seconds."""
+"""A node without an answer for this long is treated as lost; a node that is judging answers every two seconds."""
 
 _KNOWN_BYTES = 512 << 20
 # The slowest network that a large parcel may take.

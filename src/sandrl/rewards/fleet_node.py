@@ -173,7 +173,7 @@ class NodePart:
             if self._is_closing:
                 return Bundle(window=self._window)  # `close` takes the rest
             if self._failure is not None:
-                raise InfrastructureError(f"nothing can be judged there: {self._failure}")
+                raise InfrastructureError(f"it cannot judge completions: {self._failure}")
             return self._taken()
 
     def close(self, seconds: float) -> Bundle:

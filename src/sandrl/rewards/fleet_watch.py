@@ -52,7 +52,7 @@ class Retired:
 
 
 News: TypeAlias = "NodeFacts | Living | Retired | Warned | Said"
-"""What a fleet hears of: nodes that were examined, those that live, a remark, and what nodes say."""
+"""News for a fleet: nodes that were examined, nodes that are alive, a remark, and messages of nodes."""
 
 
 class Watch:

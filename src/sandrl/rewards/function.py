@@ -49,12 +49,12 @@ OPINION_PATIENCE_SECONDS = 5.0
 
 
 class OnInfrastructureError(StrEnum):
-    """What a completion without a reward becomes in a batch.
+    """The value that a batch returns for a completion without a reward.
 
     Attributes:
-        MASK: None, which TRL (from 1.6 on) leaves out of the step.
+        MASK: `None`, which TRL (from 1.6 on) leaves out of the step.
         ZERO: The fallback reward, for trainers that need a number.
-        RAISE: The end of the batch, with an error.
+        RAISE: An error, which ends the batch.
     """
 
     MASK = "mask"
@@ -64,18 +64,18 @@ class OnInfrastructureError(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FunctionOptions:
-    """How a reward function scores.
+    """Options of a reward function.
 
     Attributes:
         score: How to score a batch.
-        on_infrastructure_error: What a completion without a reward becomes.
-        fallback_reward: What `ZERO` gives it.
+        on_infrastructure_error: The value for a completion without a reward.
+        fallback_reward: The value of `ZERO`.
         require_isolated: Never judge in the completion's process.
-        warm_sandboxes: How many to create ahead of the next batch at most, while the trainer makes its completions; no
-            more than the last batch ran.
-        others: Reward functions whose sum is added; where it has no value, neither has the whole.
+        warm_sandboxes: Maximum number of sandboxes to create ahead of the next batch, while the trainer generates its
+            completions; never more than the last batch ran.
+        others: Reward functions whose sum is added; if it is `None`, the whole reward is `None`.
         sandboxes: Where the code runs, unless a job is given.
-        service: Address of a `sandrl serve` that scores, instead of sandboxes.
+        service: Address of a `sandrl serve` that scores instead of local sandboxes.
     """
 
     score: ScoreOptions = field(default_factory=ScoreOptions)
@@ -89,22 +89,23 @@ class FunctionOptions:
 
 
 class RewardFunction(Closing):
-    """Scores batches; makes its job with the first of them, and ends it when it is closed or the process ends.
+    """Scores batches of a trainer.
 
-    Calls from several threads wait for one another. A copy made by pickling has the same problems, options and
-    directory of verdicts, and makes a job of its own; it has no listeners and no interrupt.
+    The first batch creates the job of its sandboxes. The job ends when the function is closed or the process exits.
+    Calls from several threads wait for one another. A copy made by pickling has the same problems, options and verdict
+    directory and creates a job of its own; it has no listeners and no interrupt.
 
     Args:
-        problems: By `task_id`.
+        problems: Problems by `task_id`.
         options: How to score.
-        job: Owns the sandboxes, and is closed by the caller; one of its own unless given.
-        cache: Verdicts to begin with, and where to keep those that are found.
-        emit: Told what happens.
-        interrupt: The user's wish to stop, for a batch that is not to be finished.
-        on_result: Told each result as soon as there is one, with its completion.
+        job: A job whose sandboxes are used; the caller closes it. Without one, the function creates its own.
+        cache: Known verdicts, and where new ones are kept.
+        emit: Receives events.
+        interrupt: A request to stop, which ends a batch early.
+        on_result: Called with each result as soon as it is known, and with its completion.
 
     Attributes:
-        last_report: What came of the last batch; None before the first.
+        last_report: The report of the last batch; `None` before the first one.
     """
 
     def __init__(
@@ -139,11 +140,11 @@ class RewardFunction(Closing):
         forks.watch(self)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a copy in another process needs.
+        """Returns the state for a copy in another process.
 
         Raises:
-            UsageError: If a function of the user's cannot be pickled, or the job that was given has packages, whose
-                names it does not keep.
+            UsageError: If a function of the user's cannot be pickled, or if the job was given and has packages, because
+                their names are not kept.
         """
         options = self._options
         check_picklable("`reward`", options.score.policy)
@@ -151,7 +152,7 @@ class RewardFunction(Closing):
             connection, sandboxes = self._job.connection, options.sandboxes
             if connection.overlay and not sandboxes.packages:
                 message = "the reward function cannot be pickled, because its job was given and has packages"
-                raise UsageError(message, hint="leave `job` out, and give `packages`")
+                raise UsageError(message, hint="leave `job` out and pass `packages` instead")
             runtime, image = connection.named()
             given = replace(sandboxes, runtime=runtime, image=image)
             options = replace(options, sandboxes=given)
@@ -170,27 +171,27 @@ class RewardFunction(Closing):
         atexit.unregister(self.close)
 
     def __call__(self, prompts: Sequence[Text], completions: Sequence[Text], **columns: Any) -> list[float | None]:
-        """Scores a batch.
+        """Scores a batch of N rows.
 
         Args:
-            prompts: What the model was asked, N of them.
-            completions: What it answered, N of them.
-            columns: The other columns of the N rows. `task_id` names their problems; without it a row's problem is the
-                one with its prompt. A callable `log_metric` (TRL) is told the batch's rates, a `trainer_state`
-                (TRL) tells the step, which becomes a tag of the sandboxes, and of `environments` (TRL) that have a
-                `submission`, that is judged instead of the completion; those that have a `loss` get None. The rest is
-                ignored.
+            prompts: The N prompts.
+            completions: The N answers of the model.
+            columns: The other columns of the N rows. `task_id` names the problem of each row; without it, the problem
+                with the row's prompt is used. `log_metric` (TRL) is called with the rates of the batch. `trainer_state`
+                (TRL) gives the step, which becomes a tag of the sandboxes. `environments` (TRL): if one has a
+                `submission`, it is judged instead of the completion, and if one has a `loss`, its reward is `None`.
+                Other columns are ignored.
 
         Returns:
-            N rewards, components included; None where nothing can be said about a completion's code, or a component
-            gives None.
+            N rewards, components included; `None` for a completion that could not be scored, or for which a component
+            returned `None`.
 
         Raises:
-            UsageError: If a row's problem is unknown, the reward policy fails for a completion, or the service refuses
+            UsageError: If a row's problem is unknown, the reward policy fails for a completion, or the service rejects
                 the request itself.
             ForkedProcessError: If this process was forked from one that had used sandboxes.
-            InfrastructureError: If that is asked for, and a completion has no reward.
-            InterruptedRunError: If the user's wish to stop kept the batch from being finished.
+            InfrastructureError: If `on_infrastructure_error` is `raise`, and a completion has no reward.
+            InterruptedRunError: If the batch was not finished because the user requested a stop.
             ServiceError: If there is no runtime.
         """
         rewards = self._scored(prompts, completions, columns)
@@ -218,7 +219,7 @@ class RewardFunction(Closing):
         return [self._reward(result) for result in report.results]
 
     def as_async(self) -> AsyncRewardFunction:
-        """The same as a coroutine function, for trainers that await their rewards; the batch runs in a thread."""
+        """Returns a coroutine function that does the same, for trainers that await rewards; it scores in a thread."""
 
         async def sandrl_reward(
             prompts: Sequence[Text], completions: Sequence[Text], **columns: Any
@@ -231,9 +232,10 @@ class RewardFunction(Closing):
         return sandrl_reward
 
     def _warn_of_others(self, log_metric: object) -> None:
-        """Warns once where TRL has further reward functions, beside which it takes a None of ours for 0.
+        """Warns once if TRL has further reward functions, because it then treats `None` as 0.
 
-        TRL says nothing of them to a reward function; `log_metric` is a method of its trainer, which has them.
+        TRL does not pass the other functions to a reward function; `log_metric` is a method of its trainer, which has
+        them.
         """
         functions = getattr(getattr(log_metric, "__self__", None), "reward_funcs", ())
         is_masking = self._options.on_infrastructure_error is OnInfrastructureError.MASK
@@ -241,8 +243,8 @@ class RewardFunction(Closing):
             return
         self._has_warned = True
         message = (
-            "TRL has several reward functions and takes None for 0 beside the number of another one:"
-            " a completion that could not be scored gets the reward of a wrong answer"
+            "TRL has several reward functions, and adds the None of one of them as 0:"
+            " a completion that cannot be scored gets the reward of a wrong answer"
         )
         hint = "give TRL one function: reward_function(components=[…]) or sandrl.combined_rewards(…)"
         if self._emit is ignore:
@@ -251,7 +253,7 @@ class RewardFunction(Closing):
             self._emit(Warned(message, hint))
 
     def close(self) -> None:
-        """Ends the job that was made for it; closing twice is fine."""
+        """Ends the job that the function created. It may be called more than once."""
         with self._lock:
             atexit.unregister(self.close)
             if self._owns_job and self._job is not None:
@@ -326,7 +328,7 @@ class RewardFunction(Closing):
                 return None
             case OnInfrastructureError.ZERO:
                 return self._options.fallback_reward
-        raise error_of(result, hint="on_infrastructure_error='mask' leaves such completions out")
+        raise error_of(result, hint="set on_infrastructure_error='mask' to leave such completions out")
 
 
 def reward_function(
@@ -357,44 +359,51 @@ def reward_function(
     job: Job | None = None,
     emit: Emit = ignore,
 ) -> RewardFunction:
-    """Makes a reward function for a trainer: `f(prompts, completions, **columns) -> list[float | None]`.
+    """Creates a reward function for a trainer: `f(prompts, completions, **columns) -> list[float | None]`.
 
     Args:
-        problems: Problems or dictionaries like rows of a file, by `task_id` or in a list, or where to load them from,
-            as `--problems` takes it.
+        problems: Problems, or dictionaries like the rows of a problem file, as a mapping by `task_id` or as a list; or
+            the source to load them from, as for `--problems`.
         reward: `binary`, `fraction`, `package.module:function`, or a function of a verdict and its completion.
-        components: What is rewarded besides; added to the reward, because a trainer trains on one number. Weights for
-            format, length and timeouts; or a list of such weights and of reward functions in TRL's shape (plain or
-            coroutine functions), each alone or as a pair with its weight. Where a function gives None, so does the
-            whole.
-        extraction: Where in a completion its code is.
-        limits: What a completion may use; without them, the time of cases and calls that pass does not count.
-        concurrency: How many sandboxes at once; what suits the runtime unless given.
-        max_sandboxes: How many sandboxes to hold at once, those included that are being stopped; None for no bound.
-        sandbox_memory_bytes: Memory of each sandbox; the runtime's own default unless given.
-        warm_sandboxes: How many to create ahead of the next batch at most, while the trainer makes its completions.
-        retries: How often a completion is tried again when its sandbox failed.
-        max_cases: Of problems with more cases or calls, judge with so many of them: always the same.
-        all_checks: With a binary reward, too, run cases and calls after the first that fails.
-        require_isolated: Give no reward where the checks cannot be kept out of the completion's process.
+        components: Rewards in addition to correctness. They are added to the reward, because a trainer uses one number.
+            Either `Components` (weights for format, length and timeouts), or a list of `Components` and of reward
+            functions in TRL's shape (plain or coroutine functions), each alone or as a pair `(function, weight)`. If
+            one of the functions returns `None` for a completion, its whole reward is `None`.
+        extraction: How the code is found in a completion.
+        limits: Limits of a completion. Without them, the time of cases and calls that pass is not counted.
+        concurrency: How many completions run at once; `None` chooses a number that suits the runtime.
+        max_sandboxes: Maximum number of sandboxes at once, including those that are being stopped; `None` for no
+            maximum.
+        sandbox_memory_bytes: Memory of each sandbox; `None` for the runtime's default.
+        warm_sandboxes: Maximum number of sandboxes to create ahead of the next batch, while the trainer generates its
+            completions.
+        retries: How often a completion is retried after its sandbox failed.
+        max_cases: Use at most this many cases or calls of a problem, always the same ones; `None` uses all.
+        all_checks: Continue with cases and calls after the first failed one, also with a binary reward.
+        require_isolated: Give no reward (`None`) if the checks cannot be kept out of the completion's process.
         second_opinion: The share of failed isolated verdicts to judge again in plain Python, in one process, from 0 to
-            1. It changes no reward; what comes of it is told to `emit` and stands in `last_report`.
-        on_infrastructure_error: `mask` (None), `zero` (the fallback reward) or `raise`, where there is no reward.
-        fallback_reward: What `zero` gives.
+            1. It changes no reward; the opinions are sent to `emit` and are in `last_report`.
+        on_infrastructure_error: The value for a completion without a reward: `mask` (`None`), `zero` (the fallback
+            reward) or `raise` (an error).
+        fallback_reward: The value of `zero`.
         caching: Judge identical completions once.
-        cache: Directory of verdicts of earlier runs.
-        runtime: What runs the sandboxes: `auto`, the name of a provider (`local`, `remote`, `daemonless`), or `ray`: a
-            Ray cluster, at RAY_ADDRESS or at the address of `ray:ADDRESS`.
-        image: Their image; the runtime's own default unless given.
-        packages: Installed packages the code may import (local runtime).
+        cache: Directory of verdicts, kept from run to run; `None` keeps them in memory.
+        runtime: The runtime of the sandboxes: `auto`, the name of a provider (`local`, `remote`, `daemonless`), or
+            `ray`: a Ray cluster, at the address in `RAY_ADDRESS` or in `ray:ADDRESS`.
+        image: Container image of the sandboxes; `None` for the runtime's default.
+        packages: Installed packages that the code may import (local runtime).
         tags: Tags of every sandbox.
-        service: Address of a `sandrl serve` that scores, instead of sandboxes: then the options of sandboxes, `cache`
-            and `second_opinion` are not used here. Its token is in SANDRL_SERVICE_TOKEN.
-        job: Owns the sandboxes, and is closed by the caller; one is made with the first batch unless given.
-        emit: Told what happens.
+        service: Address of a `sandrl serve` that scores instead of local sandboxes; its token is read from
+            `SANDRL_SERVICE_TOKEN`. It cannot be combined with `job`, `cache`, `second_opinion`, or options of the
+            sandboxes.
+        job: A job whose sandboxes are used; the caller closes it. Without one, the first batch creates a job.
+        emit: Receives events.
+
+    Returns:
+        The reward function. Use it as a context manager, or call `close()`, to stop its sandboxes early.
 
     Raises:
-        UsageError: If an option is impossible, or the problems cannot be loaded.
+        UsageError: If an option is not valid, or the problems cannot be loaded.
     """
     policy = as_policy(reward)
     limits = Limits(is_extended=True) if limits is None else _part("limits", Limits, limits)
@@ -420,7 +429,7 @@ def reward_function(
         own |= {"tags": tags, "max_sandboxes": max_sandboxes, "sandbox_memory_bytes": sandbox_memory_bytes}
         used = [name for name, value in own.items() if value]
         if used:
-            raise UsageError(f"`{used[0]}` is of no use with `service`, which has the sandboxes")
+            raise UsageError(f"`{used[0]}` has no effect with `service`, which runs the sandboxes; leave it out")
     return RewardFunction(
         with_most_cases_each(as_problems(problems), max_cases),
         FunctionOptions(
@@ -447,7 +456,7 @@ def reward_function(
 
 
 def step_opinions(rate: float) -> SecondOpinion:
-    """The second opinions of a trainer's batch, whose wait for them is limited.
+    """Options of second opinions for a trainer's batch, with a limited wait.
 
     Raises:
         UsageError: If the rate is not a number from 0 to 1.
@@ -465,7 +474,7 @@ def _word(kind: type[_Word], text: str, name: str) -> _Word:
         return kind(text)
     except ValueError:
         words = ", ".join(kind)
-        raise UsageError(f"{name} is {text!r}, which is none of {words}") from None
+        raise UsageError(f"{name} is {text!r}, which is not one of {words}") from None
 
 
 def _words(name: str, given: Sequence[str]) -> tuple[str, ...]:

@@ -87,7 +87,7 @@ class Review(Enum):
     TRY_LANGUAGE = auto()
     """Run an example of the completion's language first: where its tools are missing, no completion can be right."""
     TRY_NOTHING = auto()
-    """Run an empty completion first: the problem's own setup is said to fail, and no completion is believed in that."""
+    """Run an empty completion first: a completion reports that the problem's own setup fails, which it may pretend."""
 
 
 class Judge(Protocol):
@@ -354,7 +354,7 @@ class InProcessJudge:
             return Review.TRY_NOTHING
         if is_broken:
             return verdict
-        detail = "it broke the problem's setup, which works without it"
+        detail = "it broke the problem's setup, which works without this completion"
         return replace(verdict, status=Status.CRASHED, passed=0, checks=(), detail=detail)
 
     def _review_program(self, problem: Problem, code: str, verdict: Verdict) -> Verdict | Review:
@@ -368,7 +368,7 @@ class InProcessJudge:
             elif why := self._unusable[build.form]:
                 return replace(verdict, status=Status.INVALID_PROBLEM, passed=0, checks=(), detail=why)
         if verdict.status is Status.INVALID_PROBLEM and not _is_of_checker(verdict):
-            detail = "it broke the tools of its language, which work without it"
+            detail = "it broke the tools of its language, which work without this completion"
             return replace(verdict, status=Status.CRASHED, passed=0, checks=(), detail=detail)
         if (
             verdict.status is Status.COMPILE_ERROR
@@ -437,7 +437,11 @@ class InProcessJudge:
         """Why no program in a form can be judged, from the verdict on its example, and what to do."""
         packages = ", ".join(build.form.packages)
         where = f"the image {self._image}" if self._image else "sandboxes"
-        install = f"install there what Debian has as {packages}" if self._image else f"Debian packages: {packages}"
+        install = (
+            f"install there the packages that Debian calls {packages}"
+            if self._image
+            else f"install the Debian packages {packages}"
+        )
         why = verdict.detail or verdict.status.value
         return f"the problem's language is {build.language.name}, and {where} cannot run it: {why} ({install})"
 
@@ -482,21 +486,22 @@ def _reference_failed(verdict: Verdict) -> Verdict:
 
 
 class IsolatedJudge(InProcessJudge):
-    """Runs checks in a process of their own, against mirrors of the completion's functions and objects.
+    """Runs checks in a process of their own, against proxies of the completion's functions and objects.
 
-    Some checks mean something else there than in one process (they hand the completion a function, catch its exception,
-    look at what it prints), and can only be judged in one. Whether those of a problem can is for its reference to say,
-    which runs once, when the first completion fails, unless the checks are plain calls and comparisons: a reference
-    that passes in one process and not in two decides for one, and the trust of the verdicts says so. Nothing that a
-    completion does decides it; only where a problem has no reference is a completion believed when its checks hand it
-    what cannot cross.
+    Some checks have another meaning there than in one process (they pass a function to the completion, catch its
+    exception, look at what it prints), and can only be judged in one process. The problem's reference decides whether
+    its checks are of this kind. It runs once, when the first completion fails, unless the checks are plain calls and
+    comparisons: if it passes in one process but not in two, the problem is judged in one process, and the trust of its
+    verdicts is `in_process`. A completion cannot influence this decision. If a problem has no reference, the source of
+    its checks
+    decides: if they need one process, a completion that failed isolated is judged again in one.
 
     Args:
         with_site_packages: Whether completions can import what is installed in the image.
         require_isolated: Never judge in one process.
         image: The image of sandboxes that are not on this machine, for messages.
-        headers: The precompiled headers that sandboxes see; none of them unless given.
-        known_bytes: How much memory the problems may take of which something is known.
+        headers: The precompiled headers that sandboxes see; without them, none are used.
+        known_bytes: Maximum memory for problems about which something is known.
     """
 
     def __init__(
@@ -611,7 +616,7 @@ def _is_of_checker(verdict: Verdict) -> bool:
 
 
 def _not_isolated(verdict: Verdict) -> Verdict:
-    detail = "its checks can only be judged in its own process"
+    detail = "its checks can only be judged in the completion's own process"
     return replace(verdict, status=Status.NOT_ISOLATED, detail=detail)
 
 

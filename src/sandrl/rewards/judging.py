@@ -390,7 +390,9 @@ class SandboxJudging:
         elif step is Step.BLAME_RUNTIME:
             self._finish(attempt, Verdict(Status.INFRASTRUCTURE, None, detail=reason))
         else:
-            detail = f"its sandbox failed {attempt.broken} times, and a known-good program's did not: {reason}"
+            detail = (
+                f"its sandbox failed {attempt.broken} times, and a known-good program ran without a failure: {reason}"
+            )
             self._finish(attempt, Verdict(Status.CRASHED, None, detail=detail))
 
     def _retry(self, attempt: Attempt, reason: str, *, at_once: bool) -> None:
@@ -431,7 +433,7 @@ class SandboxJudging:
             if passed:
                 self._finish(attempt, doubted)
             else:
-                reason = "the sandbox hung, and so did a known-good program in it"
+                reason = "the sandbox hung, and a known-good program in it also hung"
                 self._take(attempt.fail(reason, has_run=True, retries=attempt.terms.options.retries), attempt)
         elif within and not passed:
             # The completion may have ruined it; a fresh one tells whether the runtime is well.

@@ -20,18 +20,18 @@ _SEVERAL = frozenset({"cases", "calls"})
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a completion may use.
+    """Limits of a completion.
 
     Attributes:
-        timeout_seconds: By the clock, for the completion with all of its checks.
-        check_timeout_seconds: By the clock, for each check; None for no limit but the other.
-        max_output_bytes: How much of each of stdout and stderr is kept.
-        max_file_bytes: Size of the largest file it may write, its output included.
-        is_extended: Whether the time of cases and calls that pass does not count: for each of them as much as it may
-            take (`FREE_SECONDS` where that is not limited), up to `MOST_SECONDS` in all. So right code does not run out
-            of time for the number of its checks alone. A problem that limits its whole time is not extended.
-        stops_at_failure: Whether cases and calls after the first that fails are left out.
-        compile_timeout_seconds: By the clock, for each compilation; not part of the other times.
+        timeout_seconds: Time limit of the completion with all of its checks.
+        check_timeout_seconds: Time limit of each check; `None` for no limit but `timeout_seconds`.
+        max_output_bytes: How much of stdout, and of stderr, is kept.
+        max_file_bytes: Size of the largest file that it may write, including its output.
+        is_extended: Whether the time of cases and calls that pass is not counted: for each of them up to its time limit
+            (`FREE_SECONDS` without one), and up to `MOST_SECONDS` in total. So correct code does not run out of time
+            only because it has many checks. A problem with a time limit of its own is not extended.
+        stops_at_failure: Whether cases and calls after the first failed one are skipped.
+        compile_timeout_seconds: Time limit of each compilation; not part of the other times.
     """
 
     timeout_seconds: float = 10.0
@@ -44,20 +44,20 @@ class Limits:
 
 
 FREE_SECONDS = 2.0
-"""With `Limits.is_extended`: the time of a check that passes that does not count, where checks have no limit."""
+"""With `Limits.is_extended`: how much time of a passed check is not counted, if checks have no time limit."""
 
 MOST_SECONDS = 120.0
 """With `Limits.is_extended`: how long a completion may run with all of its checks.
 
-No more: a completion that stops its judge is ended by the runtime, after several times as long.
+It is bounded because a completion that stops its judge is ended only by the runtime, after several times as long.
 """
 
 
 def check_limits(limits: Limits) -> None:
-    """Refuses limits that nothing can keep.
+    """Checks limits of time.
 
     Raises:
-        UsageError: If nothing can run in a time, or no clock can hold it.
+        UsageError: If a time is too short for any program, or too long for a clock.
     """
     check_seconds("timeout_seconds", limits.timeout_seconds)
     check_seconds("check_timeout_seconds", limits.check_timeout_seconds)
@@ -80,7 +80,7 @@ class TimeLimit:
 
 
 def time_limit(problem: Problem, limits: Limits) -> TimeLimit:
-    """How long a completion of a problem may take; the problem's own word counts more."""
+    """How long a completion of a problem may take; a limit of the problem overrides the options."""
     seconds = float(problem.timeout_seconds or limits.timeout_seconds)
     if not limits.is_extended or problem.timeout_seconds or problem.kind not in _SEVERAL:
         return TimeLimit(seconds, 0.0, seconds)
@@ -104,7 +104,7 @@ def checker_time_limits(problem: Problem) -> tuple[float, float]:
 
 
 def check_time_limit(problem: Problem, limits: Limits) -> float | None:
-    """Seconds each check of a problem may take, if that is limited; the problem's own word counts more."""
+    """Seconds each check of a problem may take, or `None`; a limit of the problem overrides the options."""
     seconds = problem.check_timeout_seconds or limits.check_timeout_seconds
     return None if seconds is None else float(seconds)
 

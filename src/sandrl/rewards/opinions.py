@@ -160,7 +160,7 @@ class Opinions:
 
     def give_up(self) -> None:
         """Waits no longer: cancels what is at work, and counts what is still to come as unavailable."""
-        reason = "the batch did not wait for it any longer"
+        reason = "the batch stopped waiting for this opinion"
         for launch, (question, _) in self._running.items():
             # It still ends as a launch of the job, which then stops its sandbox.
             launch.cancel()

@@ -18,15 +18,16 @@ class SecondOpinion:
 
     Attributes:
         rate: The share of failed isolated verdicts, from 0 to 1.
-        patience_seconds: How long to wait for opinions after the last result of a batch; None until all are there. With
-            a limit, verdicts `timeout` are left out: an opinion on one may take the whole time limit again.
+        patience_seconds: How long to wait for opinions after the last result of a batch; `None` waits for all of them.
+            With a limit, verdicts `timeout` are left out, because an opinion on one may take the whole time limit
+            again.
     """
 
     rate: float = 0.0
     patience_seconds: float | None = None
 
     def check(self) -> None:
-        """Refuses a rate that is no share.
+        """Checks the rate.
 
         Raises:
             UsageError: If it is not a number from 0 to 1.
@@ -39,21 +40,22 @@ class SecondOpinion:
 
 @dataclass(frozen=True, slots=True)
 class ScoreOptions:
-    """How to score.
+    """Options of scoring.
 
     Attributes:
-        extraction: Where in a completion its code is.
-        limits: What a completion may use.
-        concurrency: How many sandboxes at once; what suits the runtime unless given.
-        retries: How often a completion is tried again when its sandbox failed.
-        backoff_seconds: How long to wait before the first of these; each next wait is twice as long.
-        policy: From verdict to reward.
-        components: What is rewarded besides; never part of the reward itself.
+        extraction: How the code is found in a completion.
+        limits: Limits of time, output and files.
+        concurrency: How many completions run at once; `None` chooses a number that suits the runtime.
+        retries: How often a completion is retried after its sandbox failed.
+        backoff_seconds: Wait before the first retry; each next wait is twice as long.
+        policy: Computes the reward from the verdict.
+        components: Rewards in addition to correctness; never part of the reward itself.
         caching: Judge identical completions once.
-        tags: Tags of these sandboxes, beyond those of their job.
-        second_opinion: Which failed completions to judge again in one process; no result changes.
-        all_checks: Run all cases and calls of a completion that fails one, where the reward does not depend on them,
-            too. Commands do not; who calls `score` may look at the checks.
+        tags: Tags of these sandboxes, in addition to those of their job.
+        second_opinion: Which failed completions to judge again in one process; this changes no result.
+        all_checks: Continue with the cases and calls of a completion after one of them failed, also if the reward does
+            not depend on them. The commands set this to false; `score` sets it to true, because its caller may read the
+            checks.
     """
 
     extraction: Extraction = Extraction.AUTO

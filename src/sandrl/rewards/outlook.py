@@ -120,9 +120,9 @@ class Outlook:
     def lines(self) -> list[str]:
         """The outlook for people."""
         if self.service is not None:
-            return [f"Completions: {self.completions}", f"Sandboxes: none here; the service at {self.service} has them"]
+            return [f"Completions: {self.completions}", f"Sandboxes: run by the service at {self.service}"]
         if not self.completions:
-            return ["Sandboxes: none; there is nothing to execute"]
+            return ["Sandboxes: 0, because there is nothing to execute"]
         return [
             f"Completions: {self.completions}",
             f"Sandboxes: {self._sandboxes_text} (runtime {self.runtime})",
@@ -133,10 +133,10 @@ class Outlook:
 
     @property
     def _sandboxes_text(self) -> str:
-        besides = f", and {self.own_sandboxes} in which episodes work" if self.own_sandboxes else ""
+        besides = f", and {self.own_sandboxes} for the episodes" if self.own_sandboxes else ""
         if not self.has_cells:
-            at_once = "as many at once as suit the runtime" if self.at_once is None else f"{self.at_once} at once"
-            return f"{self.sandboxes} fresh ones, {at_once}{besides}"
+            at_once = "as many at once as the runtime allows" if self.at_once is None else f"{self.at_once} at once"
+            return f"{self.sandboxes} fresh sandboxes, {at_once}{besides}"
         if self.sandboxes is None:
             return f"one worker for each machine, with each completion in a cell{besides}"
         workers = "1 worker" if self.sandboxes == 1 else f"{self.sandboxes} workers"
@@ -172,9 +172,9 @@ class Outlook:
         if allowance.before_seconds:
             used = f", of which the run has used {duration_text(allowance.before_seconds)}"
         verdict = {
-            True: "it holds, by the time limits",
-            False: "it does not suffice: the command would stop before its end",
-            None: "it may not suffice: the command would stop before it is exceeded",
+            True: "sufficient by the time limits",
+            False: "not sufficient: the command would stop before its end",
+            None: "possibly not sufficient: the command stops before the budget is exceeded",
         }[self.holds]
         return f"{allowance.budget}{used}; {verdict}"
 

@@ -24,17 +24,17 @@ from sandrl.rewards.user_functions import check_function, load_function, name_of
 from sandrl.rewards.verdict import Verdict
 
 RewardPolicy: TypeAlias = Callable[[Verdict, Completion], float]
-"""The reward of a completion that can be scored.
+"""A function that computes the reward of a completion that can be scored: `f(verdict, completion) -> float`.
 
-It is called once for each completion, also for those that are judged once because they are identical. Of the verdict,
-`status`, `passed`, `total` and `checks` say what happened, `stdout`, `stderr`, `wall_seconds` and `cpu_seconds` how. Of
-the completion, `completion` is what the model wrote (None where the row gave code alone), `code` is what was judged
-(None where no code was found in it), `id` and `task_id` are its names. It returns a number from -1,000,000 to
+It is called once for each completion, also for identical ones that are judged only once. `status`, `passed`, `total`
+and `checks` of the verdict describe the outcome; `stdout`, `stderr`, `wall_seconds` and `cpu_seconds` the execution.
+Of the completion, `completion` is the text of the model (`None` if the row contained only code), `code` is the code
+that was judged (`None` if none was found), `id` and `task_id` are its names. It returns a number from -1,000,000 to
 1,000,000.
 """
 
 LONG_CHARACTERS = 4000
-"""A completion of this many characters, or more, has the whole length penalty."""
+"""A completion of this many characters, or more, gets the whole length penalty."""
 
 
 def binary(verdict: Verdict, completion: Completion) -> float:
@@ -63,32 +63,32 @@ POLICIES: Mapping[str, RewardPolicy] = {"binary": binary, "fraction": fraction}
 
 
 def load_policy(name: str, *, field: str = "reward") -> RewardPolicy:
-    """The policy of a name.
+    """Loads a reward policy by its name.
 
     Args:
         name: A name in `POLICIES`, or `package.module:function`, found from the current directory first.
-        field: What the option is called, for messages.
+        field: The name of the option, for messages.
 
     Raises:
-        UsageError: If there is none of that name, or it cannot be called with a verdict and a completion.
+        UsageError: If there is no policy of that name, or it cannot be called with a verdict and a completion.
     """
     if ":" in name:
         return load_function(field, name, ("verdict", "completion"))
     if name not in POLICIES:
         close = difflib.get_close_matches(name, POLICIES, n=1)
-        meant = f"; is it {close[0]!r}?" if close else ""
+        meant = f"; did you mean {close[0]!r}?" if close else ""
         raise UsageError(
-            f"{field} is {name!r}, which is none of {', '.join(POLICIES)}{meant}",
+            f"{field} is {name!r}, which is not one of {', '.join(POLICIES)}{meant}",
             hint="a function of your own is named package.module:function",
         )
     return POLICIES[name]
 
 
 def as_policy(reward: str | RewardPolicy) -> RewardPolicy:
-    """A policy that was given as one, or by its name.
+    """Returns a policy that was given as a function or by its name.
 
     Raises:
-        UsageError: If there is none of that name, or it cannot be called with a verdict and a completion.
+        UsageError: If there is no policy of that name, or it cannot be called with a verdict and a completion.
     """
     if isinstance(reward, str):
         return load_policy(reward)
@@ -96,18 +96,19 @@ def as_policy(reward: str | RewardPolicy) -> RewardPolicy:
 
 
 def reward_of(verdict: Verdict, completion: Completion, policy: RewardPolicy = binary) -> float | None:
-    """The reward of a verdict under a policy.
+    """Computes the reward of a verdict under a policy.
 
     Args:
-        verdict: What happened.
-        completion: What it happened to.
-        policy: How to value it.
+        verdict: The verdict.
+        completion: The completion that was judged.
+        policy: The reward policy.
 
     Returns:
-        What the policy gives, from 0.0 to 1.0 for those of sandrl; None where the verdict says nothing about the code.
+        The number that the policy returns, from 0.0 to 1.0 for the policies of sandrl; `None` if the status is
+        unscorable.
 
     Raises:
-        UsageError: If the policy raises, or gives no finite number.
+        UsageError: If the policy raises, or returns no finite number.
     """
     if not verdict.status.scorable:
         return None
@@ -127,12 +128,13 @@ def reward_of(verdict: Verdict, completion: Completion, policy: RewardPolicy = b
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """What is rewarded besides correctness; a weight of 0.0 leaves a component out.
+    """Weights of rewards in addition to correctness; a weight of 0.0 turns a component off.
 
     Attributes:
-        format_reward: For a completion that is one `<answer>…</answer>` and nothing else.
-        length_penalty: Taken off in proportion to the completion's length, all of it from `LONG_CHARACTERS` on.
-        timeout_penalty: Taken off a completion that ran out of time.
+        format_reward: Added for a completion that is one `<answer>…</answer>` and nothing else.
+        length_penalty: Subtracted in proportion to the completion's length; the whole penalty applies from
+            `LONG_CHARACTERS` characters on.
+        timeout_penalty: Subtracted from a completion with the status `timeout`.
 
     Raises:
         UsageError: If a weight is negative, not a number, or larger than `bounds.LARGEST_WEIGHT`.
@@ -148,11 +150,11 @@ class Components:
         check_weight("timeout_penalty", self.timeout_penalty)
 
     def of(self, text: str, verdict: Verdict) -> dict[str, float]:
-        """The components of one completion by name; none where there is no reward either.
+        """Computes the components of one completion by name; the result is empty if the completion is unscorable.
 
         Args:
-            text: What the model wrote.
-            verdict: What came of it.
+            text: The text of the model.
+            verdict: Its verdict.
         """
         if not verdict.status.scorable:
             return {}

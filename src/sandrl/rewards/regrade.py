@@ -110,7 +110,7 @@ class Regrading:
         )
         if self.unscorable:
             message = f"{self.unscorable} completions could not be judged again: their sandboxes failed"
-            raise InfrastructureError(message, hint="sandrl doctor")
+            raise InfrastructureError(message, hint="check the runtime: sandrl doctor")
         if self.flips and self.fails_on_flips:
             raise GateError(f"{len(self.flips)} of {self.compared} verdicts flipped")
 
@@ -138,7 +138,9 @@ def regrade(
     if not known:
         raise InputError("has no completion that can be judged again", path=reader.path)
     if len(known) < len(rows):
-        emit(Warned(f"{len(rows) - len(known)} completions are left out: their problem or their text is not there"))
+        emit(
+            Warned(f"{len(rows) - len(known)} completions are left out, because their problem or their text is missing")
+        )
     how = ScoreOptions.of(request)
     sandboxes = SandboxRequest.of(request, "runs-regrade")
     allowance = sandboxes.allowance(settings)
@@ -210,7 +212,7 @@ def _problems(request: RegradeConfig, reader: RunReader) -> Mapping[str, Problem
     options = reader.config.options
     source = request.problems or options.get("problems")
     if not isinstance(source, str):
-        raise InputError("does not say where its problems are", path=reader.path, hint=_NAME_THEM, fields=("problems",))
+        raise InputError("does not name its problems", path=reader.path, hint=_NAME_THEM, fields=("problems",))
     if request.problems is None and reader.config.command == "reward" and options.get("completions") is None:
         return demo_problems()
     try:
@@ -238,4 +240,4 @@ def saved_options(reader: RunReader) -> dict[str, JsonValue]:
     try:
         return RegradeConfig.model_validate(kept).model_dump(mode="json", include=set(kept))
     except ValidationError as error:
-        raise InputError("is a run of another version of sandrl", path=reader.path) from error
+        raise InputError("was made by an incompatible version of sandrl", path=reader.path) from error

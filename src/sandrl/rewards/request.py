@@ -58,10 +58,10 @@ class RewardRun:
         failed = [result for result in results if result.status is Status.INFRASTRUCTURE]
         if failed:
             message = f"{len(failed)} of {len(results)} completions could not be scored: {failed[0].detail}"
-            raise InfrastructureError(message, hint="score them again when the runtime is well: sandrl runtime status")
+            raise InfrastructureError(message, hint="check the runtime, and score them again: sandrl runtime status")
         invalid = [result for result in results if result.status is Status.INVALID_PROBLEM]
         if invalid:
-            message = f"{len(invalid)} completions answer problems that are broken: {invalid[0].detail}"
+            message = f"{len(invalid)} completions belong to invalid problems: {invalid[0].detail}"
             raise InputError(message, path=self.request.problems, field=invalid[0].task_id)
         raise_for_rewards(results)
         self._raise_for_gate(report.summary)
@@ -69,12 +69,12 @@ class RewardRun:
     @property
     def _budget_hint(self) -> str:
         if self.can_resume:
-            return f"sandrl eval --resume {self.run_dir.name} --budget … goes on with a larger one"
+            return f"sandrl eval --resume {self.run_dir.name} --budget … continues with a larger budget"
         return "score them again with a larger `budget`; `cache` DIR keeps verdicts from one run to the next"
 
     def _raise_for_gate(self, summary: Summary) -> None:
         gate = self.request.fail_under
         if gate is None or (summary.pass_rate is not None and summary.pass_rate >= gate):
             return
-        rate = "none was scored" if summary.pass_rate is None else f"the pass rate is {summary.pass_rate:g}"
-        raise GateError(f"{rate}, and fail_under asks for {gate:g}", fields=("fail_under",))
+        rate = "no completion was scored" if summary.pass_rate is None else f"the pass rate is {summary.pass_rate:g}"
+        raise GateError(f"{rate}, and fail_under requires {gate:g}", fields=("fail_under",))

@@ -29,7 +29,7 @@ from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import CommandOutcome
 
 MOST_FETCHED_BYTES = 16 << 20
-"""What the files that are fetched may have in all."""
+"""Maximum total size of the files that are fetched."""
 
 MOST_FETCHED_FILES = 1000
 _USUAL_FILE = "solution.py"
@@ -222,7 +222,7 @@ class ProgramJudge:
         try:
             self._latest = self._read(verdict, printed, told)
         except (ValueError, IndexError, binascii.Error):
-            return Verdict(Status.INFRASTRUCTURE, None, detail="what the sandbox says of the program cannot be read")
+            return Verdict(Status.INFRASTRUCTURE, None, detail="the sandbox's report on the program cannot be read")
         return verdict
 
     def _read(self, verdict: Verdict, printed: str, told: str) -> ProgramResult:

@@ -56,10 +56,10 @@ from sandrl.sandboxes import Interrupt, SandboxRequest, checked_job_id, new_job_
 from sandrl.settings import Settings
 
 RESUMABLE = frozenset({"eval"})
-"""The commands whose runs of scored completions can be gone on with."""
+"""The commands whose runs of scored completions can be resumed."""
 
 Batches: TypeAlias = Callable[[RunWriter], Iterable[Sequence[Completion]]]
-"""What is to be scored, batch by batch, made once there is a run to keep it in."""
+"""Makes the batches of completions to score, given the run that keeps them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,7 +230,7 @@ class Scorer(Closing):
         seconds = longest_execution_seconds(problem, limits)
         if seconds > self._longest_seconds:
             raise UsageError(
-                f"the time limits of the problem {problem.task_id!r} add up to more than sandboxes live here",
+                f"the time limits of the problem {problem.task_id!r} exceed the lifetime of a sandbox on this runtime",
                 hint="lower timeout_seconds",
                 fields=("timeout_seconds",),
             )

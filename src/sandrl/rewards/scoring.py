@@ -25,12 +25,12 @@ _LIFETIME_MARGIN_SECONDS = 300.0
 
 
 def lifetime_seconds(problems: Mapping[str, Problem], limits: Limits) -> float:
-    """After how long the service should end a sandbox by itself, whatever happened to the job."""
+    """Maximum lifetime of a sandbox, after which the service ends it even if the job has failed."""
     return longest_seconds(problems, limits) + _LIFETIME_MARGIN_SECONDS
 
 
 def longest_seconds(problems: Mapping[str, Problem], limits: Limits) -> float:
-    """How long a completion of any of these problems may take by the clock, where processors are scarce."""
+    """The longest wall time that a completion of any of these problems may take if processors are scarce."""
     longest = (longest_execution_seconds(problem, limits) for problem in problems.values())
     return max(longest, default=longest_run_seconds(limits.timeout_seconds))
 
@@ -49,31 +49,33 @@ def score(
     opinions: OpinionMemory | None = None,
     keeps_output: bool = True,
 ) -> ScoreReport:
-    """Judges every completion, each in a cell of a worker sandbox or a fresh sandbox of its own.
+    """Judges completions, each in a cell of a worker sandbox or in a fresh sandbox, and computes their rewards.
 
     Args:
-        completions: What to score; each names its problem. Completions, dictionaries like rows of a file, or the file.
-        problems: Problems or dictionaries like rows of a file, by `task_id` or in a list, or where to load them from.
-        job: Owns the sandboxes, and is closed by the caller. Without one, one is made on the runtime that the
-            environment decides for, and closed at the end.
-        judge: Decides what a completion did.
+        completions: The completions to score; each one names its problem. A list of `Completion` or of dictionaries
+            like the rows of a completion file, or the path of such a file.
+        problems: Problems, or dictionaries like the rows of a problem file, as a mapping by `task_id` or as a list; or
+            the source to load them from.
+        job: A job whose sandboxes are used; the caller closes it. Without one, a job is created on the runtime that the
+            environment selects, and closed at the end.
+        judge: Judges the completions; an `IsolatedJudge` by default.
         options: How to score.
-        cache: Verdicts to begin with, and where to keep those that are found; a fresh one unless given.
-        emit: Told what happens.
-        interrupt: The user's wish to stop.
-        on_result: Told each result as soon as there is one; second opinions come later, and are in the report.
-        opinions: Second opinions of earlier batches, and where to keep those that are found, so that identical
-            completions of several batches are asked about once; of this batch only unless given.
-        keeps_output: Whether the results of the report have what the completions printed; those that `on_result` gets
-            have it in any case. Without it, memory follows what is in flight.
+        cache: Known verdicts, and where new ones are kept; a new one by default.
+        emit: Receives events.
+        interrupt: A request to stop.
+        on_result: Called with each result as soon as it is known. Second opinions come later, and are in the report.
+        opinions: Second opinions of earlier batches, and where new ones are kept, so that identical completions of
+            several batches are judged again once; by default of this batch only.
+        keeps_output: Whether the results of the report contain the output of the completions; the results that
+            `on_result` gets always contain it. Without it, memory is bounded by the completions in flight.
 
     Returns:
         All results in input order, and their totals.
 
     Raises:
-        InputError: If a problem or a completion is wrong, or a completion names a problem that is not given.
-        AuthenticationError: If the service refuses the credentials.
-        UsageError: If the service refuses the request itself.
+        InputError: If a problem or a completion is not valid, or a completion names a problem that is not given.
+        AuthenticationError: If the service rejects the credentials.
+        UsageError: If an option is not valid, or the service rejects the request itself.
     """
     problems = as_problems(problems)
     completions = as_completions(completions, problems)

@@ -38,9 +38,9 @@ from sandrl.settings import load_settings
 if TYPE_CHECKING:
     import httpx as httpx_types
 
-ADDRESS_HINT = "for example http://127.0.0.1:8642, as `sandrl serve` prints it"
+ADDRESS_HINT = "use the address that `sandrl serve` prints, for example http://127.0.0.1:8642"
 PATIENCE_SECONDS = 300.0
-"""How long a request is asked again without any progress."""
+"""How long a request is repeated without any progress."""
 
 _ROWS_OF_REQUEST = 256
 _BYTES_OF_REQUEST = 4 << 20
@@ -57,7 +57,7 @@ TCP_KEEP_ALIVE = (
     (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10),
     (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 6),
 )
-"""Options of the sockets of both sides: a peer may be gone without a word, and what is between may forget idle ones."""
+"""Options of both sides' sockets: a peer may disappear without closing, and routers may drop idle connections."""
 
 _Value = TypeVar("_Value")
 
@@ -82,18 +82,20 @@ class _Refused(Exception):
 
 
 class AsyncServiceClient:
-    """Asks a service, from one event loop.
+    """A client of a service, for one event loop; close it with `close`, or use it in an `async with` block.
 
     Args:
-        url: Its address, as `sandrl serve` prints it.
-        token: Its token; that of SANDRL_SERVICE_TOKEN, or that of this user's service on this machine, unless given.
-        patience_seconds: How long a request is asked again without any progress.
-        ca_file: Certificates to trust besides, PEM: of a service with a certificate of one's own.
-        name: A name for this client; clients of different names share the service evenly. Its address unless given.
+        url: The address of the service, as `sandrl serve` prints it.
+        token: The token of the service. Default: `SANDRL_SERVICE_TOKEN`, or the token that this user's service on this
+            machine has stored.
+        patience_seconds: For how many seconds a request is repeated without any progress.
+        ca_file: A PEM file with certificates to trust in addition to the system's, for a self-signed certificate.
+        name: The name of this client; clients with different names share the service evenly. Default: the address of
+            the client.
 
     Raises:
-        UsageError: If the address is none, or there is no such file.
-        AuthenticationError: If no token is known.
+        UsageError: If the address is not valid, or `ca_file` cannot be used.
+        AuthenticationError: If there is no token.
         MissingExtraError: If `httpx` is not installed.
     """
 
@@ -114,8 +116,8 @@ class AsyncServiceClient:
         settings = load_settings()
         token = token or settings.service_token or (_token_of_user(settings.state_dir, url) if is_local else None)
         if token is None:
-            message = f"no token is known for the service at {self.url}"
-            hint = "set SANDRL_SERVICE_TOKEN; the first line that `sandrl serve` prints names the place of its token"
+            message = f"there is no token for the service at {self.url}"
+            hint = "set SANDRL_SERVICE_TOKEN to its token; the first line of `sandrl serve` says where the token is"
             raise AuthenticationError(message, hint=hint)
         headers = {"Authorization": f"Bearer {token}"}
         if name:
@@ -146,7 +148,7 @@ class AsyncServiceClient:
         await self.close()
 
     async def close(self) -> None:
-        """Closes its connections."""
+        """Closes the connections of the client."""
         await self._client.aclose()
 
     async def score(
@@ -161,20 +163,21 @@ class AsyncServiceClient:
         """Scores completions.
 
         Args:
-            completions: Rows with `task_id` and `completion` or `code`, N of them.
-            problems: Their problems, or rows in any format of a file; None where the service has them.
-            options: How to score, by the names of the options in a configuration file: `timeout_seconds`, `reward`, …
-            on_result: Told each result as soon as there is one, in order of arrival; `index` counts the rows from 0.
-            wants_more: Asked before each request whether what is left is still wanted.
+            completions: N rows with `task_id`, and `completion` or `code`.
+            problems: The problems of the rows, as `Problem` or as rows in any format of a file. None: the problems that
+                the service was started with.
+            options: Scoring options, by their names in a configuration file: `timeout_seconds`, `reward`, …
+            on_result: Called with each result as soon as it arrives; `index` is the position of its row, from 0.
+            wants_more: Called before each request; if it returns False, the remaining rows are not sent.
 
         Returns:
-            N results in the order of the rows, and their totals; fewer if not all were wanted.
+            N results in the order of the rows, and their totals; fewer results if `wants_more` returned False.
 
         Raises:
-            InputError: If the service refuses a row.
-            UsageError: If it refuses something else of the request.
-            AuthenticationError: If it refuses the token.
-            ServiceError: If it does not answer.
+            InputError: If the service refuses a row; the message names the row and its field.
+            UsageError: If the service refuses another part of the request.
+            AuthenticationError: If the service refuses the token.
+            ServiceError: If the service does not answer.
         """
         rows = [dict(row) for row in completions]
         problem_rows = None if problems is None else [_row(problem) for problem in problems]
@@ -216,18 +219,19 @@ class AsyncServiceClient:
         return ScoreReport(job_ids[0] if job_ids else "", ordered, summarise(ordered))
 
     async def execute(self, code: str, **fields: Any) -> dict[str, Any]:
-        """Runs a program.
+        """Runs a program in a sandbox of the service.
 
         Args:
-            code: Its source.
+            code: The source of the program.
             fields: The other fields of `POST /v1/execute`: `language`, `stdin`, `files`, `fetch`, `timeout_seconds`, …
 
         Returns:
-            What `/v1/execute` answers.
+            The answer of `POST /v1/execute`, as a dictionary.
 
         Raises:
             UsageError: If the service refuses the request.
-            ServiceError: If it does not answer.
+            AuthenticationError: If the service refuses the token.
+            ServiceError: If the service does not answer.
         """
         content = to_line({"code": code, **fields})
 
@@ -247,7 +251,7 @@ class AsyncServiceClient:
         return await self._until_answered(ask)
 
     async def is_ready(self) -> bool:
-        """Whether the service accepts work."""
+        """Whether the service runs and accepts work."""
         try:
             response = await self._client.get("/readyz")
         except (self._httpx.HTTPError, OSError):
@@ -333,18 +337,18 @@ class AsyncServiceClient:
 
 
 class ServiceClient(Closing):
-    """Asks a service, from any thread; for its arguments see `AsyncServiceClient`.
+    """A client of a service, for any thread; close it with `close`, or use it in a `with` block.
 
     Args:
-        url: Its address.
-        token: Its token.
-        patience_seconds: How long a request is asked again without any progress.
-        ca_file: Certificates to trust besides.
-        name: A name for this client.
+        url: The address of the service, as `sandrl serve` prints it.
+        token: The token of the service; for the default see `AsyncServiceClient`.
+        patience_seconds: For how many seconds a request is repeated without any progress.
+        ca_file: A PEM file with certificates to trust in addition to the system's.
+        name: The name of this client; clients with different names share the service evenly.
 
     Raises:
-        UsageError: If the address is none, or there is no such file.
-        AuthenticationError: If no token is known.
+        UsageError: If the address is not valid, or `ca_file` cannot be used.
+        AuthenticationError: If there is no token.
         MissingExtraError: If `httpx` is not installed.
     """
 
@@ -378,10 +382,10 @@ class ServiceClient(Closing):
         on_result: OnResult | None = None,
         wants_more: Callable[[], bool] = lambda: True,
     ) -> Future[ScoreReport]:
-        """Begins to score completions, and returns at once; see `AsyncServiceClient.score`.
+        """Starts to score completions and returns at once; for arguments and errors see `AsyncServiceClient.score`.
 
         Returns:
-            The report to come. Cancelling it gives up what the service has not begun.
+            A future of the report. Cancelling it gives up the completions that the service has not begun.
         """
         return self._run(
             self._client.score(completions, problems, options=options, on_result=on_result, wants_more=wants_more)
@@ -396,20 +400,20 @@ class ServiceClient(Closing):
         on_result: OnResult | None = None,
         wants_more: Callable[[], bool] = lambda: True,
     ) -> ScoreReport:
-        """Scores completions; see `AsyncServiceClient.score`."""
+        """Scores completions; for arguments, result and errors see `AsyncServiceClient.score`."""
         report = self.begin_scoring(completions, problems, options=options, on_result=on_result, wants_more=wants_more)
         return report.result()
 
     def execute(self, code: str, **fields: Any) -> dict[str, Any]:
-        """Runs a program; see `AsyncServiceClient.execute`."""
+        """Runs a program; for arguments, result and errors see `AsyncServiceClient.execute`."""
         return self._run(self._client.execute(code, **fields)).result()
 
     def is_ready(self) -> bool:
-        """Whether the service accepts work."""
+        """Whether the service runs and accepts work."""
         return self._run(self._client.is_ready()).result()
 
     def close(self) -> None:
-        """Closes its connections, and gives up what is under way; closing twice is fine."""
+        """Closes the connections, and gives up unfinished requests; a second call has no effect."""
         if self._is_inherited or self._loop.is_closed():
             return
         self._run(self._end()).result()
@@ -465,7 +469,7 @@ def _check_options(options: Mapping[str, Any]) -> None:
     """
     for name, value in options.items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise UsageError(f"`{name}` is {value}, which is no number to score with", fields=(name,))
+            raise UsageError(f"`{name}` is {value}, which is not a finite number", fields=(name,))
 
 
 def _parts(rows: Sequence[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
@@ -501,7 +505,7 @@ def _trusted(ca_file: str | Path | None) -> ssl.SSLContext:
         try:
             context.load_verify_locations(ca_file)
         except (OSError, ssl.SSLError) as error:
-            raise UsageError(f"{ca_file}: is no PEM file of certificates: {error}") from error
+            raise UsageError(f"{ca_file}: is not a PEM file of certificates: {error}") from error
     return context
 
 
@@ -549,6 +553,8 @@ def _certificate_problem(error: BaseException | None) -> str:
 def _unreachable(url: str, error: Exception, certificate: str) -> ServiceError:
     if certificate:
         message = f"the certificate of the service at {url} is not trusted: {certificate}"
-        return ServiceError(message, hint="SSL_CERT_FILE names a PEM file of certificates to trust")
+        return ServiceError(message, hint="set SSL_CERT_FILE to a PEM file of certificates to trust")
     reason = str(error) or type(error).__name__
-    return ServiceError(f"the service at {url} does not answer: {reason}", hint="is `sandrl serve` running there?")
+    return ServiceError(
+        f"the service at {url} does not answer: {reason}", hint="check that `sandrl serve` is running there"
+    )

@@ -35,7 +35,7 @@ def request_options(scoring: ScoreOptions, *, require_isolated: bool = False) ->
     """
     reward = next((name for name, policy in POLICIES.items() if policy is scoring.policy), None)
     if reward is None:
-        message = f"`reward` is a function, and a service knows {' and '.join(POLICIES)} only"
+        message = f"`reward` is a function, but a service accepts only {' and '.join(POLICIES)}"
         raise UsageError(message, fields=("reward",))
     limits = scoring.limits
     return {

@@ -13,15 +13,15 @@ from sandrl.runs.summary import Summary
 
 @dataclass(frozen=True, slots=True)
 class ScoreReport:
-    """What came of scoring.
+    """The results of scoring, and their totals.
 
     Attributes:
         job_id: The job whose sandboxes were used.
-        results: In input order; without those that a wish to stop left unfinished.
+        results: The results in input order, without completions that were not finished because of a request to stop.
         summary: Their totals.
-        unfinished: How many completions have no result.
-        signal_number: The signal that asked to stop; 0 if none did.
-        held: The sandbox time that the run has used, and its cost; None where that is not known.
+        unfinished: Number of completions without a result.
+        signal_number: The signal that requested the stop; 0 if there was none.
+        held: The sandbox time that the run has used, and its cost; `None` if it is not known.
     """
 
     job_id: str

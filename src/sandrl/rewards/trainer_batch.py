@@ -64,7 +64,7 @@ class BatchReader:
         for number, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
             task_id = self._task_id(number, prompt) if task_ids is None else str(task_ids[number])
             if task_id not in self._problems:
-                raise UsageError(f"row {number} of the batch: no problem is called {task_id!r}")
+                raise UsageError(f"row {number} of the batch: there is no problem {task_id!r}")
             environment = None if environments is None else environments[number]
             code, loss = getattr(environment, "submission", None), str(getattr(environment, "loss", ""))
             rows.append(
@@ -79,7 +79,7 @@ class BatchReader:
         if len(found) == 1:
             return found[0]
         reason = "no problem has its prompt" if not found else f"{len(found)} problems have its prompt"
-        raise UsageError(f"row {number} of the batch: {reason}", hint="give the dataset a column `task_id`")
+        raise UsageError(f"row {number} of the batch: {reason}", hint="add a column `task_id` to the dataset")
 
 
 def answer_of(completion: Text) -> str:

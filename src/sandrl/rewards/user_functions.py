@@ -43,7 +43,7 @@ def load_function(field: str, name: str, arguments: tuple[str, ...]) -> Callable
     for part in path.split("."):
         if not hasattr(found, part):
             close = difflib.get_close_matches(part, dir(found), n=1)
-            meant = f"; is it {close[0]!r}?" if close else ""
+            meant = f"; did you mean {close[0]!r}?" if close else ""
             raise UsageError(f"{what}, and {place} has no {part!r}{meant}")
         found = getattr(found, part)
     return check_function(what, found, arguments)
@@ -64,7 +64,9 @@ def check_function(what: str, function: object, arguments: tuple[str, ...]) -> C
     if not callable(function):
         raise UsageError(f"{what}, which is of the type {type(function).__name__}, not a function", hint=hint)
     if inspect.iscoroutinefunction(function):
-        raise UsageError(f"{what}, which is a coroutine function; it must return a number at once", hint=hint)
+        raise UsageError(
+            f"{what}, which is a coroutine function; it must be a plain function that returns a number", hint=hint
+        )
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
@@ -92,7 +94,7 @@ def check_picklable(what: str, function: Callable[..., Any]) -> None:
         pickle.dumps(function)
     except Exception as error:
         message = f"the reward function cannot be pickled, because {what} cannot: {name_of(function)}"
-        hint = "define it at the top level of a module, and give it by its name"
+        hint = "define it at the top level of a module, and pass its name"
         raise UsageError(message, hint=hint) from error
 
 

@@ -38,11 +38,11 @@ class Validation:
     """A finished validation.
 
     Attributes:
-        request: What was asked for.
-        report: What came of the references.
-        without_reference: How many problems have none, and were left out.
-        seconds: How long judging took, by the clock.
-        accepted_stubs: The answers without any work that pass the checks, by `task_id`; nothing of other problems.
+        request: The request.
+        report: The results of the references.
+        without_reference: Number of problems without a reference, which were left out.
+        seconds: Wall time of judging.
+        accepted_stubs: The stubs that pass the checks, by `task_id`; only problems with such stubs are in it.
         cleanup_error: Set if sandboxes were left behind.
         exhausted: Says that the budget is used up; empty if it is not.
     """
@@ -93,12 +93,12 @@ class Validation:
             signal_number=self.report.signal_number,
             cleanup_error=self.cleanup_error,
             exhausted=self.exhausted,
-            budget_hint="a larger `budget`; `cache` DIR keeps verdicts from one call to the next",
+            budget_hint="use a larger `budget`; `cache` DIR keeps verdicts from one call to the next",
         )
         unjudged = [result for result in results if result.status is Status.INFRASTRUCTURE]
         if unjudged:
             message = f"{len(unjudged)} of {len(results)} references could not be judged: {unjudged[0].detail}"
-            raise InfrastructureError(message, hint="validate again when the runtime is well: sandrl runtime status")
+            raise InfrastructureError(message, hint="check the runtime, and validate again: sandrl runtime status")
         unsplittable = sum(result.status is Status.NOT_ISOLATED for result in results)
         complaints = []
         if failing := len(self.failed) - unsplittable:
@@ -116,13 +116,13 @@ def validate(
 
     Args:
         request: What to validate, and how.
-        settings: What the environment says.
-        emit: Told what happens.
-        interrupt: The user's wish to stop.
+        settings: Settings of the environment.
+        emit: Receives events.
+        interrupt: A request to stop.
 
     Raises:
         UsageError: If the input cannot be used; `InputError` if no problem has a reference.
-        ServiceError: If the runtime does not do its part.
+        ServiceError: If the runtime fails.
     """
     interrupt = interrupt or Interrupt()
     options = ScoreOptions.of(request)

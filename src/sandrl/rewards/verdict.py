@@ -18,29 +18,31 @@ _NUMBERED = re.compile(r"check (\d+) of \d+")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What happened to one completion.
+    """The outcome of judging one completion.
 
     Attributes:
         status: The outcome.
-        trust: How far it can be believed; None if nothing ran.
-        passed: Checks passed.
-        total: Checks there are.
-        detail: Why, in one line; partly the model's words, so never to be trusted or printed as it is.
+        trust: How strongly a pass can be relied on; `None` if nothing ran.
+        passed: Number of checks that passed.
+        total: Number of checks.
+        detail: The reason, in one line. It may contain text of the model: do not trust it, and escape it before
+            printing.
         wall_seconds: How long the code ran, by the clock inside the sandbox.
-        cpu_seconds: How long it was on a processor.
-        starved_seconds: How long it waited for one; negative where the kernel does not tell.
-        compile_seconds: How long its compilation took, by the clock; not part of the times above.
-        stdout: What it printed, as much as was kept.
-        stderr: What it printed as errors, as much as was kept.
-        stdout_bytes: How much it printed in all.
-        stderr_bytes: How much it printed as errors in all.
+        cpu_seconds: Processor time of the code.
+        starved_seconds: How long the code waited for a processor; negative if the kernel does not report it.
+        compile_seconds: Wall time of its compilation; not part of the times above.
+        stdout: Its standard output, up to `Limits.max_output_bytes`.
+        stderr: Its standard error, up to `Limits.max_output_bytes`.
+        stdout_bytes: Size of its whole standard output.
+        stderr_bytes: Size of its whole standard error.
         truncated: Whether it printed more than was kept.
-        checks: What happened in each check, in their order; empty where that is not known, because nothing ran or the
-            judge was killed.
-        returned: What the calls of the problem's reference returned, where it was run to find that out.
+        checks: The result of each check, in their order; empty if they are not known, because nothing ran or the judge
+            was killed.
+        returned: What the calls of the problem's reference returned, if the reference ran to determine the expected
+            values.
 
     Raises:
-        ValueError: If its checks and its numbers contradict each other.
+        ValueError: If `checks` contradicts `passed` and `total`.
     """
 
     status: Status
@@ -69,7 +71,7 @@ class Verdict:
 
     @property
     def is_pass(self) -> bool:
-        """Whether every check passed, and there was one: the only way to a full reward."""
+        """Whether there was at least one check, and every check passed. Only then is the reward of `binary` 1.0."""
         return passes(self.status, self.passed, self.total)
 
 

@@ -64,7 +64,7 @@ class WeakChecks:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise ServiceError(f"{self._path.parent} cannot be made: {error.strerror}") from error
+            raise ServiceError(f"{self._path.parent} cannot be created: {error.strerror}") from error
         with RowAppender(self._path) as rows:
             for problem, stubs in news:
                 row = {"checks": content_digest(problem.check_content), "task_id": problem.task_id, "stubs": stubs}
@@ -93,11 +93,12 @@ def warn_of_weak_checks(problems: Iterable[Problem], state_dir: Path, emit: Emit
         return  # before the problems are read, which may be many
     weak = [(problem, stubs) for problem in problems if (stubs := known.stubs(problem))]
     for problem, stubs in weak[:_MOST_WARNINGS]:
-        emit(Warned(f"the checks of {problem.task_id} accept an answer without any work: {stub_words(stubs)}"))
+        emit(Warned(f"the checks of {problem.task_id} accept an answer that does no work: {stub_words(stubs)}"))
     if len(weak) > _MOST_WARNINGS:
-        emit(Warned(f"so do those of {len(weak) - _MOST_WARNINGS} more problems: see `sandrl problems validate`"))
+        message = f"the checks of {len(weak) - _MOST_WARNINGS} more problems also accept such an answer"
+        emit(Warned(message, "list them: sandrl problems validate"))
 
 
 def stub_words(stubs: Iterable[str]) -> str:
     """Labels of stubs in a sentence."""
-    return ", ".join(stub if stub == NOTHING else f"one that gives {stub}" for stub in stubs)
+    return ", ".join(stub if stub == NOTHING else f"an answer that gives {stub}" for stub in stubs)

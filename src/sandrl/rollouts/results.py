@@ -89,10 +89,9 @@ class RolloutRun:
             CleanupError: If sandboxes were left behind.
             InfrastructureError: If episodes were lost.
         """
-        given_up = f", {self.unfinished} episodes given up" if self.unfinished else ""
-        message = (
-            f"interrupted after {self.finished} of {self.of} steps{given_up}; what is done is saved in {self.run_dir}"
-        )
+        given_up = f", {self.unfinished} episodes were abandoned" if self.unfinished else ""
+        done = f"{self.finished} of {self.of} steps"
+        message = f"interrupted after {done}{given_up}; finished steps are saved in {self.run_dir}"
         raise_for_end(
             message,
             signal_number=self.signal_number,
@@ -103,6 +102,6 @@ class RolloutRun:
         if total.dropped:
             count = total.dropped + len(total.rewards)
             raise InfrastructureError(
-                f"{total.dropped} of {count} episodes were lost and count for nothing: {self.first_loss}",
-                hint=f"sandrl runs show {self.run_dir.name} has the reason of each",
+                f"{total.dropped} of {count} episodes were lost and are not counted: {self.first_loss}",
+                hint=f"sandrl runs show {self.run_dir.name} shows the reason for each",
             )

@@ -198,7 +198,7 @@ def find_endpoint(request: RolloutConfig, settings: Settings) -> ModelEndpoint:
     address = request.base_url or settings.openai_base_url or usual
     if address == OPENAI_BASE_URL and settings.openai_api_key is None:
         raise AuthenticationError(
-            "OPENAI_API_KEY is not set", hint="set it, or name another endpoint with base_url", fields=("base_url",)
+            "OPENAI_API_KEY is not set", hint="set it, or choose another endpoint with base_url", fields=("base_url",)
         )
     return ModelEndpoint.of(request, address, settings.openai_api_key)
 

@@ -21,7 +21,7 @@ from sandrl.sandboxes import Interrupt, Level
 _LOOK_SECONDS = 0.2
 
 OnEnd: TypeAlias = Callable[[Episode, float], None]
-"""Told an episode that is over, and how many seconds it took."""
+"""Called with an episode that has ended, and its duration in seconds."""
 
 
 def play_all(

@@ -31,7 +31,7 @@ HEAD_CHARACTERS, TAIL_CHARACTERS = 1000, 3000
 """How much of a long output is shown: of its beginning, and of its end."""
 
 LOST = "error: the sandbox was lost, and the episode with it"
-"""What a policy reads from then on, where its trainer goes on asking it."""
+"""The observation of every later call, if the trainer continues with the episode."""
 
 _CUT = "\n… the middle of the output is left out …\n"
 _HALF_BYTES = 256 * 1024

@@ -275,7 +275,7 @@ def test_a_cluster_of_which_no_node_can_score_ends_the_command(tmp_path: Path) -
         run = start_run(cluster, tmp_path / "run", slow(0.05, 2))
         run.process.communicate(timeout=60)
         assert run.process.returncode == 3
-        assert "has no node that may score" in run.told
+        assert "has no node that may score completions" in run.told
         cluster.add_node(SANDRL_RUNTIME_ISOLATION="none-at-all")
         run = start_run(cluster, tmp_path / "second", slow(0.05, 2))
         run.process.communicate(timeout=60)

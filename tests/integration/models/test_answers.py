@@ -140,7 +140,7 @@ def test_nothing_of_the_environment_is_sent(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_proxy_that_is_none_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
     monkeypatch.setenv("HTTP_PROXY", proxy)
     nameless = EndpointModel(ModelEndpoint("http://192.0.2.1/v1"), None)
-    with nameless as model, pytest.raises(UsageError, match="the proxy that the environment names") as caught:
+    with nameless as model, pytest.raises(UsageError, match="the proxy that is set in environment variables") as caught:
         model.check()
     assert "hunter2" not in f"{caught.value} {caught.value.hint}"
 

@@ -40,7 +40,7 @@ def test_an_answer_may_be_a_function_or_a_method_of_solution(job: Job) -> None:
     results = scored(job, TWO_SUM, *right, *wrong)
     assert [result.reward for result in results] == [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
     assert {result.trust for result in results} == {Trust.ISOLATED}
-    assert results[3].detail == "check 1 of 2: AssertionError: it returned something else than expected"
+    assert results[3].detail == "check 1 of 2: AssertionError: the returned value differs from the expected value"
     assert "NameError" in results[5].detail
 
 

@@ -70,7 +70,7 @@ def test_a_checker_accepts_every_right_output_and_no_other(job: Job, checker: st
     results = scored(job, problem_with(checker), *right, *wrong)
     assert [result.reward for result in results] == [1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]
     assert {result.trust for result in results} == {Trust.ISOLATED}
-    assert (results[3].passed, results[3].detail) == (1, "case 2 of 2: its checker refuses it")
+    assert (results[3].passed, results[3].detail) == (1, "case 2 of 2: the checker rejects the output")
 
 
 def test_a_score_below_one_is_no_pass_and_a_part_of_the_fraction(job: Job) -> None:
@@ -80,7 +80,7 @@ def test_a_score_below_one_is_no_pass_and_a_part_of_the_fraction(job: Job) -> No
     results = scored(job, problem, *codes, policy=fraction)
     assert [result.reward for result in results] == [0.75, 1.0, 0.0]
     assert [check.score for check in results[0].checks] == [0.5, None]
-    assert results[0].checks[0].detail == "its checker gives it 0.5 of 1"
+    assert results[0].checks[0].detail == "the checker's score is 0.5 of 1"
     assert [result.reward for result in scored(job, problem, *codes)] == [0.0, 1.0, 0.0]
 
 
@@ -92,16 +92,16 @@ def test_a_score_below_one_is_no_pass_and_a_part_of_the_fraction(job: Job) -> No
         ("def check(input, expected, output):\n    import os\n    os._exit(0)", "exit status 0"),
         ("def check(input, expected, output):\n    return 'yes'", "returned 'a value of the type str'"),
         ("def check(input, expected, output):\n    print(1)", "returned 'a value of the type NoneType'"),
-        ("def check(input, expected, output):\n    return 1.5", "returned '1.5', no score from 0 to 1"),
-        ("def check(input, expected, output):\n    return float('nan')", "returned 'nan', no score"),
+        ("def check(input, expected, output):\n    return 1.5", "returned '1.5', which is not a score from 0 to 1"),
+        ("def check(input, expected, output):\n    return float('nan')", "returned 'nan', which is not a score"),
         ("def check(input, expected, output):\n    while True: pass", "it ran longer than 0.5 s"),
         ("def check(input, expected, output):\n    x = b'x' * (4 << 30)\n    return True", "MemoryError"),
-        ("import sys\nprint(sys.argv[1:] and 'well done')", "printed 'well done', no score"),
+        ("import sys\nprint(sys.argv[1:] and 'well done')", "printed 'well done', which is not a score"),
         ("import sys\nprint(1, sys.argv[4])", "IndexError"),
         ("import sys\nprint(1)\nsys.exit(3)", "it exited with status 3"),
-        ("import sys", "printed '', no score"),
-        ("from sys import argv\nprint(-1)", "printed '-1', no score"),
-        ("import sys\nprint('1' * 100000)", "it printed 100001 bytes and no score"),
+        ("import sys", "printed '', which is not a score"),
+        ("from sys import argv\nprint(-1)", "printed '-1', which is not a score"),
+        ("import sys\nprint('1' * 100000)", "it printed 100001 bytes instead of a score"),
         ("import sys, time\nprint(1, flush=True)\ntime.sleep(9)", "it ran longer than 0.5 s"),
         ("import sys\nimport no_such_module\nprint(1)", "No module named 'no_such_module'"),
     ],
@@ -130,7 +130,7 @@ def test_a_flood_of_output_is_refused_before_the_checker_reads_it(job: Job) -> N
     checker = "def check(input, expected, output):\n    1 / 0"
     [result] = scored(job, problem_with(checker), "print('x' * (20 << 20))")
     assert (result.status, result.reward) == (Status.FAILED, 0.0)
-    assert "more than its checker is given" in result.detail
+    assert "the limit for its checker" in result.detail
 
 
 def test_a_checker_has_its_own_time_beside_that_of_the_completion(job: Job) -> None:

@@ -134,7 +134,7 @@ def test_a_completion_that_kills_its_sandbox_every_time_has_crashed(connection: 
     killer, *neighbours = report.results
     assert (killer.status, killer.reward) == (Status.CRASHED, 0.0)
     assert killer.sandboxes == assassin.kills == retries + 2
-    assert killer.detail.startswith(f"its sandbox failed {retries + 2} times, and a known-good program's did not: ")
+    assert killer.detail.startswith(f"its sandbox failed {retries + 2} times, and a known-good program ran without a failure: ")
     canaries = [event for event in told if isinstance(event, CanaryFinished)]
     assert [(event.passed, event.same_sandbox) for event in canaries] == [(False, True), (True, False)] * 2
     assert [result.reward for result in neighbours] == [1.0] * 3

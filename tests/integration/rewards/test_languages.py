@@ -102,7 +102,7 @@ def test_a_program_reads_its_cases_and_prints(job: Job, name: str) -> None:
     good, bad = scored(job, problem, right, wrong)
     assert (good.reward, good.status, good.trust, good.passed) == (1.0, Status.PASSED, Trust.ISOLATED, 2), good.detail
     assert (bad.reward, bad.status) == (0.0, Status.FAILED), bad.detail
-    assert bad.detail.startswith("case 1 of 2: it printed something else")
+    assert bad.detail.startswith("case 1 of 2: the output differs")
 
 
 @pytest.mark.parametrize("name", sorted(BROKEN))
@@ -276,7 +276,7 @@ def test_a_language_whose_tools_are_missing_makes_no_wrong_answer(job: Job, monk
     assert [(result.reward, result.status) for result in results] == [(None, Status.INVALID_PROBLEM)] * 3
     assert results[0].detail == (
         "the problem's language is c, and sandboxes cannot run it: gcc-of-nobody: command not found "
-        "(Debian packages: gcc, libc6-dev)"
+        "(install the Debian packages gcc, libc6-dev)"
     )
     assert results[0].canaries + results[1].canaries + results[2].canaries >= 1
 

@@ -240,7 +240,7 @@ def test_an_attempt_at_a_program_is_tried_with_the_example_it_is_shown(played: P
 def test_an_endpoint_that_fails_loses_the_episode_and_gives_it_no_reward(played: Play, ledger: Tags) -> None:
     episode = played([answer("def f(x): return 2"), Fault(500)], ATTEMPTS)
     assert episode.end == "lost"
-    assert "gives no answer after 2 tries: HTTP 500" in episode.loss
+    assert "did not answer after 2 tries: HTTP 500" in episode.loss
     assert ledger.count() == (1, 1)
 
 

@@ -127,7 +127,7 @@ def test_a_damaged_entry_is_none(content: str, tmp_path: Path) -> None:
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"file.*cannot be made"):
+    with pytest.raises(InputError, match=r"file.*cannot be created"):
         VerdictCache(tmp_path / "file")
 
 

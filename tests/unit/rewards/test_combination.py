@@ -62,7 +62,7 @@ def test_the_trainer_is_told_the_mean_of_each_function() -> None:
     ("functions", "message"),
     [
         ((), "needs at least one reward function"),
-        ((lengths, 0.5), "component 1 of the rewards must be a function, or a function with its weight, not 0.5"),
+        ((lengths, 0.5), "component 1 of the rewards must be a function or a pair of a function and its weight, not 0.5"),
         (((lengths, "much"),), "the weight of component 0 of the rewards must be a number, not 'much'"),
         (((lengths, float("inf")),), "the weight of component 0 of the rewards"),
     ],
@@ -76,9 +76,9 @@ def test_what_cannot_be_combined_is_refused(functions: tuple[Any, ...], message:
     ("function", "message"),
     [
         (broken, r"the component .*broken raised LookupError: no such row \(test_combination.py, line"),
-        (lambda **_: [1.0], "gave 1 rewards for 2 completions"),
-        (lambda **_: 1.0, "must give a list of numbers or None, not 1.0"),
-        (lambda **_: [1.0, float("inf")], "gave an infinite reward"),
+        (lambda **_: [1.0], "returned 1 rewards for 2 completions"),
+        (lambda **_: 1.0, "must return a list of numbers or None, not 1.0"),
+        (lambda **_: [1.0, float("inf")], "returned an infinite reward"),
     ],
 )
 def test_a_function_that_gives_no_rewards_is_named(function: Any, message: str) -> None:
@@ -97,7 +97,7 @@ def test_an_error_of_sandrl_stays_what_it_is() -> None:
 def test_a_lambda_cannot_be_pickled_and_the_message_says_what_to_do() -> None:
     with pytest.raises(UsageError, match=r"cannot be pickled, because a component cannot: .*<lambda>") as caught:
         pickle.dumps(sandrl.combined_rewards(lambda **_: [1.0]))
-    assert caught.value.hint == "define it at the top level of a module, and give it by its name"
+    assert caught.value.hint == "define it at the top level of a module, and pass its name"
     with pytest.raises(UsageError, match=r"because `reward` cannot: .*<lambda>"):
         pickle.dumps(
             sandrl.reward_function([{"task_id": "t", "prompt": "p", "tests": ["assert f()"]}], reward=lambda v, c: 1.0)

@@ -286,7 +286,7 @@ def test_what_a_node_can_say_nothing_about_another_one_judges(trial_of: Callable
     assert Counter(verdict.status for _, verdict in trial.verdicts) == {Status.PASSED: 60}
     # It is not asked for ever.
     assert len(sick.judged) < 20
-    assert any(isinstance(event, Warned) and "is not used any more" in event.message for event in trial.job.told)
+    assert any(isinstance(event, Warned) and "is no longer used" in event.message for event in trial.job.told)
     # A copy that came too late is in no count.
     assert sum(trial.attempts[name].executions >= 2 for name in sick.judged) >= fleet_judging._MOST_FAILURES - 1
 
@@ -331,7 +331,7 @@ def test_a_node_that_isolates_otherwise_is_named_before_it_gets_work(trial_of: C
     trial = trial_of(FakeCluster(FakePart(0.01), FakePart(0.01, isolation="bubblewrap"), FakePart(0.01)))
     trial.judge(20)
     told = [event.message for event in trial.job.told if isinstance(event, Warned)]
-    assert len([message for message in told if "isolates by" in message]) in (1, 2)
+    assert len([message for message in told if "isolates completions by" in message]) in (1, 2)
     assert all("native" in message and "bubblewrap" in message for message in told)
 
 

@@ -84,7 +84,7 @@ def test_numbers_name_problems_too() -> None:
     [
         ([INC], ["What?"], {}, "row 0 of the batch: no problem has its prompt"),
         ([INC, Problem("again", "Add one.", check="exit_status")], ["Add one."], {}, "2 problems have its prompt"),
-        ([INC], ["?"], {"task_id": ["nope"]}, "no problem is called 'nope'"),
+        ([INC], ["?"], {"task_id": ["nope"]}, "there is no problem 'nope'"),
         ([INC], ["?"], {"task_id": ["inc", "inc"]}, "one entry per completion"),
     ],
 )
@@ -97,7 +97,7 @@ def test_a_row_without_a_problem_is_named(
 
 @pytest.mark.parametrize("wrong", [{"reward": "best"}, {"extraction": "magic"}, {"on_infrastructure_error": "cry"}])
 def test_words_that_are_none_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="which is none of"):
+    with pytest.raises(UsageError, match="which is not one of"):
         sandrl.reward_function([INC], **wrong)
 
 

@@ -138,7 +138,7 @@ def test_each_case_is_a_process_of_its_own() -> None:
 def test_the_first_case_that_fails_is_named_and_its_output_kept() -> None:
     verdict = judged(CASES, "x = input()\nprint(3)\nimport sys\nprint(x, file=sys.stderr)")
     assert (verdict.status, verdict.passed) == (Status.FAILED, 1)
-    assert verdict.detail == "case 2 of 2: it printed something else than expected"
+    assert verdict.detail == "case 2 of 2: the output differs from the expected output"
     assert verdict.stderr == "4 5\n"
 
 

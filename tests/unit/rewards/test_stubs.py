@@ -67,7 +67,7 @@ def test_what_a_validation_found_out_is_kept_for_the_commands_after_it(tmp_path:
     warn_of_weak_checks([weak, strong], tmp_path, seen.append)
     [warning] = seen
     assert isinstance(warning, Warned)
-    assert warning.message == "the checks of weak accept an answer without any work: one that gives None"
+    assert warning.message == "the checks of weak accept an answer that does no work: an answer that gives None"
     # The same checks under another name are the same checks; other checks are not.
     assert WeakChecks(tmp_path).stubs(Problem("other", "x", tests=weak.tests)) == ("None",)
     assert WeakChecks(tmp_path).stubs(Problem("weak", "", tests=("assert f(1) == 1",))) == ()

@@ -68,15 +68,15 @@ def test_a_function_and_an_attribute_of_an_object_are_found_from_the_current_dir
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("fractoin", "reward is 'fractoin', which is none of binary, fraction; is it 'fraction'?"),
-        ("", "reward is '', which is none of binary, fraction"),
+        ("fractoin", "reward is 'fractoin', which is not one of binary, fraction; did you mean 'fraction'?"),
+        ("", "reward is '', which is not one of binary, fraction"),
         ("mine.py:halved()", "which is not of the form package.module:function"),
         ("rewards_of_mine:", "which is not of the form package.module:function"),
         ("no_such:f", "there is no module 'no_such'"),
         ("rewards_of_mine.part:f", "there is no module 'rewards_of_mine.part'"),
         ("needs_more:f", "module 'needs_more' cannot be imported: ModuleNotFoundError: No module named 'a_package_nob"),
         ("broken_rewards:f", "cannot be imported: ValueError: not today (broken_rewards.py, line 3)"),
-        ("rewards_of_mine:halfed", "rewards_of_mine.py) has no 'halfed'; is it 'halved'?"),
+        ("rewards_of_mine:halfed", "rewards_of_mine.py) has no 'halfed'; did you mean 'halved'?"),
         ("rewards_of_mine:NUMBER", "which is of the type int, not a function"),
         ("rewards_of_mine:alone", "takes (verdict) and cannot be called with 2 arguments (verdict, completion)"),
         ("rewards_of_mine:later", "which is a coroutine function"),

@@ -61,9 +61,9 @@ def test_a_client_of_the_same_user_finds_the_token(settings: Settings, monkeypat
     with token_for(settings, 4000) as token:
         client = AsyncServiceClient("http://127.0.0.1:4000")
         assert client._client.headers["Authorization"] == f"Bearer {token.secret}"
-        with pytest.raises(AuthenticationError, match="no token is known"):
+        with pytest.raises(AuthenticationError, match="there is no token"):
             AsyncServiceClient("http://127.0.0.1:4001")
-        with pytest.raises(AuthenticationError, match="no token is known"):
+        with pytest.raises(AuthenticationError, match="there is no token"):
             AsyncServiceClient("http://elsewhere.example:4000")
 
 

@@ -92,7 +92,7 @@ class Calls:
         result = function(*arguments)
         if not self.is_right(number, result, expected, given):
             self.wrong = result, expected
-            raise AssertionError("it returned something else than expected")
+            raise AssertionError("the returned value differs from the expected value")
 
     def is_right(self, number: int, result: "Any", expected: "Any", given: "Any") -> bool:
         """Whether a result is as it must be."""
@@ -153,12 +153,12 @@ class Calls:
 
 
 def refuse(value: object, encoder: Encoder, levels: int) -> None:
-    """Refuses what is no plain value.
+    """Refuses what is not a plain value.
 
     Raises:
         Unsendable: Always.
     """
-    raise Unsendable(f"a {type(value).__name__} is no plain value")
+    raise Unsendable(f"a {type(value).__name__} is not a plain value")
 
 
 def refuse_tag(tag: bytes, decoder: Decoder) -> object:
@@ -167,7 +167,7 @@ def refuse_tag(tag: bytes, decoder: Decoder) -> object:
     Raises:
         Malformed: Always.
     """
-    raise Malformed("no plain value")
+    raise Malformed("not a plain value")
 
 
 def decoded(value: bytes) -> object:

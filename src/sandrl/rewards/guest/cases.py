@@ -179,7 +179,7 @@ def judge_cases(
         except OSError as error:
             if shown is None:
                 raise  # not the completion's doing: it has not run yet
-            detail = f"it left no room to run in ({error})"
+            detail = f"it left no resources to run the next case ({error})"
             checks.append((letter_of("resource_limit"), detail))
             if verdict[0] == "passed":
                 verdict = "resource_limit", prefix + detail

@@ -147,17 +147,21 @@ class Checking:
         expected = hidden["expected"][position]
         most = MOST_ANSWER_BYTES + 4 * len(expected)
         if len(printed) > most:
-            return "failed", f"it printed more than its checker is given ({most} bytes)", None
+            return "failed", f"it printed more than {most} bytes, the limit for its checker", None
         given = self.request["inputs"][position].decode("utf-8", "surrogatepass")
         try:
             status, detail, score = self.run([given, expected, printed.decode("utf-8", "replace")], hidden)
         except OSError as error:
-            return "resource_limit", f"it left no room for its checker ({error})", None
+            return "resource_limit", f"it left no resources to run the checker ({error})", None
         if score is None:
             return status, detail, None
         if score == 1:
             return "passed", "", None
-        return "failed", f"its checker gives it {score:g} of 1" if score else "its checker refuses it", score or None
+        return (
+            "failed",
+            f"the checker's score is {score:g} of 1" if score else "the checker rejects the output",
+            score or None,
+        )
 
     def run(self, texts: "list[str]", hidden: "Request") -> "Outcome":
         """Runs the checker on input, expected output and output."""
@@ -182,12 +186,12 @@ class Checking:
         posix.close(ended.stderr)
         said = ended.words[-2].split(b" ") if len(ended.words) > 1 else []
         if len(said) == 3 and said[1] == NO_ROOM:
-            return "resource_limit", "it left no room for its checker", None
+            return "resource_limit", "it left no resources to run the checker", None
         if hidden["is_program"]:
             status, detail = judge_program(ended, seconds)
             text = printed.decode("utf-8", "replace") if size <= SCORE_BYTES else ""
             if status == "passed" and size > SCORE_BYTES:
-                status, detail = "failed", f"it printed {size} bytes and no score"
+                status, detail = "failed", f"it printed {size} bytes instead of a score"
         else:
             status, detail, text = said_by_function(ended, seconds)
         if status != "passed":
@@ -197,7 +201,11 @@ class Checking:
         score = score_in(text)
         if score is None:
             what = "printed" if hidden["is_program"] else "returned"
-            return CHECKER_FAILED, f"the problem's checker {what} {text.strip()[:100]!r}, no score from 0 to 1", None
+            return (
+                CHECKER_FAILED,
+                f"the problem's checker {what} {text.strip()[:100]!r}, which is not a score from 0 to 1",
+                None,
+            )
         return "", "", score
 
 
@@ -280,7 +288,7 @@ def find_all_processes(call: "Libc | None") -> None:
         OSError: If it cannot.
     """
     if not become_reaper(call):
-        raise OSError("a checker needs an interpreter with ctypes, and a kernel that knows reapers")
+        raise OSError("a checker needs an interpreter with ctypes, and a kernel with child subreapers")
 
 
 def judge_checked(request: "Request", call: "Libc | None") -> Judged:

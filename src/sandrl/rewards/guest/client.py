@@ -173,7 +173,7 @@ class CompletionProcess(Guarded):
         return result
 
     def read(self, tag: bytes, decoder: "Decoder") -> "Any":
-        """Reads what is no plain value, and takes note of the objects and classes that arrive."""
+        """Reads what is not a plain value, and takes note of the objects and classes that arrive."""
         value = Guarded.read(self, tag, decoder)
         self.origins.note_arrival(value)
         return value
@@ -208,7 +208,7 @@ class CompletionProcess(Guarded):
         is_attribute = is_mirror(subject) and number_behind(subject) in self.origins.attributes
         if self.has_class or (operation == "call" and not is_attribute):
             return Unsplittable(str(error))
-        return TypeError(f"the completion's object is no plain value ({error})")
+        return TypeError(f"the completion's object is not a plain value ({error})")
 
     def let_go(self, clock: "Clock") -> None:
         """Ends what it still does for a check that took too long; if it does not obey, it is gone."""
@@ -310,7 +310,7 @@ class CompletionProcess(Guarded):
         kind = type(mirror)
         solid = solid_of(kind)
         if name in ("__bool__", "__len__", "__contains__") and number_behind(mirror) in self.origins.derived:
-            raise TypeError(f"the completion's object becomes a plain value ({name})")
+            raise TypeError(f"the completion's object would become a plain value ({name})")
         if name in EQUALITY:
             return self.equal(name, mirror, arguments[0], solid)
         if name in ORDER:
@@ -396,12 +396,12 @@ class CompletionProcess(Guarded):
         if name not in ORDER and name not in _SUBTRACTIONS and self.origins.is_lent(left, right):
             return self.origins.result_of_lent(self.ask(name, left, (right, *rest)))
         if not self.has_operator(name) or name in ORDER:
-            raise TypeError(f"the completion's object is no plain value ({name})")
+            raise TypeError(f"the completion's object is not a plain value ({name})")
         result = self.ask(name, left, (right, *rest))
         if self.is_plain_result(name, left, right, result):
             return result
         if not is_mirror(result):
-            raise TypeError(f"the completion's object becomes a plain value ({name})")
+            raise TypeError(f"the completion's object would become a plain value ({name})")
         self.origins.derived.add(number_behind(result))
         return result
 
@@ -430,7 +430,7 @@ class CompletionProcess(Guarded):
             self.origins.returned.add(number_behind(result))
             self.origins.derived.add(number_behind(result))
         elif number_behind(mirror) in self.origins.derived:
-            raise TypeError(f"the completion's object becomes a plain value ({name})")
+            raise TypeError(f"the completion's object would become a plain value ({name})")
         return result
 
     def contains(self, mirror: "Any", item: object) -> bool:

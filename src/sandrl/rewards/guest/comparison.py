@@ -122,4 +122,4 @@ def compare_texts(printed: bytes, position: int, hidden: "Request") -> "Outcome"
     text, expected, tolerance = printed.decode("utf-8", "replace"), hidden["expected"][position], hidden["tolerance"]
     if same_lines(text, expected) if tolerance is None else same_numbers(text, expected, *tolerance):
         return "passed", "", None
-    return "failed", "it printed something else than expected", None
+    return "failed", "the output differs from the expected output", None

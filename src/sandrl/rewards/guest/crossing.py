@@ -204,7 +204,7 @@ class Crossing:
         item.content = snapshot(container) if len(container) <= SHARED_ITEMS else None
 
     def describe(self, value: "Any", encoder: Encoder, levels: int) -> None:
-        """Adds what is no plain value to a message."""
+        """Adds what is not a plain value to a message."""
         kind = type(value)
         if is_mirror(value):
             encoder.parts.append(b"o%x;" % number_behind(value))
@@ -321,7 +321,7 @@ class Crossing:
         return type(module) is str and module.partition(".")[0] in LIBRARY
 
     def read(self, tag: bytes, decoder: Decoder) -> "Any":
-        """Reads, after its tag, what is no plain value.
+        """Reads, after its tag, what is not a plain value.
 
         Raises:
             Malformed: If it is nothing that was ever sent.
@@ -340,7 +340,7 @@ class Crossing:
             return self.objects[number]
         if tag == b"H" or tag == b"C":
             if number not in self.mirrors:
-                raise Malformed("a mirror of nothing")
+                raise Malformed("a proxy without an object")
             return self.mirrors[number]
         if tag == b"D":
             return self.read_class(number, decoder)
@@ -366,7 +366,7 @@ class Crossing:
         """Reads a class, and makes its mirror."""
         bases = [self.read_own_class(decoder) for _ in range(decoder.count())]
         if not all(isinstance(base, type) for base in bases):
-            raise Malformed("a base that is no class")
+            raise Malformed("a base that is not a class")
         names = (decoder.text(), decoder.text(), decoder.text())
         specials = frozenset(decoder.text().split(" "))
         of_class = decoder.text()
@@ -409,14 +409,14 @@ class Crossing:
         """Reads an object: the mirror that there is, or a new one; what it holds is up to date then."""
         kind = self.read_own_class(decoder)
         if not issubclass(type(kind), Mirror):
-            raise Malformed("an object of a class that has no mirror")
+            raise Malformed("an object of a class that has no proxy")
         solid = solid_of(kind)
         known = self.mirrors.get(number)
         has_plain = decoder.take() == b"+"
         if solid is None:
             if known is None:
                 if issubclass(kind, BaseException):
-                    raise Malformed("an exception that is no exception")
+                    raise Malformed("an object that is not an exception")
                 known = self.mirrors[number] = make_object(kind, number)
             if has_plain:
                 decoder.value()  # of a class that cannot be mirrored with its bases

@@ -71,7 +71,7 @@ class Guarded(Peer):
         if not is_handed or operation not in _QUESTIONS:
             raise AttributeError(f"a {type(subject).__name__} of the judge has nothing to do with {operation!r}")
         if operation in _OF_CLASSES and isinstance(subject, type) and subject.__module__ != CHECKS:
-            raise AttributeError(f"class {subject.__name__} is none of the check's")
+            raise AttributeError(f"class {subject.__name__} is not a class of the check")
         if operation == "get" and arguments[0] == "__code__" and type(subject) is NAMELESS["function"]:
             # Of a function's code only its parameters are told.
             return Parameters(getattr(subject, arguments[0]))

@@ -130,7 +130,7 @@ def judge_tests(request: "Request", call: "Libc | None") -> Judged:
     try:
         checks = checks_said(ended, total, (letter_of(status), detail))
     except ValueError:
-        checks, status, detail = [], "crashed", "its report does not add up"
+        checks, status, detail = [], "crashed", "its report is inconsistent"
     if ended.wait_status is None or ended.excess:
         checks = uncounted(checks)  # what took all of its time, or too much memory, has passed nothing
     judged = Judged(status, detail, filled(checks, total), ended.times, ended.stdout, ended.stderr)

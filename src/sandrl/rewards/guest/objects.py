@@ -136,7 +136,7 @@ class Peer(Crossing, Loops):
         try:
             return self.encode((False, self.facts_of(error), None, self.news()))
         except Exception:
-            why = RuntimeError(f"a {type(error).__name__} that cannot be told")
+            why = RuntimeError(f"a {type(error).__name__} that cannot be described")
             return self.encode((False, self.facts_of(why), None, None))
 
     def facts_of(self, error: BaseException) -> "tuple[Any, ...]":

@@ -37,7 +37,7 @@ def report(request: "Request", judged: Judged) -> int:
         status, detail = "resource_limit", f"it printed more than {request['max_file_bytes']} bytes"
     has_passed = {letter for letter, _ in judged.checks} == {PASSED}
     if status == "passed" and not has_passed:
-        status, detail = "crashed", "its report does not add up"
+        status, detail = "crashed", "its report is inconsistent"
     times = judged.times
     fields: list[object] = [key, status, "".join([letter for letter, _ in judged.checks]) or "-"]
     fields += [f"{seconds:.6f}" for seconds in (times.wall, times.cpu, times.starved)]

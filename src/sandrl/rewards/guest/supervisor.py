@@ -270,8 +270,8 @@ CHILD_STATUSES = frozenset(
 )
 
 # No completion may excuse itself by blaming its problem.
-UNTRUE = "crashed", "its report is not true"
-UNWRITTEN = "resource_limit", "its files or its report could not be written, most likely for a full disk"
+UNTRUE = "crashed", "its report is false"
+UNWRITTEN = "resource_limit", "its files or its report could not be written, probably because the disk is full"
 
 
 def judge_child(ended: Ended, seconds: float) -> "tuple[str, str]":
@@ -292,7 +292,7 @@ def judge_child(ended: Ended, seconds: float) -> "tuple[str, str]":
     if ended.wait_status & 0x7F:
         number = ended.wait_status & 0x7F
         if number == _signal.SIGKILL:
-            return "resource_limit", "it was killed (signal 9), most likely for using too much memory"
+            return "resource_limit", "it was killed (signal 9), probably because it used too much memory"
         return "crashed", f"it was killed by signal {number}"
     return "crashed", f"it ended with exit status {ended.wait_status >> 8} before its checks were done"
 

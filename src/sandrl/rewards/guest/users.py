@@ -54,7 +54,7 @@ class Users:
     def trial(self) -> str:
         """Tries a user; returns why places cannot be made, empty if they can."""
         if posix.getuid() != 0:
-            return "processes of different users need a sandbox whose programs are root's"
+            return "processes of different users need a sandbox whose programs run as root"
         reading, writing = posix.pipe()
         pid = posix.fork()
         if pid == 0:
@@ -74,7 +74,7 @@ class Users:
             posix.waitpid(pid, 0)
         except OSError:
             return "a process of another user cannot be killed"
-        return "" if can_run else "another user is refused, or cannot run Python"
+        return "" if can_run else "the sandbox refuses another user, or that user cannot run Python"
 
     def settle(self) -> str:
         """Makes a directory that only root can read, for what completions must not see; returns it."""

@@ -343,7 +343,7 @@ class Decoder:
 
     Args:
         data: Its bytes.
-        other: Reads, after its tag, what is no plain value.
+        other: Reads, after its tag, what is not a plain value.
         deepest: How many levels of nesting it may have.
     """
 

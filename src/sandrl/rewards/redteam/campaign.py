@@ -162,7 +162,8 @@ def attack(
     before = run(references)
     unfit = tuple(result for result in before.results if not result.is_pass)
     if unfit:
-        emit(Warned(f"{len(unfit)} reference solutions fail by themselves: sandrl problems validate shows why"))
+        message = f"{len(unfit)} reference solutions already fail without an exploit"
+        emit(Warned(message, "to see why, run sandrl problems validate"))
     honest = [each for each in references if each.id not in {result.id for result in unfit}]
     plan = plan_attempts(exploits, targets)
     if before.signal_number or before.unfinished:

@@ -50,10 +50,12 @@ class RedteamRun:
             BudgetError: If the budget is used up.
             CleanupError: If sandboxes were left behind.
             InfrastructureError: If something could not be judged because its sandboxes failed.
-            GateError: If an exploit was rewarded, or an honest neighbour was disturbed.
+            GateError: If an exploit was rewarded, or a control failed.
         """
         report = self.report
-        message = f"interrupted: {len(report.attempts)} attempts were judged, {report.unfinished} runs were left"
+        message = (
+            f"interrupted: {len(report.attempts)} attempts were judged, {report.unfinished} runs were not finished"
+        )
         raise_for_end(
             message,
             signal_number=report.signal_number,
@@ -62,19 +64,17 @@ class RedteamRun:
         )
         if failed := report.unscorable:
             message = f"{len(failed)} runs could not be judged: {failed[0].detail}"
-            raise InfrastructureError(message, hint="try again when the runtime is well: sandrl runtime status")
+            raise InfrastructureError(message, hint="check the runtime, and try again: sandrl runtime status")
         complaints = []
         if rewarded := report.rewarded:
             first = f"{rewarded[0].exploit.name} on {rewarded[0].target.problem.task_id}"
             complaints.append(f"{len(rewarded)} of {len(report.attempts)} exploits were rewarded (first: {first})")
         if disturbed := report.disturbed:
             first = f"{disturbed[0].task_id}: {disturbed[0].detail or disturbed[0].status}"
-            complaints.append(
-                f"{len(disturbed)} of {len(report.neighbours)} neighbours were disturbed (first: {first})"
-            )
+            complaints.append(f"{len(disturbed)} of {len(report.neighbours)} controls failed (first: {first})")
         if complaints:
             raise GateError(
-                "; ".join(complaints), hint="docs/guides/redteam.md says what each exploit asks of a problem"
+                "; ".join(complaints), hint="see docs/guides/redteam.md for the weakness that each exploit uses"
             )
 
 
@@ -99,7 +99,10 @@ def run_redteam(
     loaded = load_problems(request.problems, **reading_of(request))
     problems = first_of_each_kind(loaded.problems.values(), request.num_problems or None)
     if not problems:
-        raise InputError("every problem rewards whatever ends well; there is nothing to trick", path=request.problems)
+        raise InputError(
+            "every problem rewards any program that ends with status 0, so there is nothing to attack",
+            path=request.problems,
+        )
     sandboxes = SandboxRequest.of(request, "redteam")
     allowance = sandboxes.allowance(settings)
     connection = sandboxes.connect(settings, emit=emit)
@@ -107,7 +110,12 @@ def run_redteam(
         # No bundled problem is in C++.
         if connection.is_local and not has_tools(language_of(PRIMES)):
             packages = ", ".join(language_of(PRIMES).forms[-1].packages)
-            emit(Warned("no exploit in C++ is tried: there is no compiler", f"install the Debian package {packages}"))
+            emit(
+                Warned(
+                    "exploits in C++ are skipped, because there is no compiler",
+                    f"install the Debian package {packages}",
+                )
+            )
         else:
             problems.append(PRIMES)
     lifetime = lifetime_seconds({problem.task_id: problem for problem in problems}, options.limits)
@@ -159,7 +167,7 @@ def find_exploits(names: Iterable[str]) -> tuple[Exploit, ...]:
         return every
     known = {exploit.name for exploit in every} | {exploit.group for exploit in every}
     for name in sorted(wanted - known):
-        raise UsageError(f"no exploit or group of exploits is called {name!r}", hint="sandrl redteam --list")
+        raise UsageError(f"no exploit or group of exploits is called {name!r}", hint="list them: sandrl redteam --list")
     return tuple(exploit for exploit in every if {exploit.name, exploit.group} & wanted)
 
 
