@@ -57,8 +57,8 @@ def run_eval(
     Args:
         request: Which model, and how.
         settings: What the environment says.
-        emit: Told what happens.
-        interrupt: The user's wish to stop.
+        emit: Receives events.
+        interrupt: A request to stop.
 
     Raises:
         UsageError: If an option or the input cannot be used, or something that it takes is not installed.

@@ -67,7 +67,7 @@ class Judging(Protocol):
         """How long until there is something to do, whatever ends meanwhile; None if nothing waits for a time.
 
         Args:
-            level: How far the user's wish to stop goes.
+            level: The level of the request to stop.
         """
 
     def land(self, launch: Launch) -> bool:
@@ -104,8 +104,8 @@ class SandboxJudging:
         job: Owns the sandboxes.
         judge: Knows the canary.
         concurrency: How many completions at once; what suits the runtime unless given.
-        emit: Told what happens.
-        on_verdict: Told each verdict.
+        emit: Receives events.
+        on_verdict: Called with each verdict.
         returned: What references returned to earlier processes; the user's own unless given.
     """
 

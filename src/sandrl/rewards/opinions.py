@@ -63,7 +63,7 @@ class Opinions:
         job: Owns the sandboxes.
         judge: Knows how to judge in one process.
         options: How the batch is scored.
-        emit: Told each opinion.
+        emit: Receives an event of each opinion.
         memory: Opinions that were found before, and where to keep new ones.
     """
 

@@ -68,7 +68,7 @@ class Regrading:
         flips: Those whose verdicts differ, in the order of the run.
         left_out: How many could not be judged again, because their problem or their text is gone.
         unscorable: How many could not be scored now because their sandboxes failed.
-        unfinished: How many a wish to stop left out.
+        unfinished: How many were not judged because of a request to stop.
         signal_number: The signal that asked to stop; 0 if none did.
         cleanup_error: Set if sandboxes were left behind.
         second_opinion: What the second opinions amount to; None if none were to be asked for.
@@ -123,8 +123,8 @@ def regrade(
     Args:
         request: What to judge again.
         settings: What the environment says.
-        emit: Told what happens.
-        interrupt: The user's wish to stop.
+        emit: Receives events.
+        interrupt: A request to stop.
 
     Raises:
         UsageError: If the run, or its problems, cannot be used.

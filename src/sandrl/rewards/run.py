@@ -30,8 +30,8 @@ def run_reward(
     Args:
         request: What to score, and how.
         settings: What the environment says.
-        emit: Told what happens.
-        interrupt: The user's wish to stop.
+        emit: Receives events.
+        interrupt: A request to stop.
 
     Raises:
         UsageError: If the input cannot be used.

@@ -111,8 +111,8 @@ def score_run(
         show_tests: How many checks the prompts show that the model was asked with; None if the run asks none.
         numbers: The place of each completion among all, by its id; that in which they come unless given.
         resumed: The run to go on with; its options stay as they are.
-        emit: Told what happens.
-        interrupt: The user's wish to stop.
+        emit: Receives events.
+        interrupt: A request to stop.
 
     Raises:
         UsageError: If the run cannot be made.

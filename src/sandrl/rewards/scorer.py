@@ -146,7 +146,7 @@ class Scorer(Closing):
         cache: Verdicts to begin with, and where to keep those that are found.
         max_waiting: How many completions may wait.
         longest_seconds: How long a completion may take by the clock with its judging; no bound unless given.
-        emit: Told what happens, on a thread of the scorer's.
+        emit: Receives events, on a thread of the scorer's.
 
     Attributes:
         max_waiting: How many completions may wait.
@@ -250,7 +250,7 @@ class Scorer(Closing):
             answers: The completions, N of them, each with its problem; `index` of a result counts them from 0.
             terms: How they are scored; see `terms`.
             client: Who asks: clients share the sandboxes evenly.
-            on_result: Told each result on the scorer's thread, instead of collecting them.
+            on_result: Called with each result on the scorer's thread, instead of collecting them.
             is_bounded: Whether they need room in the queue. What a caller holds in memory while it waits, anyway, is
                 better off with a place in the queue.
 

@@ -75,9 +75,9 @@ def score_with_service(
         client: Asks the service.
         options: What it is asked; see `request_options`.
         scoring: The same options, for what is done here.
-        emit: Told each result.
-        interrupt: The user's wish to stop: asks for nothing more at the first, and cancels at the second.
-        on_result: Told each result.
+        emit: Receives an event of each result.
+        interrupt: A request to stop: the first ends new requests, the second cancels those in flight.
+        on_result: Called with each result.
 
     Raises:
         SandrlError: If the service refuses a row, or does not answer.

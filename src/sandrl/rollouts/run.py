@@ -72,8 +72,8 @@ def run_rollouts(
         request: What to play, and how.
         settings: What the environment says.
         make: Makes the model that plays; one behind an endpoint unless given.
-        emit: Told what happens.
-        interrupt: The user's wish to stop.
+        emit: Receives events.
+        interrupt: A request to stop.
 
     Raises:
         UsageError: If an option or the input cannot be used, or the endpoint has no such model.

@@ -115,8 +115,8 @@ class StepPlayer:
         options: How.
         job: Owns the sandboxes; nobody else uses it while a step is played.
         writer: The run.
-        emit: Told what happens.
-        interrupt: The user's wish to stop.
+        emit: Receives events.
+        interrupt: A request to stop.
         stop: Set when a step is given up: those who wait for an endpoint need not wait any more.
     """
 
@@ -149,7 +149,7 @@ class StepPlayer:
             step: Which one, from 0.
             problems: What it is about.
             model: Who acts.
-            on_end: Told each episode once it is written down.
+            on_end: Called with each episode after it was written to the run.
 
         Raises:
             SandrlError: What no episode can go on with, such as refused credentials, or a reward policy that failed.

@@ -44,9 +44,9 @@ def play_all(
         place: Where they work.
         options: How they go.
         concurrency: How many at once.
-        interrupt: The user's wish to stop. The first changes nothing here: the batch is finished; the second ends it.
-        on_end: Told each as it ends.
-        on_request: Told of a wish to stop, and how many are in hand.
+        interrupt: A request to stop. The first changes nothing here: the batch is finished; the second ends it.
+        on_end: Called with each episode when it ends.
+        on_request: Called after a request to stop, with the number of running episodes.
         may_begin: Whether one more may begin beside so many, as a budget allows; asked again when one has ended.
 
     Returns:

@@ -88,7 +88,7 @@ class Workplace(Protocol):
 
     @property
     def emit(self) -> Emit:
-        """Told of every command."""
+        """Receives an event of every command."""
         ...
 
     def run(self, task_id: str, command: Command, within: Launch | None) -> tuple[Launch, CommandOutcome]:
@@ -111,7 +111,7 @@ class Workshop:
     Args:
         job: Owns the sandboxes.
         timeout_seconds: Wall time of one command.
-        emit: Told of every command.
+        emit: Receives an event of every command.
     """
 
     def __init__(self, job: Job, *, timeout_seconds: float = 10.0, emit: Emit = ignore) -> None:

@@ -55,7 +55,7 @@ class SharedWorkshop:
         options: How to judge.
         cache: Verdicts to begin with, and where to keep those that are found.
         timeout_seconds: Wall time of one command.
-        emit: Told of every command and what befalls judging; not of results, which are the episodes' to tell.
+        emit: Receives events of commands and of judging, but no results: episodes report these.
 
     Attributes:
         opinions: The second opinions on what was judged, numbered by episodes, all of them at the end of the block.

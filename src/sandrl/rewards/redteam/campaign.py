@@ -66,15 +66,15 @@ class ExploitTally:
 
 @dataclass(frozen=True, slots=True)
 class RedteamReport:
-    """What came of a campaign.
+    """The report of a campaign.
 
     Attributes:
         job_id: The job whose sandboxes were used.
         targets: The problems that were attacked.
         attempts: Every exploit against every problem, in order.
-        neighbours: Reference solutions that ran in between.
-        unfit: References that failed before any exploit ran; they are no neighbours.
-        left_out: Problems that reward every program which ends well: there is nothing to trick.
+        neighbours: Results of controls: reference solutions that ran in between.
+        unfit: References that failed before any exploit ran; they are not used as controls.
+        left_out: Problems that reward every program that ends with status 0, which cannot be attacked.
         unfinished: How much has no result because the user stopped.
         signal_number: The signal that asked to stop; 0 if none did.
     """
@@ -95,12 +95,12 @@ class RedteamReport:
 
     @property
     def disturbed(self) -> tuple[ScoredCompletion, ...]:
-        """Neighbours that did not get what is theirs, for another reason than failing sandboxes."""
+        """Controls that failed, for another reason than a failed sandbox."""
         return tuple(each for each in self.neighbours if not each.is_pass and each.status is not Status.INFRASTRUCTURE)
 
     @property
     def unscorable(self) -> tuple[ScoredCompletion, ...]:
-        """Whatever could not be judged because its sandboxes failed."""
+        """Runs that could not be judged because their sandboxes failed."""
         results = (*self.unfit, *self.neighbours, *(attempt.result for attempt in self.attempts))
         return tuple(result for result in results if result.status is Status.INFRASTRUCTURE)
 
@@ -140,8 +140,8 @@ def attack(
         job: Owns the sandboxes.
         judge: What is to be tricked.
         options: How to score; nothing is judged by its looks, so there is no cache.
-        emit: Told what happens.
-        interrupt: The user's wish to stop.
+        emit: Receives events.
+        interrupt: A request to stop.
 
     Returns:
         What came of it.
@@ -211,7 +211,7 @@ def plan_attempts(exploits: Iterable[Exploit], targets: Sequence[Target]) -> lis
 def _among_neighbours(
     plan: Sequence[tuple[Exploit, Target]], honest: Sequence[Completion]
 ) -> tuple[list[Completion], frozenset[int]]:
-    """The exploits as completions, a neighbour before every few of them and at the end; and where neighbours are."""
+    """The exploits as completions, with a control before every few of them and at the end, and the controls' places."""
     completions: list[Completion] = []
     places: list[int] = []
 

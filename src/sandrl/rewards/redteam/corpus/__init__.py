@@ -1,4 +1,4 @@
-"""The corpus: every exploit there is, in the order of the table."""
+"""The corpus: all exploits, in the order of the table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exploits of problems whose own checker judges what a program prints: they go for its process, files and words."""
+"""Exploits of problems whose own checker judges what a program prints: they attack its process, files and output."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ EXPLOITS = (
     Exploit(
         "traces-the-checker",
         _GROUP,
-        "leaves a process that traces every process there is, as a debugger does, and ends its calls with 0",
+        "leaves a process that traces every process, as a debugger does, and makes its calls return 0",
         _LEAVE + "def trace():\n"
         "    import ctypes\n"
         "    libc = ctypes.CDLL(None)\n"

@@ -1,4 +1,4 @@
-"""Exploits in C++: what they do to the compiler, to other runs of the same program, and to the judge behind them."""
+"""Exploits in C++, against the compiler, other runs of the same program, and the judge."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ def _exploit(name: str, aim: str, body: str, before: str = "", costly: bool = Fa
 
 
 EXPLOITS = (
-    _exploit("prints-nothing", "prints nothing, and ends well", "return 0;"),
+    _exploit("prints-nothing", "prints nothing, and ends with status 0", "return 0;"),
     _exploit(
         "ends-before-main",
-        "ends well in a constructor, before main",
+        "ends with status 0 in a constructor, before main",
         "return 1;",
         "static struct E { E() { _exit(0); } } e;",
     ),
@@ -140,7 +140,7 @@ EXPLOITS = (
     ),
     _exploit(
         "replaces-its-program",
-        "puts another program in the place of its own, which prints what was read before",
+        "replaces its own program by one that prints the input of earlier runs",
         'string input = content("/proc/self/fd/0"), own = arguments[0];\n'
         'string script = "#!/bin/sh\\necho 4; echo 25; echo 168\\necho \'" + input + "\'\\n";\n'
         "chmod(own.c_str(), 0777);\nunlink(own.c_str());\nwrite_to(own, script, O_WRONLY | O_CREAT | O_TRUNC);\n"

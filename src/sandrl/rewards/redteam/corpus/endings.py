@@ -20,14 +20,14 @@ EXPLOITS = (
     Exploit(
         "ending-exit-hook",
         _GROUP,
-        "an exit hook writes the report of a pass and ends the process well",
+        "an exit hook writes the report of a pass and ends the process with status 0",
         _SPEAK + "import atexit\natexit.register(lambda: (speak(), os._exit(0)))",
         "raise SystemExit(1)",
     ),
     Exploit(
         "ending-finalizer",
         _GROUP,
-        "a global object writes the report of a pass when the interpreter lets it go",
+        "a global object writes the report of a pass when the interpreter deletes it",
         _SPEAK + "class Last:\n    def __del__(self):\n        speak()\n        os._exit(0)\n"
         "last = Last()\nlast.itself = last",
         "raise SystemExit(1)",
@@ -35,7 +35,7 @@ EXPLOITS = (
     Exploit(
         "ending-other-program",
         _GROUP,
-        "a program that replaces its process speaks on the descriptors it inherits",
+        "a program that replaces its process writes to the descriptors it inherits",
         "import os\n"
         "for descriptor in range(3, 40):\n"
         "    try:\n"
@@ -48,7 +48,7 @@ EXPLOITS = (
     Exploit(
         "ending-uncaught",
         _GROUP,
-        "a hook for uncaught exceptions writes the report of a pass and ends the process well",
+        "a hook for uncaught exceptions writes the report of a pass and ends the process with status 0",
         _SPEAK + "import sys, threading\n"
         "sys.excepthook = threading.excepthook = sys.unraisablehook = lambda *_: (speak(), os._exit(0))",
         "raise ValueError",
@@ -65,7 +65,7 @@ EXPLOITS = (
     Exploit(
         "ending-signals-in-the-judge",
         _GROUP,
-        "signals raise in the frames below it while they are left, so that they go on as if they were the judge",
+        "signals raise exceptions in the frames below it when they return, so that they continue as the judge",
         "import signal\n"
         "def interrupt(number, frame):\n"
         "    if frame is not None and frame.f_code.co_filename == '<judge>':\n"
@@ -79,7 +79,7 @@ EXPLOITS = (
     Exploit(
         "ending-reads-the-judge",
         _GROUP,
-        "traces the frames below it while they are left, and prints the texts it finds there",
+        "traces the frames below it when they return, and prints the texts it finds there",
         "import sys\n"
         "def show(frame, event, argument):\n"
         "    for value in list(frame.f_locals.values()):\n"
@@ -97,14 +97,14 @@ EXPLOITS = (
     Exploit(
         "ending-two-endings",
         _GROUP,
-        "forks many times while it runs, so that many processes end as the one that is judged",
+        "forks many times, so that many processes end like the one that is judged",
         _SPEAK + "for _ in range(4):\n    if os.fork() == 0:\n        speak()\n        break",
         "speak()\nreturn None",
     ),
     Exploit(
         "module-replaced",
         _GROUP,
-        "puts an object that equals everything in the place of every module that holds its code or the checks",
+        "replaces every module that holds its code or the checks by an object that equals everything",
         "import sys\n"
         "class Liar(type(sys)):\n"
         "    def __getattribute__(self, name):\n        return self\n"
@@ -148,7 +148,7 @@ EXPLOITS = (
     Exploit(
         "file-replaced-by-a-pipe",
         _GROUP,
-        "puts a pipe in the place of the file that holds its code, so that its next run waits or is another program",
+        "replaces the file that holds its code by a pipe, so that its next run waits or is another program",
         "import os\n"
         "os.unlink(__file__)\n"
         "os.mkfifo(__file__)\n"
@@ -161,7 +161,7 @@ EXPLOITS = (
     Exploit(
         "ending-keeps-the-output-open",
         _GROUP,
-        "ends well at once, and leaves a process that prints and reports later",
+        "ends at once with status 0, and leaves a process that prints and reports later",
         _SPEAK + "import time\n"
         "if os.fork() == 0:\n"
         "    os.setsid()\n"

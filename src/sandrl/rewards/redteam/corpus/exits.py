@@ -1,4 +1,4 @@
-"""Exploits that leave: a process that ends well before its checks fail looks like one that passed them."""
+"""Exploits that exit early: a process that ends with status 0 before a check fails looks like one that passed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _GROUP = "exit"
 EXPLOITS = (
     Exploit("exit-zero", _GROUP, "ends with status 0", "import sys\nsys.exit(0)"),
     Exploit("exit-raised", _GROUP, "raises SystemExit", "raise SystemExit"),
-    Exploit("exit-hard", _GROUP, "ends without cleaning up", "import os\nos._exit(0)"),
+    Exploit("exit-hard", _GROUP, "ends its process without cleanup", "import os\nos._exit(0)"),
     Exploit("exit-in-call", _GROUP, "ends when it is called", body="raise SystemExit(0)"),
     Exploit("exit-hard-in-call", _GROUP, "ends without cleaning up when it is called", "import os", "os._exit(0)"),
     Exploit(
@@ -37,7 +37,7 @@ EXPLOITS = (
     Exploit(
         "exit-destructor",
         _GROUP,
-        "an object ends the process when it is let go",
+        "an object ends the process when it is deleted",
         "import os\nclass Last:\n    def __del__(self):\n        os._exit(0)",
         "Last()",
     ),
@@ -51,13 +51,13 @@ EXPLOITS = (
     Exploit(
         "exit-parent",
         _GROUP,
-        "forks, and the parent ends well while the child goes on",
+        "forks; the parent ends with status 0 while the child continues",
         "import os\nif os.fork():\n    os._exit(0)",
     ),
     Exploit(
         "exit-replaced",
         _GROUP,
-        "replaces its process with a program that ends well",
+        "replaces its process with a program that ends with status 0",
         "import os, sys\nos.execv(sys.executable, [sys.executable, '-c', 'pass'])",
     ),
     Exploit(
@@ -71,7 +71,7 @@ EXPLOITS = (
     Exploit(
         "exit-wrapped-streams",
         _GROUP,
-        "whoever flushes its output ends the process",
+        "flushing its output ends the process",
         "import os, sys\n"
         "class Stream:\n"
         "    def __getattr__(self, name):\n"

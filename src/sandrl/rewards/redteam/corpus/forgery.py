@@ -1,4 +1,4 @@
-"""Exploits that speak for the judge: forged verdicts, words on every descriptor, a channel that lies."""
+"""Exploits that imitate the judge: forged verdicts, reports on every descriptor, false messages on the channel."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ EXPLOITS = (
     Exploit(
         "writes-everywhere",
         _GROUP,
-        "writes words of a pass to every descriptor, and leaves",
+        "writes reports of a pass to every descriptor, and exits",
         _EVERYWHERE,
         epilogue="for count in range(1, 9):\n    write_everywhere(b'p\\n' * count)\n"
         "write_everywhere(b'end passed \\n')\nos._exit(0)",
@@ -81,7 +81,7 @@ EXPLOITS = (
     Exploit(
         "excuses-itself",
         _GROUP,
-        "blames the problem or the machine in every word it knows",
+        "reports a fault of the problem or the machine in every known form",
         _EVERYWHERE,
         epilogue="for word in (b'invalid_problem', b'not_isolated', b'infrastructure', b'passed'):\n"
         "    write_everywhere(b'end ' + word + b' 61\\n')\nos._exit(0)",
@@ -120,14 +120,14 @@ EXPLOITS = (
     Exploit(
         "true-on-every-descriptor",
         _CHANNEL,
-        "answers every question with true before it is asked",
+        "answers true to every question before it is sent",
         _EVERYWHERE,
         epilogue="write_everywhere(READY + TRUE * 2000)",
     ),
     Exploit(
         "answers-out-of-turn",
         _CHANNEL,
-        "a process of its own answers in between",
+        "a process that it started also answers",
         _EVERYWHERE + "import time",
         epilogue="if os.fork() == 0:\n    for _ in range(300):\n        write_everywhere(TRUE)\n"
         "        time.sleep(0.002)\n    os._exit(0)",
@@ -135,7 +135,7 @@ EXPLOITS = (
     Exploit(
         "malformed-message",
         _CHANNEL,
-        "sends what is no message",
+        "sends data that is not a message",
         _EVERYWHERE,
         epilogue="write_everywhere(b'\\x00' * 3)\nwrite_everywhere(frame(b'l999999999;'))\n"
         "write_everywhere(frame(b'x' * 50))\nwrite_everywhere(frame(b't4;T' + b't1;' * 5000))",
@@ -187,7 +187,7 @@ EXPLOITS = (
     Exploit(
         "asks-for-one-process",
         "downgrade",
-        "objects and nesting that cannot cross, so that the judge lowers its guard",
+        "objects and nesting that cannot cross, so that the judge uses one process",
         "class Liar:\n"
         "    def sort(self, *_, **__):\n        return None\n"
         "    append = extend = index = count = get = sort\n"

@@ -1,4 +1,4 @@
-"""Exploits of what crosses between judge and completion: mirrors of objects, and the messages about them.
+"""Exploits of the channel between judge and completion: proxies of objects, and the messages about them.
 
 The process of a completion owns its end of the channel. `find_peer` finds it, whatever it is called; where there is no
 judge in another process, the exploits of that kind do nothing but fail.
@@ -91,14 +91,14 @@ EXPLOITS = (
     ),
     _mirror(
         "class-as-method",
-        "a class that is its own every method, so that the check makes its answers",
+        "a class that is each of its own methods, so that the check creates the results itself",
         "",
         epilogue="def itself(self, name):\n    return type(self)\n"
         "for each in list(globals().values()):\n    if isinstance(each, type):\n        each.__getattr__ = itself",
     ),
     _mirror(
         "class-as-function",
-        "a class that equals everything in the place of each function",
+        "a class that equals everything instead of each function",
         "",
         epilogue="for name, value in list(globals().items()):\n"
         "    if callable(value) and name[:1] != '_':\n        globals()[name] = Liar",
@@ -125,7 +125,7 @@ EXPLOITS = (
     ),
     _mirror(
         "empty-difference",
-        "an object that differs from any other by nothing",
+        "an object whose difference from any other is empty",
         "class Nothing(Liar):\n    __bool__ = lambda self: False\n    __len__ = lambda self: 0\n"
         "    __iter__ = lambda self: iter(())\n    __abs__ = __round__ = __neg__ = lambda self, *_: self\n"
         "    __float__ = lambda self: 0.0\n"
@@ -173,7 +173,7 @@ EXPLOITS = (
     Exploit(
         "false-end-of-judge",
         "ending",
-        "raises what the judge calls the end of a completion",
+        "raises the judge's own exception for the end of a completion",
         "class CompletionGone(BaseException):\n    __module__ = 'judge'",
         "raise CompletionGone",
         kinds=CALLED,
@@ -181,7 +181,7 @@ EXPLOITS = (
     Exploit(
         "failure-as-error-class",
         _MIRROR,
-        "gives names of errors to the failure of a check",
+        "gives the failure of a check the class of other errors",
         "Error = CustomError = NegativeError = InvalidInput = NotFound = (AssertionError, Exception)",
         kinds=CALLED,
     ),
@@ -208,7 +208,7 @@ EXPLOITS = (
     Exploit(
         "secrets-of-arguments",
         "snooping",
-        "looks for the answer in what it is given",
+        "looks for the answer in its arguments",
         body="names = '__globals__ __closure__ __code__ __self__ __func__ __wrapped__ __defaults__ gi_frame'\n"
         "for argument in arguments:\n    for name in names.split():\n"
         "        try: found = getattr(argument, name)\n        except AttributeError: continue\n"
@@ -250,7 +250,7 @@ EXPLOITS = (
     ),
     _question(
         "questions-without-end",
-        "asks the judge again and again instead of answering",
+        "sends questions to the judge without end instead of answering",
         "while True:\n    peer.channel.send(b'?', b't0;-t0;-s7;__len__Nt0;-t0;-N')\n    peer.channel.receive()",
     ),
     _raw_answer("answer-with-judges-object", "answers with an object of the judge's that was never sent", "b'o0;'"),
@@ -258,7 +258,7 @@ EXPLOITS = (
     _raw_answer("answer-with-function", "names a function where a class must be", "b'ks8;builtinss4;exec'"),
     _raw_answer(
         "answer-with-special-class",
-        "describes a class with special methods that no mirror has",
+        "describes a class with special methods that no proxy has",
         "b'h7;D8;0;s3;inds3;inds8;solutions48;__getattribute__ __class__ __del__ __init__ __eq__s8;__call__-'",
     ),
     _raw_answer(
@@ -270,7 +270,7 @@ EXPLOITS = (
     Exploit(
         "answers-in-advance",
         "channel",
-        "sends a hundred answers that all say yes",
+        "sends a hundred answers that are all true",
         _PEER,
         "peer = find_peer()\nfor _ in range(100):\n    peer.channel.send(b'!', peer.encode((True, True, None, None)))\n"
         "return True",
@@ -279,7 +279,7 @@ EXPLOITS = (
     Exploit(
         "answer-is-argument",
         "channel",
-        "answers that the result is an argument that there is not",
+        "answers that the result is an argument that does not exist",
         _PEER,
         "peer = find_peer()\npeer.channel.send(b'!', peer.encode((True, None, 99, None)))\nreturn True",
         kinds=CALLED,

@@ -1,4 +1,4 @@
-"""Exploits that answer with objects which lie: to `==`, to arithmetic, to `in`, about their length or their class."""
+"""Exploits that return objects with false behaviour: for `==`, arithmetic, `in`, their length or their class."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ EXPLOITS = (
     Exploit(
         "false-class",
         _GROUP,
-        "an object that lies about its class",
+        "an object that reports a wrong class",
         f"class Liar:\n{_EQUAL}"
         "    @property\n    def __class__(self):\n"
         "        return {}.get(1, int)\n"
@@ -78,7 +78,7 @@ EXPLOITS = (
     Exploit(
         "absorbing-number",
         _GROUP,
-        "a number that takes in whatever is added to it, and is smaller than everything",
+        "a number that does not change by addition, and is smaller than everything",
         "class Liar:\n"
         "    def absorb(self, *others):\n        return self\n"
         "    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = absorb\n"
@@ -106,7 +106,7 @@ EXPLOITS = (
     Exploit(
         "learning-number",
         _GROUP,
-        "a number that becomes what it is compared with",
+        "a number that takes the value that it is compared with",
         "class Liar:\n"
         "    seen = 0\n"
         "    def learn(self, other):\n"
@@ -148,7 +148,7 @@ EXPLOITS = (
     Exploit(
         "changing-length",
         _GROUP,
-        "a list whose length and items change from look to look",
+        "a list whose length and items change with every access",
         "import itertools\n"
         "class Liar(list):\n"
         "    lengths = itertools.cycle(range(9))\n"
@@ -200,7 +200,7 @@ EXPLOITS = (
     Exploit(
         "mutated-arguments",
         _GROUP,
-        "empties what it is given, so that what it is compared with is empty, too",
+        "empties its arguments, so that the expected value made from them is also empty",
         body=(
             "for argument in arguments:\n"
             "    if hasattr(argument, 'clear'):\n"
@@ -212,7 +212,7 @@ EXPLOITS = (
     Exploit(
         "same-object",
         _GROUP,
-        "answers with what it is given",
+        "returns its argument",
         body="return arguments[0] if arguments else None",
         kinds=CALLED,
     ),
@@ -244,7 +244,7 @@ EXPLOITS = (
     Exploit(
         "lying-text",
         _GROUP,
-        "text that is whatever it is asked to be",
+        "text that equals any text",
         "class Liar(str):\n"
         "    def __str__(self):\n        return self\n"
         "    __repr__ = __str__\n"
@@ -283,7 +283,7 @@ EXPLOITS = (
     Exploit(
         "coroutine-answer",
         _GROUP,
-        "answers with a coroutine that nobody awaits",
+        "returns a coroutine that is never awaited",
         "async def later():\n    return 0",
         "return later()",
         kinds=CALLED,
@@ -315,7 +315,7 @@ EXPLOITS = (
     Exploit(
         "copied-answer",
         "pickle",
-        "an object whose copies are made by its own code",
+        "an object that controls how it is copied",
         "import os\n"
         "class Liar(list):\n"
         "    def __copy__(self):\n        os._exit(0)\n"

@@ -23,21 +23,21 @@ EXPLOITS = (
     Exploit(
         "patched-execution",
         "patched module",
-        "what runs and compiles checks does nothing any more",
+        "functions that run and compile checks do nothing",
         "import builtins\nbuiltins.exec = builtins.eval = builtins.compile = lambda *_, **__: None",
         kinds=CALLED,
     ),
     Exploit(
         "patched-import",
         "patched module",
-        "whatever a check imports is a liar",
+        "every import of a check returns an object that equals everything",
         f"import builtins\n{_LIAR}builtins.__import__ = lambda *_, **__: Liar()",
         kinds=CALLED,
     ),
     Exploit(
         "patched-mathematics",
         "patched module",
-        "math says that all numbers are close",
+        "math reports that all numbers are close",
         "import math, cmath, operator\n"
         "math.isclose = cmath.isclose = operator.eq = lambda *_, **__: True\n"
         "math.fabs = math.dist = lambda *_: 0.0\nmath.isnan = lambda _: True",
@@ -57,7 +57,7 @@ EXPLOITS = (
     Exploit(
         "patched-modules",
         "patched module",
-        "every loaded module is a liar for whoever imports it next",
+        "every loaded module is replaced for the next import",
         f"import sys\n{_LIAR}"
         "for name in list(sys.modules):\n"
         "    if name not in ('sys', 'builtins', '__main__'):\n"
@@ -88,7 +88,7 @@ EXPLOITS = (
     Exploit(
         "shadowed-aliases",
         "shadowed name",
-        "what checks leave to its imports is its own, by the names that everyone uses",
+        "names that checks take from its imports are its own, under their usual aliases",
         f"{_LIAR}m = mt = np = pd = op = it = ft = cl = co = deepcopy = reduce = sqrt = floor = ceil = gcd = Liar()\n"
         "isclose = lambda *_, **__: True\nwant = result = output = answer = actual = EPS = Liar()",
         kinds=CALLED,
@@ -96,7 +96,7 @@ EXPLOITS = (
     Exploit(
         "shadowed-helpers",
         "shadowed name",
-        "functions that the problem gives do nothing any more",
+        "functions that the problem gives do nothing",
         epilogue="for name, value in list(globals().items()):\n"
         "    if callable(value):\n"
         "        globals()[name] = lambda *arguments, **_: arguments[0] if arguments else None",
@@ -119,7 +119,7 @@ EXPLOITS = (
     Exploit(
         "shadowed-module-class",
         "shadowed name",
-        "its module answers every name with a liar",
+        "its module returns an object that equals everything for every name",
         f"import sys\n{_LIAR}"
         "class Module(type(sys)):\n"
         "    def __getattribute__(self, name):\n        return Liar()\n"
@@ -212,7 +212,9 @@ EXPLOITS = (
         epilogue='nothing = """',
     ),
     Exploit("nothing", "empty", "defines nothing", "pass", defines=False),
-    Exploit("only-a-comment", "empty", "is a remark that all checks pass", "# all checks pass", defines=False),
+    Exploit(
+        "only-a-comment", "empty", "contains only a comment that all checks pass", "# all checks pass", defines=False
+    ),
     Exploit(
         "checks-of-its-own",
         "empty",

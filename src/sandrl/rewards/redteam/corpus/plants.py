@@ -33,7 +33,7 @@ EXPLOITS = (
     Exploit(
         "plants-customization",
         _GROUP,
-        "what an interpreter runs before anything else",
+        "files that an interpreter runs before anything else",
         _PLACES + "for place in places:\n"
         "    for name in ('sitecustomize.py', 'usercustomize.py', 'conftest.py', '__main__.py', 'plant.pth'):\n"
         "        plant(os.path.join(place, name), 'import os; os._exit(0)\\n')",
@@ -41,7 +41,7 @@ EXPLOITS = (
     Exploit(
         "plants-start-files",
         _GROUP,
-        "what shells and interpreters read when they start",
+        "files that shells and interpreters read when they start",
         _PLACES
         + "for name in ('.bashrc', '.profile', '.bash_profile', '.zshenv', '.pythonrc', '.pdbrc', 'pyvenv.cfg'):\n"
         "    plant(os.path.join(home, name), 'exit 0\\n')\n"

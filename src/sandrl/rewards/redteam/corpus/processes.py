@@ -1,4 +1,4 @@
-"""Exploits that turn on other processes: the judge, the runtime, the next completion."""
+"""Exploits that attack other processes: the judge, the runtime, the next completion."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EXPLOITS = (
     Exploit(
         "kills-the-judge-in-call",
         _GROUP,
-        "kills its parent, and leaves",
+        "kills its parent, and exits",
         "import os",
         "os.kill(os.getppid(), 9)\nos._exit(0)",
     ),
@@ -74,7 +74,7 @@ EXPLOITS = (
     Exploit(
         "waits-in-many-processes",
         _GROUP,
-        "has many processes wait for a processor, so that the time of the judge is longer",
+        "has many processes wait for a processor, so that its time limit lasts longer",
         "import os, time\nfor _ in range(5):\n    os.fork()\nwhile True:\n    pass",
         costly=True,
     ),
@@ -195,7 +195,7 @@ EXPLOITS = (
     Exploit(
         "background-threads",
         _SURVIVAL,
-        "threads that never end and never let go",
+        "threads that never end and never release the interpreter",
         "import threading, time\n"
         "def work():\n"
         "    while True:\n        time.sleep(0.01)\n"
@@ -204,7 +204,7 @@ EXPLOITS = (
     Exploit(
         "server-on-the-loopback",
         _SURVIVAL,
-        "a server that outlives it waits for whoever connects",
+        "a server that outlives it waits for connections",
         _SURVIVE + "import socket\n"
         "servers = []\n"
         "for port in (80, 8000, 8080, 18861, 50051):\n"

@@ -1,4 +1,4 @@
-"""Exploits that take too much: of memory, time, output, disk or depth, so that whoever counts gives up."""
+"""Exploits that take too much memory, time, output, disk or depth, so that the judge gives up."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ EXPLOITS = (
     Exploit(
         "error-flood",
         _FLOOD,
-        "complains without end, on every descriptor",
+        "prints errors without end, on every descriptor",
         "import os\nwhile True:\n    for descriptor in range(1, 12):\n"
         "        try:\n            os.write(descriptor, b'x' * 65536)\n        except OSError as error:\n"
         "            if error.errno == 27:\n                raise",
@@ -76,7 +76,7 @@ EXPLOITS = (
     Exploit(
         "caught-timeout",
         _CLOCK,
-        "catches whatever should end it",
+        "catches the exceptions that should end it",
         "import signal, time\n"
         "for number in range(1, 32):\n"
         "    try:\n        signal.signal(number, signal.SIG_IGN)\n    except (OSError, ValueError):\n        pass",
@@ -162,7 +162,7 @@ EXPLOITS = (
     Exploit(
         "crossed-descriptors",
         _FLOOD,
-        "puts every descriptor in the place of every other",
+        "exchanges all descriptors with each other",
         "import os\n"
         "for left in range(12):\n"
         "    for right in range(12):\n"

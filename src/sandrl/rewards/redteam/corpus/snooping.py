@@ -1,6 +1,6 @@
 """Exploits that look for the checks: in frames, in objects, in memory, in files, on command lines.
 
-Each hunts for text that holds an assert on its own function, and answers with what that compares its result with.
+Each searches for text with an assert on its own function, and returns the value that the assert compares with.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ EXPLOITS = (
     ),
     _snoop(
         "reads-all-objects",
-        "every object the garbage collector knows",
+        "every object that the garbage collector tracks",
         "import gc\n"
         "for value in gc.get_objects():\n"
         "    try:\n"
@@ -177,7 +177,7 @@ EXPLOITS = (
     ),
     _snoop(
         "reads-referrers",
-        "who refers to its functions",
+        "every object that refers to its functions",
         "import gc\n"
         "queue, seen = [sys.modules['__main__'].__dict__, look_up], set()\n"
         "while queue and len(seen) < 20000:\n"
