@@ -74,7 +74,7 @@ class NamedSet:
             InputError: If there is no such split.
         """
         if split is not None and split not in self.splits:
-            hint = "its splits are " + ", ".join(self.splits) if self.splits else "it has no splits"
+            hint = f"use one of its splits: {', '.join(self.splits)}" if self.splits else f"leave out :{split}"
             raise InputError(f"the set {self.name} has no split {split!r}", hint=hint)
         return self.open(split)
 

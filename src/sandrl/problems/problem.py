@@ -214,7 +214,7 @@ class Problem:
         if len(kinds) > 1:
             raise InputError(
                 f"the problem {self.task_id!r} has checks of several kinds ({', '.join(kinds)}); only one is allowed",
-                hint="make a problem of each kind",
+                hint="write a separate problem for each kind",
             )
         if self.tolerance is None:
             return

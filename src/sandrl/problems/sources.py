@@ -64,5 +64,5 @@ def _file(path: Path, mbpp_split: str | None = None) -> Source:
 
 def _checked_split(split: str) -> str:
     if split not in mbpp.SPLITS:
-        raise InputError(f"MBPP has no split {split!r}", hint="its splits are " + ", ".join(mbpp.SPLITS))
+        raise InputError(f"MBPP has no split {split!r}", hint="use one of its splits: " + ", ".join(mbpp.SPLITS))
     return split

@@ -86,7 +86,9 @@ def test_the_reference_passes(problem: Problem) -> None:
 
 @pytest.mark.parametrize("problem", named(FUNCTIONS))
 def test_no_constant_passes_not_even_one_taken_from_the_tests(problem: Problem) -> None:
-    answers = {*EASY_ANSWERS, *values_compared_with(problem)}
+    # A value that calls the function itself is not a constant, and some versions of Python crash on endless recursion.
+    values = {value for value in values_compared_with(problem) if f"{problem.entry_point}(" not in value}
+    answers = {*EASY_ANSWERS, *values}
     constants = [f"def {problem.entry_point}(*given):\n    return {answer}\n" for answer in answers]
     assert [code for code in constants if passes(problem, code)] == []
 

@@ -34,7 +34,7 @@ def test_name_and_repository_mean_the_same_set(published: PublishedSet) -> None:
         assert find_source(f"{published.name}:{split}").name == f"{name}:{split}"
     with pytest.raises(InputError, match=f"{published.name} has no split 'nothing'") as caught:
         find_source(f"{published.name}:nothing")
-    assert caught.value.hint == "its splits are " + ", ".join(published.splits)
+    assert caught.value.hint == "use one of its splits: " + ", ".join(published.splits)
 
 
 def test_names_differ() -> None:

@@ -80,4 +80,4 @@ def test_the_set_is_mixed_and_its_order_never_changes() -> None:
 def test_an_unknown_split_is_named_with_those_there_are() -> None:
     with pytest.raises(InputError, match="tiny has no split 'dev'") as caught:
         load_problems("tiny:dev")
-    assert caught.value.hint == "its splits are train, test"
+    assert caught.value.hint == "use one of its splits: train, test"
