@@ -97,3 +97,16 @@ def test_nothing_is_made_where_the_endpoint_is_of_no_use(sandrl: Run, problems: 
     address = sandrl(*rollout, "--base-url", "localhost:8000")
     assert address.returncode == 2
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_dry_run_asks_no_model_and_its_help_says_so(sandrl: Run, problems: Path) -> None:
+    with ScriptedModel([RIGHT]) as server:
+        done = sandrl(*words(server, problems, "--dry-run"), OPENAI_API_KEY=KEY)
+        named = sandrl("art", "rollout", "--problems", problems, "--dry-run", OPENAI_BASE_URL=server.base_url)
+        assert server.questions == []
+    for each in (done, named):
+        assert each.returncode == 0, each.stderr
+        assert each.stdout.startswith("Completions: ")
+    assert not (problems.parent / "runs").exists()
+    help_ = " ".join(sandrl("art", "rollout", "--help", COLUMNS="200").stdout.split())
+    assert "Starts no sandbox and requests no completion." in help_

@@ -139,7 +139,7 @@ def test_trouble_is_flagged_with_what_to_do(sandrl: Run, tmp_path: Path) -> None
     write_run(tmp_path / "runs", [*rows, trajectory(9)])
     lines = [
         "! 75% of the completions have no reward",
-        "  sandrl runs show --status infrastructure, which says why",
+        "  read the reasons: sandrl runs show --status infrastructure",
         "  many_unscorable: unscorable_share: 75%, threshold 5%, step 0",
     ]
     for words in (("metrics",), ("runs", "show")):
@@ -151,7 +151,7 @@ def test_trouble_is_flagged_with_what_to_do(sandrl: Run, tmp_path: Path) -> None
     assert documents[0]["flags"] == documents[1]["flags"] == [
         {
             "name": "many_unscorable", "message": "75% of the completions have no reward", "fields": [],
-            "hint": "sandrl runs show --status infrastructure, which says why", "metrics": ["unscorable_share"],
+            "hint": "read the reasons: sandrl runs show --status infrastructure", "metrics": ["unscorable_share"],
             "value": 0.75, "threshold": 0.05, "unit": "share", "first_step": 0, "last_step": 0,
         }
     ]  # fmt: skip
@@ -161,8 +161,8 @@ def test_trouble_is_flagged_with_what_to_do(sandrl: Run, tmp_path: Path) -> None
     ("words", "message"),
     [
         (("nope",), "there is no run 'nope'"),
-        (("--metric", "reward/maen"), "is it 'reward/mean'?"),
-        (("--json", "--csv"), "choose one"),
+        (("--metric", "reward/maen"), "did you mean 'reward/mean'?"),
+        (("--json", "--csv"), "use only one of --watch, --plot"),
     ],
 )
 def test_what_cannot_be_shown_is_said_in_a_line(sandrl: Run, run: Path, words: tuple[str, ...], message: str) -> None:

@@ -14,7 +14,7 @@ DryRun = Annotated[
     typer.Option(
         "--dry-run",
         help="Print the sandboxes, sandbox time and cost that the command would need, and exit. Starts no sandbox and"
-        " calls no model.",
+        " requests no completion.",
     ),
 ]
 

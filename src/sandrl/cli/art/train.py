@@ -33,8 +33,8 @@ def train(
         bool,
         typer.Option(
             "--dry-run",
-            help="Check the configuration, print the plan with the sandbox time and cost it would need, and exit."
-            " Starts no sandbox and calls no model.",
+            help="Check the configuration, the Tinker service and the teacher's endpoint, print the plan with its"
+            " sandbox time and cost, and exit. Starts no sandbox and requests no completion.",
         ),
     ] = False,
     verbose: Annotated[
