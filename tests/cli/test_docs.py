@@ -8,22 +8,29 @@ from pathlib import Path
 
 import pytest
 
-from sandrl.events.results import Status, Trust
+from sandrl.events.results import CheckStatus, Status, Trust
 from sandrl.problems.languages import LANGUAGES
 from sandrl.rewards import Extraction
+from sandrl.sandboxes import Liveness
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def first_column(title: str) -> list[str]:
-    page = (DOCS / "concepts" / "rewards.md").read_text(encoding="utf-8")
+def first_column(title: str, name: str = "rewards.md") -> list[str]:
+    page = (DOCS / "concepts" / name).read_text(encoding="utf-8")
     section = page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-    return re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    return re.findall(r"^\| `(\w[\w ]*|-)` \|", section, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("title", "words"), [("Extraction", Extraction), ("Statuses", Status)])
-def test_every_word_has_its_row(title: str, words: type[Extraction] | type[Status]) -> None:
+@pytest.mark.parametrize(
+    ("title", "words"), [("Extraction", Extraction), ("Statuses", Status), ("Output", CheckStatus)]
+)
+def test_every_word_has_its_row(title: str, words: type[Extraction] | type[Status] | type[CheckStatus]) -> None:
     assert first_column(title) == [word.value for word in words]
+
+
+def test_the_page_about_jobs_explains_every_owner() -> None:
+    assert first_column("Owners", "jobs.md") == [*Liveness, "-"]
 
 
 def test_the_rewards_in_the_table_are_those_of_the_statuses() -> None:
