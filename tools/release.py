@@ -95,6 +95,17 @@ def check_changelog(text: str, version: str) -> None:
         raise ReleaseError(f"CHANGELOG.md: the section for {version} lists no changes")
 
 
+def check_citation(text: str, version: str) -> None:
+    """Makes sure that CITATION.cff names the version.
+
+    Raises:
+        ReleaseError: If it names another one.
+    """
+    found = re.search(r"^version: (.*)$", text, re.MULTILINE)
+    if found is None or found[1] != version:
+        raise ReleaseError(f"CITATION.cff has version {found[1] if found else 'none'}; write `version: {version}`")
+
+
 def build(root: Path, commit: str, target: Path) -> tuple[Path, Path]:
     """Builds both packages from a copy of a commit.
 
@@ -175,9 +186,8 @@ def check_wheel(wheel: Path, tracked: Iterable[str], version: str) -> None:
         metadata = email.message_from_bytes(files.read(f"{info}/METADATA"))
     if metadata["Version"] != version:
         raise ReleaseError(f"{wheel.name}: its metadata has version {metadata['Version']}")
-    relative = re.findall(
-        r"\]\((?!https?:|#|mailto:)[^)]*\)|(?:src|srcset)=\"(?!https?:)[^\"]*\"", metadata.get_payload()
-    )
+    text = str(metadata.get_payload())
+    relative = re.findall(r"\]\((?!https?:|#|mailto:)[^)]*\)|(?:src|srcset)=\"(?!https?:)[^\"]*\"", text)
     if relative:
         raise ReleaseError(f"{wheel.name}: the long description has relative links: {_some(relative)}")
 
@@ -264,6 +274,7 @@ def main() -> int:
         version = version_of(ROOT)
         check_clean(ROOT)
         check_changelog((ROOT / "CHANGELOG.md").read_text("utf-8"), version)
+        check_citation((ROOT / "CITATION.cff").read_text("utf-8"), version)
         release(version, output)
     except ReleaseError as error:
         print(f"release: {error}", file=sys.stderr)
