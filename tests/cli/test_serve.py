@@ -104,7 +104,7 @@ def test_a_wrong_token_is_said_to_be_that(sandrl: Run, service: RunningService, 
 def test_options_of_sandboxes_are_the_services(sandrl: Run, words: tuple[str, ...]) -> None:
     done = sandrl("reward", "--service", "http://127.0.0.1:9", *words)
     assert done.returncode == 2
-    assert f"{words[0]} is an option of sandboxes" in done.stderr
+    assert f"{words[0]} cannot be used with service, which has its own sandboxes" in done.stderr
 
 
 def test_a_reward_function_of_ones_own_is_not_sent(sandrl: Run) -> None:
@@ -120,8 +120,8 @@ def test_a_reward_function_of_ones_own_is_not_sent(sandrl: Run) -> None:
         (("--certificate", "missing.pem"), "--certificate and --key belong together"),
         (("--certificate", "missing.pem", "--key", "missing.pem"), "missing.pem: cannot be read"),
         (("--problems", "missing.jsonl"), "missing.jsonl: no such file"),
-        (("--host", "no.such.host.invalid", "--insecure"), "--host no.such.host.invalid is no address"),
-        (("--second-opinion", "0.5"), "--second-opinion is no option of a service"),
+        (("--host", "no.such.host.invalid", "--insecure"), "--host no.such.host.invalid is not a valid address"),
+        (("--second-opinion", "0.5"), "--second-opinion is not an option of a service"),
         (("--reward", "nothing"), "nothing"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The application: which route answers what, and how errors look."""
+"""The application: the route of each request, and the form of its errors."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from sandrl.service.state import Service
 
 _ABOUT = """Scores completions of code problems in isolated sandboxes, and runs programs there.
 
-Every request but those to `/healthz` and `/readyz` needs `Authorization: Bearer TOKEN`. For clients that send no
-headers the token may stand in the path: `/t/TOKEN/run_code` and `/t/TOKEN/get_reward`. Errors are RFC 9457 problem
-details.
+Every request except those to `/healthz` and `/readyz` needs the header `Authorization: Bearer TOKEN`. For clients that
+cannot send headers the token may be in the path: `/t/TOKEN/run_code` and `/t/TOKEN/get_reward`. Errors are RFC 9457
+problem details.
 """
 _HEADERS = {
-    "Idempotency-Key": "Names the request: asked again with the same key, it is continued and not scored again.",
-    "X-Sandrl-Client": "Names the client, which shares the sandboxes evenly with others; its address unless given.",
-    "Accept": "`application/x-ndjson` for a line per result, as they come.",
+    "Idempotency-Key": "Names the request: a request with the same key continues it, and nothing is scored again.",
+    "X-Sandrl-Client": "Names the client; clients share the sandboxes evenly. Default: the address of the client.",
+    "Accept": "`application/x-ndjson` returns one line per result, as soon as it is available.",
 }
 _REFERENCE = "#/components/schemas/{model}"
 
@@ -49,23 +49,30 @@ def make_app(service: Service) -> FastAPI:
     async def execute(request: Request) -> Response:
         return _json(await execution.execute(service, request))
 
-    @app.post("/run_code", tags=["programs"], summary="Run a program, as SandboxFusion does", **_shown("RunCode"))
+    @app.post(
+        "/run_code", tags=["programs"], summary="Run a program, with the API of SandboxFusion", **_shown("RunCode")
+    )
     async def run(request: Request) -> Response:
         return _json(await run_code(request))
 
-    @app.post("/get_reward", tags=["rewards"], summary="The remote reward model of OpenRLHF", **_shown("Reward"))
+    @app.post(
+        "/get_reward",
+        tags=["rewards"],
+        summary="Score completions, as a remote reward model of OpenRLHF",
+        **_shown("Reward"),
+    )
     async def get_reward(request: Request) -> Response:
         return _json(await openrlhf.get_reward(service, request))
 
-    @app.get("/metrics", tags=["operation"], summary="Metrics for Prometheus", response_class=PlainTextResponse)
+    @app.get("/metrics", tags=["operation"], summary="Return metrics for Prometheus", response_class=PlainTextResponse)
     async def metrics() -> Response:
         return Response(service.metrics.text(), media_type=METRICS_TYPE)
 
-    @app.get("/healthz", tags=["operation"], summary="Whether the service runs")
+    @app.get("/healthz", tags=["operation"], summary="Check whether the service runs")
     async def healthz() -> dict[str, str]:
         return {"status": "ok", "version": __version__}
 
-    @app.get("/readyz", tags=["operation"], summary="Whether the service accepts work")
+    @app.get("/readyz", tags=["operation"], summary="Check whether the service accepts work")
     async def readyz() -> Response:
         is_ready = service.scorer.is_accepting
         return JSONResponse({"status": "ready" if is_ready else "stopping"}, 200 if is_ready else 503)
@@ -76,7 +83,7 @@ def make_app(service: Service) -> FastAPI:
 
     @app.exception_handler(HTTPException)
     async def on_http_error(request: Request, error: HTTPException) -> Response:
-        hint = "/docs shows the routes" if error.status_code == 404 else None
+        hint = "/docs lists the routes" if error.status_code == 404 else None
         return _problem(Failure(error.status_code, str(error.detail), hint, dict(error.headers or {})))
 
     @app.exception_handler(SandrlError)

@@ -1,8 +1,8 @@
-"""The edge of a service: who may ask, how large and how slow a request may be, and what is logged of it.
+"""The edge of a service: authorisation, the limits on the size and the duration of requests, and the access log.
 
-The design decision: this is the outermost layer, so what it takes out of a request nothing behind it can log: a token
-in a path is gone before the request has a route. Nothing that a client sends is in a line of the log but the method and
-the route.
+This is the outermost layer, so no layer behind it can log a value that is removed here: a token in a path is removed
+before the request has a route. A line of the log has only the method and the route of a request, and no text from the
+client.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 OPEN = ("/healthz", "/readyz", "/docs", "/openapi.json")
-"""What anybody may ask: nothing of it is a user's."""
+"""Routes without a token: their answers contain no data of a user."""
 
 OPEN_FOLDER = "/static-offline-docs/"
 
 TOKEN_IN_PATH = ("/run_code", "/get_reward")
-"""Routes whose clients send no headers: the token may stand before them in the path, and authorises nothing else."""
+"""Routes for clients without headers: the token may precede them in the path, and authorises only these routes."""
 
 BODY_SECONDS = 60.0
-"""How long a client may take to send a body of a megabyte; larger ones have more time."""
+"""How long a client may take to send a body of a megabyte; larger bodies have more time."""
 
 _TOKEN_PREFIX = "/t/"
 _BYTES_PER_SECOND = 64 << 10
@@ -128,7 +128,7 @@ class Edge:
                 raise Failure(
                     HTTPStatus.UNAUTHORIZED,
                     "the token is wrong" if given else "the request has no token",
-                    "send the header `Authorization: Bearer TOKEN`; the first line of the service names its place",
+                    "send the header `Authorization: Bearer TOKEN`; `sandrl serve` prints where the token is",
                     {"WWW-Authenticate": "Bearer"},
                 )
             if is_in_path and path not in TOKEN_IN_PATH:

@@ -1,9 +1,9 @@
-"""`POST /v1/execute` and `POST /run_code`: programs in, what they did out.
+"""`POST /v1/execute` and `POST /run_code`: runs programs and returns their results.
 
-The design decision: clients of `/run_code` take every answer but a program's own end for a failed test, and verl alone
-asks again, after 504 only. So a request is held until there is room, sandboxes that fail are replaced, and 504 is the
-answer to everything that is not the program's doing, at the last moment before the client gives up by itself. The
-program goes on meanwhile: the same request, asked again, takes over where the first left off.
+Clients of `/run_code` count every answer except a program's own end as a failed test, and only verl repeats a request,
+after 504 only. So a request is held until there is room, failed sandboxes are replaced, and every failure that the
+program did not cause is answered with 504, at the last moment before the client's own timeout. The program continues
+meanwhile: the same request, sent again, resumes waiting for it.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from sandrl.service.models import (
 from sandrl.service.state import Service, check_most, client_of, read_body, unless_gone
 
 CLIENT_SECONDS = 10.0
-"""How much longer than the program may take the clients of `/run_code` wait."""
+"""How much longer than the time limit of the program the clients of `/run_code` wait."""
 
 TAKEN_OVER_SECONDS = 30.0
-"""How long a program goes on whose client was answered 504: so long the same request may take it over."""
+"""How long a program continues after its client was answered 504: until then the same request may resume it."""
 
 LEAST_OUTPUT_BYTES = 4 << 20
-"""How much of each stream of a program of `/run_code` is answered at least; its clients compare all of it."""
+"""The least size of each stream in an answer of `/run_code`; its clients compare the whole stream."""
 
 _MARGIN_SECONDS = 1.0
 # Besides the usual: a client that is answered with an error counts a failed test.
@@ -79,7 +79,7 @@ async def execute(service: Service, request: Request) -> ExecuteResponse:
     _count(service, result)
     if result.status is Status.INFRASTRUCTURE:
         message = f"the program could not be run: {result.detail}"
-        raise Failure(HTTPStatus.SERVICE_UNAVAILABLE, message, "try again", {"Retry-After": "2"})
+        raise Failure(HTTPStatus.SERVICE_UNAVAILABLE, message, "send the request again", {"Retry-After": "2"})
     if result.status is Status.INVALID_PROBLEM:
         raise Failure(HTTPStatus.UNPROCESSABLE_ENTITY, result.detail, place="language")
     return ExecuteResponse(
@@ -124,7 +124,7 @@ class RunCode:
             result = await unless_gone(request, waited, running.cancel)
         except TimeoutError:
             self._leave(digest, running)
-            raise _again("there was no room to run the program in time") from None
+            raise _again("no sandbox was free to run the program in time") from None
         except SandrlError as error:
             raise _again(error.message) from None
         _count(self._service, result)
@@ -134,7 +134,7 @@ class RunCode:
 
     def _program(self, body: RunCodeRequest) -> Program:
         if body.language.strip().lower() in _FRAMEWORKS or find_language(body.language) is None:
-            message = f"language: {body.language!r:.40} is no language that is run here"
+            message = f"language: {body.language!r:.40} is not a supported language"
             raise Failure(HTTPStatus.UNPROCESSABLE_ENTITY, message, place="language")
         files: dict[str, bytes] = {}
         for path, content in body.files.items():
@@ -215,7 +215,7 @@ class RunCode:
             return RunCodeResponse(status=RunStatus.SANDBOX_ERROR, message=f"{message}: {result.detail}")
         if is_success and any(each.truncated for each in commands):
             # Its output cannot be compared, so nothing can be said of it.
-            message = "the program printed more than is answered; start the service with a larger max_output_bytes"
+            message = "the output of the program is too long; start the service with a larger max_output_bytes"
             return RunCodeResponse(status=RunStatus.SANDBOX_ERROR, message=message)
         return RunCodeResponse(
             status=RunStatus.SUCCESS if is_success else RunStatus.FAILED,
@@ -227,7 +227,12 @@ class RunCode:
 
 
 def _again(reason: str) -> Failure:
-    return Failure(HTTPStatus.GATEWAY_TIMEOUT, reason, "ask again: the program is not to blame", {"Retry-After": "1"})
+    return Failure(
+        HTTPStatus.GATEWAY_TIMEOUT,
+        reason,
+        "send the request again: the program did not cause the failure",
+        {"Retry-After": "1"},
+    )
 
 
 def _count(service: Service, result: ProgramResult) -> None:

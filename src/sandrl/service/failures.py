@@ -1,7 +1,7 @@
-"""Errors as the service answers them: RFC 9457 problem details, in the words of the command line.
+"""Errors as the service returns them: RFC 9457 problem details, with the messages of the command line.
 
-The design decision: what a request did wrong is told whole. An error that nobody has foreseen is told by its type only,
-because its message may hold what a user sent; the traceback on standard error shows no values either.
+An error in a request is described in full. An unforeseen error is described by its type only, because its message may
+contain text from a user; the traceback on standard error shows no values either.
 """
 
 from __future__ import annotations

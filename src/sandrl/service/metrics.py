@@ -1,7 +1,6 @@
-"""What a service counts, for Prometheus.
+"""The counters of a service, for Prometheus.
 
-The design decision: labels have values from closed sets alone (routes of the service, statuses), so nothing that a
-client sends is in a label.
+Labels have values from closed sets only (routes of the service, statuses), so no text from a client is in a label.
 """
 
 from __future__ import annotations
@@ -34,9 +33,7 @@ class ServiceMetrics:
 
     def __init__(self, waiting: Callable[[], float], in_flight: Callable[[], float]) -> None:
         registry = self._registry = CollectorRegistry()
-        self.requests = Counter(
-            "sandrl_requests", "Requests that were answered.", ["route", "status"], registry=registry
-        )
+        self.requests = Counter("sandrl_requests", "Answered requests.", ["route", "status"], registry=registry)
         self.request_seconds = Histogram(
             "sandrl_request_seconds",
             "Time from a request to its answer.",
@@ -44,27 +41,32 @@ class ServiceMetrics:
             buckets=_SECONDS,
             registry=registry,
         )
-        self.rewards = Counter("sandrl_rewards", "Completions that were scored.", ["status"], registry=registry)
+        self.rewards = Counter("sandrl_rewards", "Scored completions.", ["status"], registry=registry)
         self.completion_seconds = Histogram(
             "sandrl_completion_seconds",
-            "Time from handing a completion over to its verdict.",
+            "Time from the submission of a completion to its verdict.",
             buckets=_SECONDS,
             registry=registry,
         )
         self.cache_hits = Counter(
-            "sandrl_cache_hits", "Completions with the verdict of an identical one.", registry=registry
+            "sandrl_cache_hits", "Completions that received the verdict of an identical completion.", registry=registry
         )
         self.programs = Counter("sandrl_programs", "Programs that were run.", ["status"], registry=registry)
         self.executions = Counter("sandrl_executions", "Executions in sandboxes.", ["outcome"], registry=registry)
-        self.retries = Counter("sandrl_retries", "Executions that follow a failed sandbox.", registry=registry)
-        self.canaries = Counter(
-            "sandrl_canaries", "Runs of a known-good program to find a failure's cause.", ["passed"], registry=registry
+        self.retries = Counter(
+            "sandrl_retries", "Executions after an execution whose sandbox failed.", registry=registry
         )
-        self.sandboxes = Gauge("sandrl_sandboxes", "Sandboxes there are.", registry=registry)
-        self.sandboxes_created = Counter("sandrl_sandboxes_created", "Sandboxes that were made.", registry=registry)
-        queue = Gauge("sandrl_queue", "Completions and programs that wait.", registry=registry)
+        self.canaries = Counter(
+            "sandrl_canaries",
+            "Runs of a known-good program to determine the cause of a failure.",
+            ["passed"],
+            registry=registry,
+        )
+        self.sandboxes = Gauge("sandrl_sandboxes", "Existing sandboxes.", registry=registry)
+        self.sandboxes_created = Counter("sandrl_sandboxes_created", "Sandboxes that were created.", registry=registry)
+        queue = Gauge("sandrl_queue", "Waiting completions and programs.", registry=registry)
         queue.set_function(waiting)
-        running = Gauge("sandrl_in_flight", "Completions and programs that are being run.", registry=registry)
+        running = Gauge("sandrl_in_flight", "Completions and programs in execution.", registry=registry)
         running.set_function(in_flight)
 
     def told(self, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""The bodies of requests and answers, as the page of the API documents them."""
+"""The bodies of requests and answers, as documented on the page of the API."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ class ScoreRequest(_Request):
         list[dict[str, Any]],
         Field(
             min_length=1,
-            description="Rows with `task_id` and `completion` (a model's text) or `code` (taken as it is); `id` as you"
-            " like. Several rows with one `task_id` are samples of one problem.",
+            description="Rows with `task_id` and `completion` (a model's text) or `code` (used unchanged), and an"
+            " optional `id`. Several rows with one `task_id` are samples of one problem.",
             examples=[[{"task_id": "add", "completion": "```python\ndef add(a, b):\n    return a + b\n```"}]],
         ),
     ]
     problems: Annotated[
         list[dict[str, Any]] | None,
         Field(
-            description="The problems, in any format of a file of problems. Left out: those of the sets that the"
-            " service was started with.",
+            description="The problems, in any format of a file of problems. Default: the problems of the sets that"
+            " the service was started with.",
             examples=[[{"task_id": "add", "prompt": "Add two numbers.", "tests": ["assert add(1, 2) == 3"]}]],
         ),
     ] = None
     options: Annotated[
         dict[str, Any] | None,
         Field(
-            description="How to score: the scoring options of `sandrl reward`, by the names of its configuration file"
-            " (`timeout_seconds`, `extract`, `reward`, …). Left out: those that the service was started with.",
+            description="The scoring options of `sandrl reward`, by their names in its configuration file"
+            " (`timeout_seconds`, `extract`, `reward`, …). Default: the options that the service was started with.",
             examples=[{"timeout_seconds": 5.0, "reward": "fraction"}],
         ),
     ] = None
 
 
 class CheckResult(BaseModel):
-    """What happened in one check."""
+    """The result of one check."""
 
     status: str
     detail: str
@@ -63,11 +63,11 @@ class CheckResult(BaseModel):
 
 
 class CompletionResult(BaseModel):
-    """What happened to one completion."""
+    """The result of one completion."""
 
     id: str
     task_id: str
-    reward: Annotated[float | None, Field(description="Null where nothing can be said about the code.")]
+    reward: Annotated[float | None, Field(description="Null if the completion could not be scored.")]
     status: str
     trust: str | None
     passed: int
@@ -82,7 +82,7 @@ class CompletionResult(BaseModel):
 
 
 class ScoreResponse(BaseModel):
-    """Results in the order of the request, and their totals: what `sandrl reward --json` prints."""
+    """Results in the order of the request, and their totals: the document of `sandrl reward --json`."""
 
     job_id: str
     results: list[CompletionResult]
@@ -97,7 +97,7 @@ class ExecuteRequest(_Request):
     stdin: str = ""
     files: Annotated[
         dict[str, FileContent],
-        Field(description="What lies in the working directory: contents by relative path."),
+        Field(description="Files of the working directory: contents by relative path."),
     ] = {}
     fetch: Annotated[list[str], Field(description="Paths of files to return.")] = []
     timeout_seconds: Seconds = 10.0
@@ -107,10 +107,11 @@ class ExecuteRequest(_Request):
 
 
 class ProcessResult(BaseModel):
-    """How the compiler, or the program, ended."""
+    """The end of the compiler, or of the program."""
 
     exit_status: Annotated[
-        int | None, Field(description="Minus the number of the signal that ended it; null where its time was over.")
+        int | None,
+        Field(description="The exit status, or minus the number of the signal that ended it; null after a timeout."),
     ]
     timed_out: bool
     seconds: float
@@ -121,9 +122,9 @@ class ProcessResult(BaseModel):
 
 
 class ExecuteResponse(BaseModel):
-    """What a program did."""
+    """The result of a program."""
 
-    status: Annotated[str, Field(description="`passed` if it exited with 0, else why not.")]
+    status: Annotated[str, Field(description="`passed` if the program exited with 0, else the reason of its failure.")]
     detail: str
     compile: ProcessResult | None
     run: ProcessResult | None
@@ -132,7 +133,7 @@ class ExecuteResponse(BaseModel):
 
 
 class RunStatus(StrEnum):
-    """How a call of `/run_code` went."""
+    """The outcome of a call of `/run_code`."""
 
     SUCCESS = "Success"
     FAILED = "Failed"
@@ -140,7 +141,7 @@ class RunStatus(StrEnum):
 
 
 class CommandRunStatus(StrEnum):
-    """How a command of `/run_code` ended."""
+    """The end of a command of `/run_code`."""
 
     FINISHED = "Finished"
     ERROR = "Error"
@@ -148,7 +149,7 @@ class CommandRunStatus(StrEnum):
 
 
 class RunCodeRequest(BaseModel):
-    """A program to run, as clients of SandboxFusion send it; unknown fields are left out as they are there."""
+    """A program to run, as clients of SandboxFusion send it; unknown fields are ignored, as by SandboxFusion."""
 
     code: str
     language: str
@@ -168,7 +169,7 @@ class RunCodeRequest(BaseModel):
 
 
 class CommandRunResult(BaseModel):
-    """How a command of `/run_code` ended."""
+    """The end of a command of `/run_code`."""
 
     status: CommandRunStatus
     execution_time: float | None = None
@@ -178,7 +179,7 @@ class CommandRunResult(BaseModel):
 
 
 class RunCodeResponse(BaseModel):
-    """What `/run_code` answers."""
+    """The answer of `/run_code`."""
 
     status: RunStatus
     message: str
@@ -189,18 +190,20 @@ class RunCodeResponse(BaseModel):
 
 
 class RewardRequest(BaseModel):
-    """What OpenRLHF sends to a remote reward model: N of each."""
+    """The request of OpenRLHF to a remote reward model: N of each."""
 
-    query: Annotated[list[str], Field(description="Prompts with their completions.")]
+    query: Annotated[list[str], Field(description="Prompts, each followed by its completion.")]
     prompts: list[str]
     labels: Annotated[
         list[Any],
-        Field(description="For each, the `task_id` of a problem of the service, or a problem: an object or its JSON."),
+        Field(
+            description="For each completion, the `task_id` of a problem of the service, or a problem (object or JSON)."
+        ),
     ]
 
 
 class RewardResponse(BaseModel):
-    """What OpenRLHF expects of a remote reward model: N of each."""
+    """The answer that OpenRLHF expects of a remote reward model: N of each."""
 
     rewards: list[float]
     scores: list[float]

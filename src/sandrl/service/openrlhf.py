@@ -1,8 +1,8 @@
 """`POST /get_reward`: the remote reward model of OpenRLHF.
 
-The design decision: OpenRLHF sends a prompt and its completion as one text, decoded from tokens. The completion is what
-stands after the prompt, of which a beginning may have been cut off and the blanks may differ; where the prompt is not
-found, the request is an error, because code in a prompt must never be taken for an answer.
+OpenRLHF sends a prompt and its completion as one text, decoded from tokens. The completion is the text after the
+prompt, of which a beginning may have been cut off and the blanks may differ; if the prompt is not found, the request is
+an error, because code in a prompt must never count as an answer.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ async def get_reward(service: Service, request: Request) -> RewardResponse:
             reward = service.config.unscorable_reward
         if reward is None:
             message = f"query[{result.index}] could not be scored: {result.status.value}: {result.detail}"
-            hint = "try again; a service with an unscorable_reward answers that instead"
+            hint = "send the request again, or start the service with an unscorable_reward, which is returned instead"
             raise Failure(HTTPStatus.SERVICE_UNAVAILABLE, message, hint, {"Retry-After": "2"})
         rewards.append(reward)
     passed = [float(result.is_pass) for result in results]

@@ -1,7 +1,7 @@
-"""The problems of a service: sets that it was started with, and those that requests bring along.
+"""The problems of a service: the sets that it was started with, and those that requests contain.
 
-The design decision: the same row is parsed once, however many requests bring it (`sandrl.problems.interning`), so a
-trainer that sends its problems along pays for them once.
+The same row is parsed once, for any number of requests that contain it (`sandrl.problems.interning`), so a trainer that
+sends its problems with every request pays for them once.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def load_sets(config: ServeConfig, emit: Emit = ignore) -> Mapping[str, Problem]
         for name in loaded.problems:
             other, problems = found.setdefault(name, (source, loaded.problems))
             if problems is not loaded.problems and problems[name] != loaded.problems[name]:
-                message = f"{name!r} is the name of one problem in {other} and of another one in {source}"
-                raise InputError(message, hint="start a service for each of the sets", fields=("problems",))
+                message = f"{name!r} names different problems in {other} and in {source}"
+                raise InputError(message, hint="start a separate service for each set", fields=("problems",))
         sets.append(loaded.problems)
     return joined(*sets)
 

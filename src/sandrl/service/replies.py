@@ -1,8 +1,8 @@
-"""What requests are answered, from the first result to the last, and for a while after it.
+"""The replies to requests, from the first result to the last, and for some time after it.
 
-The design decision: a reply belongs to the service, not to the connection that it is sent on. A connection that breaks
-loses nothing for a client that named its request: asked again with the same key, the service goes on with the same
-reply. Without a key, or without a client that comes back, what waits is given up.
+A reply belongs to the service, not to the connection that it is sent on. A client that named its request loses nothing
+when a connection breaks: a request with the same key continues the same reply. Without a key, or without a client that
+returns, waiting work is given up.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KEPT_SECONDS = 600.0
 """How long the reply to a request with a key is kept after its end."""
 
 GRACE_SECONDS = 60.0
-"""How long the work for a request with a key goes on without a client that waits for it."""
+"""How long the work for a request with a key continues without a client that waits for it."""
 
 KEPT_BYTES = 256 << 20
 _LONGEST_KEY = 200
@@ -87,7 +87,7 @@ class Reply:
         """Gives up what has not begun, unless all is done."""
         if not self.is_done:
             self._give_up()
-            self.fail(Failure(HTTPStatus.SERVICE_UNAVAILABLE, "the request was given up: its client went away"))
+            self.fail(Failure(HTTPStatus.SERVICE_UNAVAILABLE, "the request was given up: its client disconnected"))
 
     async def read(self) -> AsyncIterator[ScoredCompletion]:
         """The results, each as soon as there is one.
@@ -164,8 +164,8 @@ class Replies:
         if known is None:
             return None
         if known[0] != digest:
-            message = "Idempotency-Key was used for another request"
-            raise Failure(HTTPStatus.UNPROCESSABLE_ENTITY, message, "take a new key for each request")
+            message = "this Idempotency-Key was used for another request"
+            raise Failure(HTTPStatus.UNPROCESSABLE_ENTITY, message, "use a new key for each request")
         if known[1].error is not None:
             del self._replies[key]
             return None

@@ -1,4 +1,4 @@
-"""`POST /v1/score`: completions in, rewards out, as a document or line by line as they come."""
+"""`POST /v1/score`: scores completions, and returns rewards as a document or line by line as they become available."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def begin(service: Service, answers: Sequence[Answer], terms: Terms, client: str
     """
     most = service.scorer.max_waiting
     if len(answers) > most:
-        message = f"the request has {len(answers)} completions, and {most} may wait here"
+        message = f"the request has {len(answers)} completions, more than the {most} that may wait in this service"
         raise Failure(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message, "send fewer completions in a request")
     reply = Reply(len(answers))
 

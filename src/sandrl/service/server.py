@@ -1,7 +1,7 @@
 """A service from its start to its end: sockets, TLS, the token, the job, and signals.
 
-The design decision: the server of HTTP runs in a thread of its own, and the scorer in another one; the main thread
-waits for the user's wish to stop. Ready means ready: before the address is told, a program has run in a sandbox.
+The HTTP server runs in a thread of its own, and the scorer in another one; the main thread waits until the user stops
+the service. The address is printed only after a program has run in a sandbox, so a service with an address is ready.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from sandrl.service.tokens import Token, token_for
 from sandrl.settings import Settings
 
 KEEP_ALIVE_SECONDS = 3600
-"""How long a connection may be idle: trainers ask once in a step, which may take long."""
+"""How long a connection may be idle: trainers send one request per step, and a step may take long."""
 
 LEAST_LIFETIME_SECONDS = 3600.0
-"""How long sandboxes live at least; a request whose limits add up to more than that leaves is refused."""
+"""The least lifetime of sandboxes; a request whose limits exceed the remaining lifetime is refused."""
 
 _LIFETIME_MARGIN_SECONDS = 300.0
 _WAITING_CONNECTIONS = 2048
@@ -132,11 +132,11 @@ def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, inter
     if (cleanup_error := job.cleanup_error()) is not None:
         raise cleanup_error
     if interrupt.is_exhausted:
-        message = job.exhausted + (f": {left} requests in hand were given up" if left else "")
+        message = job.exhausted + (f": {left} unfinished requests were given up" if left else "")
         raise BudgetError(message, hint="start the service again with a larger `budget`", fields=("budget",))
     if left:
-        message = f"{left} requests in hand were given up"
-        raise InterruptedRunError(message, signal_number=interrupt.signal_number, hint="clients may ask again")
+        message = f"{left} unfinished requests were given up"
+        raise InterruptedRunError(message, signal_number=interrupt.signal_number, hint="clients may send them again")
 
 
 class _Counts:
@@ -214,8 +214,8 @@ def check_exposure(config: ServeConfig) -> None:
     if config.certificate is not None or config.insecure or is_loopback(config.host):
         return
     raise UsageError(
-        f"host {config.host} can be reached from other machines, and without TLS anybody in between reads the token",
-        hint="give `certificate` and certificate_key, or listen on 127.0.0.1 behind a proxy or an SSH tunnel",
+        f"host {config.host} can be reached from other machines, and without TLS the token can be read on the network",
+        hint="set `certificate` and certificate_key, or listen on 127.0.0.1 behind a proxy or an SSH tunnel",
         fields=("host", "certificate", "certificate_key"),
     )
 
@@ -250,7 +250,7 @@ def _tls(config: ServeConfig) -> ssl.SSLContext | None:
         message = (
             f"certificate {config.certificate} and certificate_key {config.certificate_key} cannot be used: {error}"
         )
-        hint = "both must be PEM files, the key without a password and of that certificate"
+        hint = "both must be PEM files, and the key must belong to the certificate and have no password"
         raise UsageError(message, hint=hint, fields=("certificate", "certificate_key")) from error
     return context
 
@@ -267,7 +267,7 @@ def _listening(config: ServeConfig) -> Iterator[socket.socket]:
         family, *_, address = socket.getaddrinfo(host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         listening = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
-        raise UsageError(f"host {config.host} is no address: {error.strerror}", fields=("host",)) from error
+        raise UsageError(f"host {config.host} is not a valid address: {error.strerror}", fields=("host",)) from error
     with listening:
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -278,7 +278,7 @@ def _listening(config: ServeConfig) -> Iterator[socket.socket]:
             listening.listen(_WAITING_CONNECTIONS)
         except OSError as error:
             message = f"cannot listen on {config.host} port {config.port}: {error.strerror}"
-            raise UsageError(message, hint="choose another `port`; 0 is any that is free", fields=("port",)) from error
+            raise UsageError(message, hint="choose another `port`, or 0 for any free port", fields=("port",)) from error
         yield listening
 
 
@@ -295,7 +295,9 @@ def _try_a_program(scorer: Scorer) -> None:
     try:
         result = scorer.run(Program("print(6 * 7)"), Limits()).result(_TRIAL_SECONDS)
     except TimeoutError:
-        raise RuntimeUnavailableError("no sandbox ran a program within a minute", hint="sandrl doctor") from None
+        raise RuntimeUnavailableError(
+            "no sandbox ran a program within a minute", hint="check the runtime: sandrl doctor"
+        ) from None
     except ServiceError:
         raise
     if result.run is None or result.run.stdout != "42\n":
@@ -316,7 +318,7 @@ def _wait(server: _Server, interrupt: Interrupt) -> None:
             waker.result(1.0)
         except TimeoutError:
             if not server.thread.is_alive():
-                raise ServiceError(f"the server of HTTP ended: {server.error}") from server.error
+                raise ServiceError(f"the HTTP server ended: {server.error}") from server.error
 
 
 def _drain(scorer: Scorer, seconds: float, interrupt: Interrupt, emit: Emit) -> int:

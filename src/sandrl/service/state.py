@@ -1,4 +1,4 @@
-"""What the routes of a service share."""
+"""The state that the routes of a service share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sandrl.service.problems import ProblemBook
 from sandrl.service.replies import Replies
 
 CLIENT_HEADER = "x-sandrl-client"
-"""Names a client, where several share an address and each is to have its share."""
+"""The header that names a client, if several clients share an address and each needs its own share."""
 
 _LONG_BODY_BYTES = 1 << 16
 _MOST_OPTIONS, _LONGEST_OPTIONS = 64, 4096
@@ -86,11 +86,11 @@ class Service:
         reward = given.get("reward", self.config.reward)
         if reward != self.config.reward and reward not in POLICIES:
             known = ", ".join(POLICIES)
-            message = f"`reward` is {reward!r:.60}, which is none of {known}"
+            message = f"`reward` is {reward!r:.60}, which is not one of {known}"
             raise Failure(
                 HTTPStatus.UNPROCESSABLE_ENTITY,
                 message,
-                "a function of your own is an option of the service",
+                "set a function of your own when you start the service",
                 place="options.reward",
             )
         try:
@@ -114,7 +114,7 @@ class Service:
         try:
             return self.book.loaded[task_id]
         except KeyError:
-            message = f"no problem is called {task_id!r:.80}"
+            message = f"there is no problem {task_id!r:.80}"
             raise Failure(HTTPStatus.UNPROCESSABLE_ENTITY, message, place=place) from None
 
 
@@ -125,7 +125,7 @@ def check_most(place: str, value: int, most: int) -> None:
         Failure: If it is more.
     """
     if value > most:
-        message = f"{place} is {value}, and this service allows {most}"
+        message = f"{place} is {value}, but this service allows at most {most}"
         raise Failure(HTTPStatus.UNPROCESSABLE_ENTITY, message, place=place)
 
 
@@ -157,7 +157,7 @@ def _invalid(error: ValidationError, prefix: str = "") -> Failure:
     place = ".".join(str(part) for part in (*([prefix] if prefix else []), *problem["loc"]))
     message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
-        message = "there is no such field"
+        message = "there is no field with this name"
     return Failure(HTTPStatus.UNPROCESSABLE_ENTITY, f"{place}: {message}" if place else message, place=place or None)
 
 
@@ -185,7 +185,7 @@ async def unless_gone(request: Request, work: Awaitable[_Value], on_gone: Callab
         if not task.done():
             on_gone()
             task.cancel()
-            raise Failure(HTTPStatus.SERVICE_UNAVAILABLE, "the client went away")
+            raise Failure(HTTPStatus.SERVICE_UNAVAILABLE, "the client disconnected")
         return task.result()
     finally:
         gone.cancel()

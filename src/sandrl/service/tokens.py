@@ -1,7 +1,7 @@
-"""The token of a service: where it comes from, where those who may use the service find it, and how it is compared.
+"""The token of a service: its source, the place where users find it, and its comparison.
 
-The design decision: a token that nobody has set is made for one run of the service, and is in a file that only its user
-can read, named after the address. So a client of the same user on the same machine finds it by itself; others are told.
+If the user sets no token, one is created for this run of the service, in a file that only its user can read, named
+after the address. So a client of the same user on the same machine finds it by itself; other users need to receive it.
 """
 
 from __future__ import annotations

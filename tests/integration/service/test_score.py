@@ -334,9 +334,9 @@ def test_a_full_queue_is_answered_with_429_and_the_client_comes_again(tmp_path: 
 
 def test_the_client_says_what_is_wrong(service: RunningService) -> None:
     with ServiceClient(service.url, TOKEN, patience_seconds=1) as client:
-        with pytest.raises(InputError, match="no problem is called 'nope'"):
+        with pytest.raises(InputError, match="there is no problem 'nope'"):
             client.score([{"task_id": "nope", "code": ""}], [INC])
-        with pytest.raises(UsageError, match="there is no such field"):
+        with pytest.raises(UsageError, match="there is no field with this name"):
             client.score([{"task_id": "inc", "code": ""}], [INC], options={"wrong": 1})
         assert client.is_ready()
         assert client.execute("print(6 * 7)")["run"]["stdout"] == "42\n"
@@ -385,7 +385,7 @@ def test_a_request_that_can_never_have_room_is_split_by_the_client(tmp_path: Pat
         with service.client() as http:
             refused = http.post("/v1/score", json={"completions": rows, "problems": [INC]})
             assert refused.status_code == 413
-            assert "200 completions, and 50 may wait" in refused.json()["detail"]
+            assert "200 completions, more than the 50 that may wait" in refused.json()["detail"]
         with ServiceClient(service.url, TOKEN) as client:
             assert client.score(rows, [INC]).summary.total_reward == 200
 

@@ -57,6 +57,6 @@ def test_sets_that_have_different_problems_of_one_name_are_refused(tmp_path: Pat
         path = tmp_path / f"{number}.jsonl"
         path.write_text(json.dumps({**ROW, "prompt": str(number)}) + "\n")
         paths.append(str(path))
-    with pytest.raises(InputError, match="'inc' is the name of one problem in"):
+    with pytest.raises(InputError, match="'inc' names different problems in"):
         load_sets(ServeConfig(problems=tuple(paths)))
     assert set(load_sets(ServeConfig(problems=(paths[0], paths[0])))) == {"inc"}
