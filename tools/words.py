@@ -24,7 +24,7 @@ PROMPTS = ("sandrl/rollouts/feedback.py",)
 PUBLIC = (
     "sandrl/__init__.py",
     "sandrl/errors.py",
-    "sandrl/client/",
+    "sandrl/client.py",
     "sandrl/integrations/",
     "sandrl/rewards/function.py",
 )

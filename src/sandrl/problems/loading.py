@@ -170,7 +170,7 @@ def problem_of_row(
     max_cases: int | None = None,
     language: str | None = None,
 ) -> Problem:
-    """Makes a problem of one row that is in no file; for the arguments see `load_problems`.
+    """Makes a problem of one row that is not in a file; for the arguments see `load_problems`.
 
     Args:
         value: The row, in any format of a file.
@@ -181,8 +181,8 @@ def problem_of_row(
         language: The language of completions, where the row names none.
 
     Raises:
-        UsageError: If the prelude is no Python, or there is no such field or language.
-        InputError: If the row is no problem; its place and its field are named.
+        UsageError: If the prelude is not valid Python, or a field or the language is unknown.
+        InputError: If the row is not a valid problem; the message names its place and its field.
     """
     before, field_map, language = _checked_prelude(prelude), FieldMap.of(fields), _checked_language(language)
     parsed = as_entry(place, value, lambda row, path: _parsed(row, path, "", field_map, language))
@@ -190,7 +190,7 @@ def problem_of_row(
 
 
 def with_options(problem: Problem, *, prelude: str = "", max_cases: int | None = None) -> Problem:
-    """A problem with the prelude of a run, unless it has its own, and with so many cases or calls at most."""
+    """A problem with the prelude of a run, unless it has its own, and with at most `max_cases` cases or calls."""
     if prelude and not problem.prelude and problem.is_python:
         problem = replace(problem, prelude=prelude)
     return with_most_cases(problem, max_cases)
@@ -253,10 +253,10 @@ def as_problems(given: ProblemsLike) -> Mapping[str, Problem]:
 
 
 def entries(noun: str, given: object) -> Iterable[Any]:
-    """What was given as a list of problems or completions.
+    """Checks that a value is a list of problems or completions.
 
     Raises:
-        UsageError: If it is no list of anything.
+        UsageError: If it is not iterable, or is a single problem, row or text.
     """
     if isinstance(given, Problem | Mapping | str | bytes) or not isinstance(given, Iterable):
         raise UsageError(f"{noun} must be a list of {noun} or of dictionaries, not of the type {type(given).__name__}")
@@ -272,7 +272,7 @@ def as_entry(place: str, given: object, parse: Callable[[Row, str], _Entry]) -> 
         parse: Makes it.
 
     Raises:
-        InputError: If it is no dictionary, or a field of it is missing or wrong.
+        InputError: If it is not a dictionary, or a field of it is missing or wrong.
     """
     if not isinstance(given, Mapping):
         raise InputError(f"must be a dictionary, or a Problem or Completion of sandrl, not {given!r:.60}", path=place)
@@ -331,12 +331,12 @@ def add_rows(rows: Iterable[Row | BadRow], add: Callable[[Row], None], *, skip_b
     """Adds rows to what is being loaded.
 
     Args:
-        rows: Rows, and what is none.
-        add: Adds one, or raises the `InputError` that says what is wrong with it.
-        skip_bad_rows: Go on after a bad row.
+        rows: Rows, bad rows included.
+        add: Adds one, or raises the `InputError` that describes its fault.
+        skip_bad_rows: Continue after a bad row.
 
     Returns:
-        What was wrong with the bad rows.
+        The errors of the bad rows.
 
     Raises:
         InputError: If a row is bad and bad ones are not to be skipped.

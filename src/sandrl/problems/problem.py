@@ -250,31 +250,31 @@ class Problem:
 
     @property
     def kind(self) -> str:
-        """What its checks are: `tests`, `cases`, `calls` or `exit_status`."""
+        """The kind of its checks: `tests`, `cases`, `calls` or `exit_status`."""
         if self.check is not None:
             return self.check
         return "cases" if self.cases else "calls" if self.calls else "tests"
 
     @property
     def is_python(self) -> bool:
-        """Whether its completions are in Python, which the guest runs itself."""
+        """Whether its completions are in Python."""
         return self.language == PYTHON
 
     @property
     def asks_reference(self) -> bool:
-        """Whether its calls must return what its reference returns, which has to run first."""
+        """Whether its calls must return the values of its reference, which has to run first."""
         return any(call.expected is None for call in self.calls)
 
     @property
     def check_names(self) -> tuple[str, ...]:
-        """The name of each check: that of a test function, or of a call; empty for others."""
+        """The name of each check: the name of a test function or of a call; empty for other checks."""
         if self.calls:
             return tuple(call.name for call in self.calls)
         return tuple(map(name_of, self.tests)) or ("",) * self.check_count
 
     @property
     def check_content(self) -> dict[str, Any]:
-        """All that decides what its checks check, as plain values: what a digest of them is made of."""
+        """All fields that determine its checks, as plain values, for a digest of them."""
         return {
             "tests": self.tests,
             "cases": [(case.stdin, case.stdout) for case in self.cases],
@@ -294,7 +294,7 @@ class Problem:
 
     @property
     def check_count(self) -> int:
-        """How many checks it has."""
+        """The number of its checks."""
         return 1 if self.check is not None else len(self.cases) or len(self.calls) or len(self.tests)
 
 
