@@ -406,7 +406,7 @@ class Judgement:
         """Runs one case, in the one program there is or in that of the case; see `run_case`."""
         if len(request["plans"]) > 1:
             if self.failed_seconds > request["compile_timeout_seconds"]:
-                return nothing_ran(), "compile_error", "it was not compiled: those before it took too long"
+                return nothing_ran(), "compile_error", "it was not compiled: earlier compilations took too long"
             self.build(position)
         program = self.latest
         assert program is not None
@@ -421,7 +421,7 @@ class Judgement:
         except OSError as error:
             if program.compiler is None:
                 raise
-            return nothing_ran(), "resource_limit", f"it left no room to run in ({error})"
+            return nothing_ran(), "resource_limit", f"it left no resources to run the next case ({error})"
         status, detail = judge_program(ended, limit, judge_exit)
         if status == "crashed" and (ended.wait_status or 0) & 0x7F == SIGABRT and (said := telling_lines(ended, 1)):
             # Where an `assert` of C fails, it prints itself, and aborts.
