@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from sandrl.doctor.languages import languages_check
@@ -13,6 +14,7 @@ from sandrl.doctor.runtimes import needed_checks, runtime_check
 from sandrl.doctor.services import credential_checks, hub_check, remote_check, tinker_check, wandb_check
 from sandrl.errors import AuthenticationError, RuntimeUnavailableError
 from sandrl.rewards.program import BOOTSTRAP, begin_worker, refusal_of_worker
+from sandrl.runtime import libraries
 from sandrl.runtime.host.choice import FORCE_VARIABLE
 from sandrl.runtime.selfcheck import SelfCheck, WorkerTrial, check_isolation
 from sandrl.sandboxes.providers.protocol import Need
@@ -111,12 +113,23 @@ def isolation_checks(environment: Mapping[str, str]) -> tuple[SelfCheck | None, 
     hint = forced or "do not run models' code on this machine: set CWSANDBOX_API_KEY to use remote sandboxes"
     return found, [
         Check("sandbox", State.OK, f"{found.launcher}, {found.image}: {found.detail}"),
+        *_library_checks(),
         *(
             Check(each.name, State.OK, each.detail) if each.holds else Check(each.name, State.FAILED, each.detail, hint)
             for each in found.properties
         ),
         _cells_check(found.cells_refusal),
     ]
+
+
+def _library_checks() -> list[Check]:
+    """The libraries of the interpreter that only `LD_LIBRARY_PATH` leads to, if there are any."""
+    folders = dict.fromkeys(os.path.dirname(path) for _, path in libraries.own_libraries().by_variable)
+    if not folders:
+        return []
+    names = ", ".join(name for name, _ in libraries.own_libraries().by_variable)
+    detail = f"found by LD_LIBRARY_PATH in {', '.join(folders)}: {names}; sandboxes can read these files"
+    return [Check("shared libraries", State.OK, detail)]
 
 
 def _cells_check(refusal: str | None) -> Check:

@@ -19,7 +19,7 @@ from pathlib import Path
 from sandrl import __version__, forks
 from sandrl.errors import RuntimeUnavailableError
 from sandrl.files import check_descriptors
-from sandrl.runtime import limits
+from sandrl.runtime import libraries, limits
 from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
 
 _SOURCE_ROOT = Path(__file__).resolve().parents[2]
@@ -123,6 +123,9 @@ def ensure_running(
 def _start(directory: RuntimeDirectory, timeout_seconds: float) -> None:
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     environment["PYTHONPATH"] = str(_SOURCE_ROOT)
+    # Its interpreter and its packages may need what those of this process need.
+    if searched := libraries.search_path():
+        environment[libraries.VARIABLE] = searched
     reading, writing = os.pipe()
     try:
         with open(directory.log, "ab") as log:
@@ -154,6 +157,12 @@ def _start(directory: RuntimeDirectory, timeout_seconds: float) -> None:
             f"the local runtime did not start within {timeout_seconds:g} s", hint=f"its log is {directory.log}"
         )
     if not answer:
+        missing = libraries.missing_library(environment)
+        if missing is not None:
+            raise RuntimeUnavailableError(
+                f"the local runtime cannot be started: {sys.executable} does not find {missing}",
+                hint=libraries.advice(missing),
+            )
         raise RuntimeUnavailableError("the local runtime failed to start", hint=f"its log is {directory.log}")
     reply = json.loads(answer)
     if "error" in reply:

@@ -20,6 +20,7 @@ from pathlib import Path
 from sandrl import __version__
 from sandrl.errors import RuntimeUnavailableError, SandrlError
 from sandrl.files import read_regular
+from sandrl.runtime import libraries
 from sandrl.runtime.guest.rootfs import PREBUILT
 from sandrl.settings import private_directory
 
@@ -49,9 +50,11 @@ class DaemonEndpoint:
 def fingerprint() -> str:
     """Names this version of the runtime on this interpreter of this machine: eight hex digits.
 
-    Machines may share a home; a daemon of another one is at an address that leads nowhere here.
+    Machines may share a home; a daemon of another one is at an address that leads nowhere here. Clients whose
+    `LD_LIBRARY_PATH` leads to other shared libraries have a daemon of their own.
     """
     digest = hashlib.sha256(f"{__version__} {sys.base_prefix} {sys.version} {socket.gethostname()}".encode())
+    digest.update(os.fsencode(libraries.describe_own()))
     for path in sorted(_SOURCES.rglob("*.py")):
         status = path.stat()
         digest.update(f"{path} {status.st_size} {status.st_mtime_ns}".encode())

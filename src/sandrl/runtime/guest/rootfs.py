@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import glob
 import os
+from typing import Any, TypeAlias
 
 from sandrl.runtime.guest import syscalls as sc
 
@@ -19,6 +20,7 @@ USER_NAME = "sandbox"
 HOSTNAME = "sandbox"
 WORKING_DIRECTORY = "/workspace"
 WRITABLE_HOME = "/var/sandbox"
+LIBRARIES = "/run/sandrl/lib"  # shared libraries of the interpreter that are in neither its prefix nor `/usr`
 
 _AT_RECURSIVE = 0x8000
 _AT_FDCWD = -100
@@ -45,6 +47,7 @@ _ETC_MADE = {
     "os-release": 'NAME="sandrl sandbox"\nID=sandrl\n',
 }
 WRITABLE = ("tmp", "var/tmp", "workspace", f"home/{USER_NAME}")
+Image: TypeAlias = dict[str, Any]
 _PLAIN = ("opt", "srv", "mnt", "run", "sys", "root")
 
 
@@ -72,20 +75,21 @@ def _touch(path: str) -> None:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
 
 
-def build_template(root: str, images: list[dict[str, str]], overlays: str) -> None:
+def build_template(root: str, images: list[Image], overlays: str) -> None:
     """Assemble the template below `root`, in the caller's private mount namespace, and move into it.
 
     Args:
         root: An existing directory; a tmpfs is mounted on it.
-        images: Each with `name` (`3.11`), `prefix` and `executable` of a host interpreter.
+        images: Each with `name` (`3.11`), `prefix`, `executable` and `libraries` of a host interpreter.
         overlays: Directory of package overlays, shown as `overlays`.
     """
     sc.mount("none", "/", flags=sc.MS_REC | sc.MS_PRIVATE)
     # Sources may lie below the directory that is about to be covered, so they are opened first.
-    sources = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in {overlays, *(i["prefix"] for i in images)}}
+    paths = {overlays, *(i["prefix"] for i in images), *(path for i in images for _, path in i["libraries"])}
+    sources = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in paths}
     sc.mount("tmpfs", root, "tmpfs", sc.MS_NOSUID | sc.MS_NODEV, "size=16m,nr_inodes=4k,mode=755")
     os.chdir(root)
-    for name in ("usr", "overlays", "images", "etc", "dev", "proc", "newroot", "empty"):
+    for name in ("usr", "overlays", "images", "libraries", "etc", "dev", "proc", "newroot", "empty"):
         os.mkdir(name, 0o755)
     _bind("/usr", "usr")
     for name in TOP_LEVEL:
@@ -117,7 +121,13 @@ def _mask_packages(library: str) -> None:
                 _bind("empty", f"{library}/{name}/{kind}")
 
 
-def _add_image(image: dict[str, str], sources: dict[str, int]) -> None:
+def _add_image(image: Image, sources: dict[str, int]) -> None:
+    if image["libraries"]:
+        os.mkdir(f"libraries/{image['name']}")
+    for name, path in image["libraries"]:
+        target = f"libraries/{image['name']}/{name}"
+        _touch(target)
+        _bind(f"/proc/self/fd/{sources[path]}", target)
     target = f"images/{image['name']}"
     os.mkdir(target)
     if image["prefix"] == "/usr":
@@ -199,6 +209,9 @@ def enter_root(image: str, overlay: str | None, disk_bytes: int, inodes: int, di
         sc.mount(f"{root}/{name}", f"{root}/{name}", flags=sc.MS_BIND)
     sc.mount("/usr", f"{root}/usr", flags=sc.MS_BIND | sc.MS_REC)
     sc.mount(f"/images/{image}", f"{root}/usr/local", flags=sc.MS_BIND | sc.MS_REC)
+    if os.path.isdir(f"/libraries/{image}"):
+        os.makedirs(f"{root}{LIBRARIES}", exist_ok=True)
+        sc.mount(f"/libraries/{image}", f"{root}{LIBRARIES}", flags=sc.MS_BIND | sc.MS_REC)
     if overlay is not None:
         _mount_overlay(root, image, overlay)
     if os.path.isdir(f"/overlays/{PREBUILT}"):

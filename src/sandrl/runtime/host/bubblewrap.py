@@ -146,6 +146,8 @@ class BubblewrapLauncher:
         for name in rootfs.etc_from_host():
             yield from ("--ro-bind-try", os.path.realpath(f"/etc/{name}"), f"/etc/{name}")
         yield from self._writable(request)
+        for library, path in image.libraries:
+            yield from ("--ro-bind", path, f"{rootfs.LIBRARIES}/{library}")
         yield from ("--ro-bind", str(_GUEST_SOURCES), f"{_AGENT_HOME}/sandrl/runtime/guest")
         yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", rootfs.WORKING_DIRECTORY)
 

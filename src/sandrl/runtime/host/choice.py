@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandrl.errors import RuntimeUnavailableError
+from sandrl.runtime import libraries
 from sandrl.runtime.host.bubblewrap import BubblewrapLauncher
 from sandrl.runtime.host.control_groups import ControlGroups, GroupsUnavailableError
 from sandrl.runtime.host.images import Image
-from sandrl.runtime.host.launcher import BootRequest, Launcher, LaunchError
+from sandrl.runtime.host.launcher import BootRequest, InterpreterError, Launcher, LaunchError
 from sandrl.runtime.host.native import NativeLauncher
 from sandrl.runtime.host.process import Exit
 from sandrl.runtime.host.sandbox import HostSandbox, SandboxGoneError, StartError
@@ -67,6 +68,7 @@ async def choose_launcher(images: Sequence[Image], state: Path, overlays: Path) 
         raise RuntimeUnavailableError(str(error), hint=f"unset {VARIABLE}") from error
     forced = os.environ.get(FORCE_VARIABLE)
     refusals: dict[str, str] = {}
+    hint = None
     for label, make in candidates:
         if forced and not label.startswith(forced):
             continue
@@ -74,8 +76,11 @@ async def choose_launcher(images: Sequence[Image], state: Path, overlays: Path) 
         try:
             await launcher.start()
             await _probe(launcher, images[0])
+        except InterpreterError as error:
+            raise RuntimeUnavailableError(f"sandboxes cannot be started: {error}", hint=error.hint) from error
         except LaunchError as error:
             refusals[label] = str(error)
+            hint = hint or error.hint
             logger.warning("isolation %s does not work here: %s", label, error)
             await launcher.close()
             continue
@@ -89,7 +94,7 @@ async def choose_launcher(images: Sequence[Image], state: Path, overlays: Path) 
         bootable = [images[0], *await _bootable(launcher, images[1:])]
         groups, groups_detail = await _find_groups(launcher, images[0])
         return Choice(launcher, bootable, detail, groups, groups_detail)
-    raise refusal(refusals)
+    raise refusal(refusals, hint)
 
 
 def _candidates(images: Sequence[Image], state: Path, overlays: Path) -> list[tuple[str, Callable[[], Launcher]]]:
@@ -148,7 +153,8 @@ async def _probe(launcher: Launcher, image: Image, groups: ControlGroups | None 
     finally:
         await sandbox.destroy()
     if output.strip() != image.name.partition(".")[2].encode():
-        raise LaunchError(f"{image.reference} did not run: {output.decode(errors='replace').strip()[-200:]}")
+        said = output.decode(errors="replace").strip()[-200:]
+        raise LaunchError(f"{image.reference} did not run: {said}", _advice(image, libraries.named_missing(said)))
 
 
 async def _run_interpreter(sandbox: HostSandbox, image: Image) -> bytes:
@@ -161,10 +167,21 @@ async def _run_interpreter(sandbox: HostSandbox, image: Image) -> bytes:
     return output
 
 
-def refusal(refusals: dict[str, str]) -> RuntimeUnavailableError:
-    """Why code cannot be isolated on this machine, and the way out."""
+def _advice(image: Image, missing: str | None) -> str | None:
+    if missing is None:
+        return None
+    return f"check that ldd {image.executable} finds {missing}, and that all users may read that file"
+
+
+def refusal(refusals: dict[str, str], hint: str | None = None) -> RuntimeUnavailableError:
+    """Why code cannot be isolated on this machine, and what to do about it.
+
+    Args:
+        refusals: Why each way of isolating does not work.
+        hint: The next step, if the cause is known.
+    """
     reasons = "; ".join(f"{name}: {why}" for name, why in refusals.items()) or "no way of isolating it was allowed"
-    return RuntimeUnavailableError(f"this machine cannot isolate code ({reasons})", hint=_way_out())
+    return RuntimeUnavailableError(f"this machine cannot isolate code ({reasons})", hint=hint or _way_out())
 
 
 def _setting(name: str) -> str:

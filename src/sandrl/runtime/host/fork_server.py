@@ -19,7 +19,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from sandrl.runtime.host.launcher import LaunchError
+from sandrl.runtime import libraries
+from sandrl.runtime.host.launcher import InterpreterError, LaunchError
 
 _START_TIMEOUT_SECONDS = 20.0
 _MAX_REPLY_BYTES = 1 << 16
@@ -74,6 +75,7 @@ class ForkServer:
         Raises:
             LaunchError: If it cannot be started.
         """
+        environment = {"PATH": os.defpath, **libraries.start_environment()}
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         self._socket = ours
@@ -85,14 +87,22 @@ class ForkServer:
                     stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     cwd="/",
-                    env={"PATH": os.defpath},
+                    env=environment,
                     # Ctrl-C and a closed terminal are for the process that owns it, not for its sandboxes.
                     start_new_session=True,
                 )
             ours.send(json.dumps(config).encode())
             await asyncio.wait_for(self._ready, _START_TIMEOUT_SECONDS)
-        except (TimeoutError, OSError) as error:
+        except (TimeoutError, OSError, LaunchError) as error:
             await self.close()
+            if self._ready.done() and not self._ready.cancelled():
+                self._ready.exception()  # seen: the configuration may fail to be sent first
+            missing = await asyncio.to_thread(libraries.missing_library, environment)
+            if missing is not None:
+                why = f"the fork server cannot be started: {sys.executable} does not find {missing}"
+                raise InterpreterError(why, libraries.advice(missing)) from error
+            if isinstance(error, LaunchError):
+                raise
             why = "did not answer" if isinstance(error, TimeoutError) else f"cannot be started: {error.strerror}"
             raise LaunchError(f"the fork server {why}") from error
         except BaseException:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandrl.runtime.guest import rootfs
+from sandrl.runtime.libraries import PREFIX_LIBRARIES, VARIABLE, find_libraries, shows_prefix_libraries
 
 _IMAGE_NAME = re.compile(r"(?:docker\.io/)?(?:library/)?python:(3\.\d+)(?:\.\d+)?(?:-[a-z0-9.-]+)?$")
 _OLDEST_MINOR = 8
@@ -45,17 +46,20 @@ class Image:
         name: `3.11`.
         prefix: Its base prefix on the host; `/usr` for the distribution's own.
         executable: Its path on the host.
+        libraries: Names and paths of shared libraries that sandboxes are shown in addition to its prefix and `/usr`.
     """
 
     name: str
     prefix: str
     executable: str
+    libraries: tuple[tuple[str, str], ...] = ()
 
     @property
     def environment(self) -> dict[str, str]:
         """Variables its interpreter needs: a shared library built for another prefix is not found by itself."""
-        shared = self.prefix != "/usr" and any(Path(self.prefix, "lib").glob(f"libpython{self.name}*.so*"))
-        return {"LD_LIBRARY_PATH": "/usr/local/lib"} if shared else {}
+        searched = [rootfs.LIBRARIES] if self.libraries else []
+        searched += [PREFIX_LIBRARIES] if shows_prefix_libraries(self.prefix) else []
+        return {VARIABLE: ":".join(searched)} if searched else {}
 
     def environment_of_programs(self, *, has_overlay: bool) -> dict[str, str]:
         """What every program in a sandbox of this image starts with."""
@@ -108,7 +112,7 @@ def own_image() -> Image:
     name = f"{sys.version_info[0]}.{sys.version_info[1]}"
     prefix = os.path.realpath(sys.base_prefix)
     executable = os.path.join(prefix, "bin", f"python{name}")
-    return Image(name, prefix, executable)
+    return Image(name, prefix, executable, find_libraries(executable, prefix).in_sandbox)
 
 
 def _candidates() -> list[Path]:
@@ -152,4 +156,4 @@ def _probe(executable: Path) -> Image | None:
     name = f"{major}.{minor}"
     prefix = os.path.realpath(prefix)
     own = os.path.join(prefix, "bin", f"python{name}")
-    return Image(name, prefix, own) if os.path.exists(own) else None
+    return Image(name, prefix, own, find_libraries(own, prefix).in_sandbox) if os.path.exists(own) else None

@@ -23,7 +23,20 @@ def worker_memory_bytes() -> int:
 
 
 class LaunchError(Exception):
-    """A sandbox, or the launcher itself, could not be started; the message says which step failed."""
+    """A sandbox, or the launcher itself, could not be started; the message says which step failed.
+
+    Args:
+        message: What failed.
+        hint: What to do about it, where the cause is known.
+    """
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class InterpreterError(LaunchError):
+    """The interpreter that runs sandrl cannot be started again, so no launcher can start."""
 
 
 @dataclass(frozen=True)

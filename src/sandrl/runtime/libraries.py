@@ -1,0 +1,203 @@
+"""Shared libraries of interpreters that are found only through `LD_LIBRARY_PATH`, as with the modules of a cluster.
+
+Processes of the runtime start with few variables, so they are given the directories that their interpreter needs.
+Sandboxes see single library files, read-only, and never the directories, because a directory may hold private files.
+The dynamic linker itself lists the files that an interpreter loads, so its rules are not repeated here.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandrl.runtime.guest import rootfs
+
+VARIABLE = "LD_LIBRARY_PATH"
+PREFIX_LIBRARIES = "/usr/local/lib"
+"""Where a sandbox sees the libraries in an interpreter's own prefix."""
+_TIMEOUT_SECONDS = 10
+_FOUND = re.compile(r"^\s+(\S+) => (/.*) \(0x[0-9a-f]+\)$", re.MULTILINE)
+_MISSING = re.compile(r"error while loading shared libraries: ([^:\s]+):")
+# Its libraries are many, and a sandbox has no display.
+_NOT_NEEDED = "_tkinter."
+
+
+@dataclass(frozen=True, slots=True)
+class Libraries:
+    """The shared libraries that an interpreter and its standard library load.
+
+    Attributes:
+        in_sandbox: Names and paths of the files that a sandbox must be shown in addition to the prefix and `/usr`.
+        by_variable: Names and paths of the files that only `LD_LIBRARY_PATH` leads to.
+    """
+
+    in_sandbox: tuple[tuple[str, str], ...] = ()
+    by_variable: tuple[tuple[str, str], ...] = ()
+
+
+def find_libraries(executable: str, prefix: str) -> Libraries:
+    """The shared libraries of an interpreter.
+
+    Args:
+        executable: Its path.
+        prefix: Its base prefix.
+    """
+    return _find(executable, prefix, search_path())
+
+
+@functools.lru_cache(maxsize=64)
+def _find(executable: str, prefix: str, searched: str) -> Libraries:
+    modules = [str(path) for path in Path(prefix).glob("lib*/python3*/lib-dynload/*.so")]
+    loaded = _trace(executable, modules, searched)
+    without = _trace(executable, modules, "") if searched else loaded
+    by_variable = {name: path for name, path in loaded.items() if without.get(name) != path}
+    if prefix == "/usr":
+        return Libraries((), tuple(sorted(by_variable.items())))
+    own = os.path.realpath(os.path.join(prefix, "lib"))
+    has_own_path = shows_prefix_libraries(prefix)
+    shown = {}
+    for name, path in loaded.items():
+        if os.path.realpath(os.path.dirname(path)) == own and (has_own_path or name not in by_variable):
+            continue
+        if not _is_in_system(path) or (name in by_variable and not _is_same_file(path, without.get(name))):
+            shown[name] = path
+    return Libraries(tuple(sorted(shown.items())), tuple(sorted(by_variable.items())))
+
+
+def shows_prefix_libraries(prefix: str) -> bool:
+    """Whether programs of a sandbox must look for libraries in the prefix, which is at another path there."""
+    return prefix != "/usr" and any(Path(prefix, "lib").glob("libpython3*.so*"))
+
+
+def _is_same_file(path: str, other: str | None) -> bool:
+    return other is not None and os.path.realpath(path) == os.path.realpath(other)
+
+
+def _is_in_system(path: str) -> bool:
+    """Whether a sandbox sees a file at the path that it has on the host."""
+    real = os.path.realpath(path)
+    return real.startswith(tuple(f"/{name}/" for name in ("usr", *rootfs.TOP_LEVEL))) and not real.startswith(
+        "/usr/local/"
+    )
+
+
+def _trace(executable: str, modules: list[str], searched: str) -> dict[str, str]:
+    """What the dynamic linker would load for a program and modules of it: names and paths; nothing of them runs."""
+    environment = {"PATH": os.defpath, "LD_TRACE_LOADED_OBJECTS": "1"}
+    environment["LD_PRELOAD"] = ":".join(path for path in modules if not _is_left_out(path))
+    if searched:
+        environment[VARIABLE] = searched
+    try:
+        done = subprocess.run(
+            [executable, "-I", "-S", "-c", ""],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TIMEOUT_SECONDS,
+            env=environment,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    return {name: os.path.normpath(path) for name, path in _FOUND.findall(os.fsdecode(done.stdout)) if "/" not in name}
+
+
+def _is_left_out(path: str) -> bool:
+    return os.path.basename(path).startswith(_NOT_NEEDED) or bool(set(path) & {":", " "})
+
+
+def search_path() -> str:
+    """`LD_LIBRARY_PATH` of this process, its relative directories made absolute, for processes that start elsewhere.
+
+    An empty entry stands for the working directory. It is left out: it is usually a slip in `A:$LD_LIBRARY_PATH`.
+    """
+    entries = (entry for entry in re.split("[:;]", os.environ.get(VARIABLE, "")) if entry)
+    return ":".join(dict.fromkeys(entry if entry.startswith("$") else os.path.abspath(entry) for entry in entries))
+
+
+def own_executable() -> str:
+    """The program file of this interpreter, outside of any virtual environment."""
+    name = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    executable = os.path.join(os.path.realpath(sys.base_prefix), "bin", name)
+    return executable if os.path.exists(executable) else sys.executable
+
+
+def own_libraries() -> Libraries:
+    """The shared libraries of the interpreter that runs this."""
+    return find_libraries(own_executable(), os.path.realpath(sys.base_prefix))
+
+
+def start_environment() -> dict[str, str]:
+    """The variable with which a bare copy of this interpreter starts; empty if it needs none."""
+    searched = search_path()
+    if not searched:
+        return {}
+    folders = [os.path.dirname(path) for _, path in own_libraries().by_variable]
+    needed = [entry for entry in searched.split(":") if "$" in entry or any(_is_below(each, entry) for each in folders)]
+    return {VARIABLE: ":".join(needed)} if needed else {}
+
+
+def _is_below(folder: str, entry: str) -> bool:
+    return folder == entry or folder.startswith(f"{entry}/")
+
+
+def describe_own() -> str:
+    """Names what `LD_LIBRARY_PATH` provides for this interpreter, to tell runtimes apart; empty if that is nothing."""
+    if not search_path():
+        return ""
+    return " ".join(f"{name}={path}" for name, path in own_libraries().by_variable)
+
+
+def missing_library(environment: Mapping[str, str]) -> str | None:
+    """The shared library without which this interpreter does not start.
+
+    Args:
+        environment: The variables it would start with.
+
+    Returns:
+        Its name, or None if the interpreter starts, or fails for another reason.
+    """
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", ""],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TIMEOUT_SECONDS,
+            env=dict(environment),
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return named_missing(os.fsdecode(done.stderr))
+
+
+def named_missing(output: str) -> str | None:
+    """The library that the dynamic linker names in a message as missing, or None."""
+    found = _MISSING.search(output)
+    return found.group(1) if found else None
+
+
+def advice(name: str) -> str:
+    """What to do about a library that is missing when this interpreter is started again."""
+    folder = _loaded_from(name)
+    if folder is None:
+        return f"set LD_LIBRARY_PATH to the directory that has {name} (module load), or use another Python"
+    return f"export LD_LIBRARY_PATH={folder}, in the environment of this command"
+
+
+def _loaded_from(name: str) -> str | None:
+    """The directory from which this process has loaded a library."""
+    try:
+        text = Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return None
+    for line in text.splitlines():
+        folder, _, file = line[line.find("/") :].rpartition("/") if "/" in line else ("", "", "")
+        if file == name:
+            return folder
+    return None

@@ -1,0 +1,179 @@
+"""A Python that finds its libpython only through `LD_LIBRARY_PATH` scores, and its sandboxes see that file alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.module_python import ModulePython, build
+from tests.support.programs import require_program
+
+# Runs a program in a sandbox with the SDK, and again with `sandrl sandboxes exec`.
+_EXEC = """
+import os, subprocess, sys
+from pathlib import Path
+from sandrl.runtime import daemon
+endpoint = daemon.ensure_running(Path(os.environ["SANDRL_STATE_DIR"]))
+os.environ.update(CWSANDBOX_BASE_URL=endpoint.base_url, CWSANDBOX_API_KEY=endpoint.token)
+from cwsandbox import AuthHeaders, Sandbox, SandboxDefaults
+auth = AuthHeaders(headers={"Authorization": f"Bearer {endpoint.token}"}, strategy="api_key")
+defaults = SandboxDefaults(base_url=endpoint.base_url, auth=auth, data_plane_mode="gateway")
+with Sandbox.run(defaults=defaults) as sandbox:
+    words = ["python", "-c", *sys.argv[1:]]
+    print(sandbox.exec(words).result().stdout, end="", flush=True)
+    del os.environ["CWSANDBOX_BASE_URL"], os.environ["CWSANDBOX_API_KEY"]
+    subprocess.run([sys.executable, "-m", "sandrl", "sandboxes", "exec", sandbox.sandbox_id, "--", *words], check=True)
+"""
+_WITHOUT = "import os, sys\ndel os.environ['LD_LIBRARY_PATH']\nfrom sandrl.cli.app import main\nsys.exit(main())\n"
+
+Sandrl = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def skip(reason: str) -> None:
+    if os.environ.get("SANDRL_REQUIRE_PROGRAMS") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="module", params=["in its prefix", "elsewhere"])
+def python(request: pytest.FixtureRequest) -> Iterator[ModulePython]:
+    # Not below pytest's own directory, which no other user may enter: with bubblewrap, sandboxes are other users.
+    with tempfile.TemporaryDirectory(prefix="module-python-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        library = folder / ("prefix/lib" if request.param == "in its prefix" else "modules/python/lib")
+        yield build(folder, library, skip=skip)
+
+
+@pytest.fixture
+def sandrl(python: ModulePython, tmp_path: Path) -> Iterator[Sandrl]:
+    """Runs a command with that Python, in an empty directory with a state of its own."""
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "SANDRL_RUNTIME_ISOLATION")}
+
+    def run(*words: str, script: str | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+        start = ["-c", script] if script else ["-m", "sandrl"]
+        environment = {"SANDRL_STATE_DIR": str(tmp_path / "state"), "NO_COLOR": "1", **kept}
+        return subprocess.run(
+            [python.program, *start, *words],
+            cwd=tmp_path,
+            env=environment | python.variables() | variables,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=200,
+        )
+
+    yield run
+    run("runtime", "stop")
+
+
+def test_it_needs_the_variable(python: ModulePython) -> None:
+    done = subprocess.run([python.program, "-c", ""], env={}, capture_output=True, text=True, check=False)
+    assert done.returncode == 127
+    assert "error while loading shared libraries: libpython" in done.stderr
+
+
+@pytest.mark.parametrize("runtime", ["local", "daemonless"])
+@pytest.mark.parametrize("sandboxes", ["cells", "fresh"])
+def test_completions_are_scored(sandrl: Sandrl, runtime: str, sandboxes: str) -> None:
+    words = ["--fresh-sandboxes"] if sandboxes == "fresh" else []
+    done = sandrl("reward", "--runtime", runtime, *words)
+    assert done.returncode == 0, done.stderr
+    assert "Total reward: 3.0/5" in done.stdout
+
+
+def test_programs_of_a_sandbox_run_and_see_the_library_but_not_its_directory(
+    sandrl: Sandrl, python: ModulePython
+) -> None:
+    (python.library / "private-notes").write_text("not for sandboxes")
+    paths = [str(python.library / "private-notes"), "/run/sandrl/lib/private-notes"]
+    code = (
+        "import os, sys, ssl, ctypes\n"
+        f"seen = [path for path in {paths} if os.path.exists(path)]\n"
+        "print(seen, sorted(os.environ), os.environ['LD_LIBRARY_PATH'])\n"
+        "print('read-only' if os.statvfs(sys.argv[1]).f_flag & os.ST_RDONLY else 'writable')\n"
+    )
+    name = next(python.library.glob("libpython*")).name
+    is_inside = python.library == python.prefix / "lib"
+    folder = "/usr/local/lib" if is_inside else "/run/sandrl/lib"
+    done = sandrl(code, f"{folder}/{name}", script=_EXEC, SECRET_TOKEN="hidden")
+    assert done.returncode == 0, done.stderr
+    of_sdk, kind, of_command, other_kind = done.stdout.splitlines()
+    assert kind == other_kind == "read-only"
+    for line in (of_sdk, of_command):
+        assert line.startswith("[] [")
+        assert line.endswith(f"] {folder}")
+        assert "SECRET_TOKEN" not in line
+
+
+def test_doctor_finds_that_completions_can_be_scored(sandrl: Sandrl) -> None:
+    done = sandrl("doctor")
+    assert done.returncode == 0, done.stderr
+    assert "Completions can be scored here." in done.stdout
+    assert "libpython" in done.stdout
+
+
+def test_clients_share_a_daemon_if_their_interpreters_load_the_same_libraries(
+    sandrl: Sandrl, python: ModulePython
+) -> None:
+    def daemon() -> str:
+        return sandrl("runtime", "status", LD_LIBRARY_PATH=searched).stdout.partition(" at ")[0]
+
+    searched = str(python.library)
+    assert sandrl("reward").returncode == 0
+    first = daemon()
+    assert "running" in first
+    searched = f"/nowhere/lib:{python.library}"
+    assert daemon() == first
+    other = python.library.parent / "other"
+    other.mkdir(exist_ok=True)
+    name = next(python.library.glob("libpython*")).name
+    (other / name).write_bytes((python.library / name).read_bytes())
+    searched = f"{other}:{python.library}"
+    assert "not running" in daemon()
+    done = sandrl("reward", LD_LIBRARY_PATH=searched)
+    assert "Total reward: 3.0/5" in done.stdout, done.stderr
+    second = daemon()
+    assert "running" in second
+    assert second != first
+    assert sandrl("runtime", "stop", LD_LIBRARY_PATH=searched).returncode == 0
+    searched = str(python.library)
+    assert daemon() == first
+
+
+def test_a_relative_directory_leads_the_daemon_to_the_library_and_an_empty_one_is_not_given_to_it(
+    sandrl: Sandrl, python: ModulePython, tmp_path: Path
+) -> None:
+    searched = f"{os.path.relpath(python.library, tmp_path)}:"
+    done = sandrl("reward", LD_LIBRARY_PATH=searched)
+    assert "Total reward: 3.0/5" in done.stdout, done.stderr
+    pid = sandrl("runtime", "status").stdout.split()[2]
+    variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    assert f"LD_LIBRARY_PATH={python.library}".encode() in variables
+
+
+@pytest.mark.parametrize("runtime", ["local", "daemonless"])
+def test_without_the_variable_the_error_names_the_library_and_its_directory(
+    sandrl: Sandrl, python: ModulePython, runtime: str
+) -> None:
+    name = next(python.library.glob("libpython*")).name
+    done = sandrl("reward", "--runtime", runtime, script=_WITHOUT)
+    assert done.returncode == 3
+    assert f"cannot be started: {python.program} does not find {name}" in done.stderr
+    assert f"hint: export LD_LIBRARY_PATH={python.library}, in the environment of this command" in done.stderr
+    report = sandrl("doctor", script=_WITHOUT)
+    assert report.returncode == 1
+    assert f"does not find {name}" in report.stderr
+    assert f"hint: export LD_LIBRARY_PATH={python.library}" in report.stderr
+
+
+def test_bubblewrap_shows_the_library(sandrl: Sandrl) -> None:
+    require_program("bwrap")
+    done = sandrl("reward", "--runtime", "daemonless", "--fresh-sandboxes", SANDRL_RUNTIME_ISOLATION="bubblewrap")
+    assert done.returncode == 0, done.stderr
+    assert "Total reward: 3.0/5" in done.stdout
