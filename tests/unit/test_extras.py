@@ -28,10 +28,13 @@ def test_a_package_whose_own_dependency_is_missing_says_which(tmp_path: Path, mo
         require("half_installed", extra="grpo")
 
 
-def test_checking_loads_nothing_and_names_the_first_that_is_missing() -> None:
-    sys.modules.pop("turtledemo", None)
-    check(["json", "turtledemo"], extra="grpo")
-    assert "turtledemo" not in sys.modules
+def test_checking_loads_nothing_and_names_the_first_that_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "never_loaded.py").write_text("raise AssertionError('it was imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    check(["json", "never_loaded"], extra="grpo")
+    assert "never_loaded" not in sys.modules
     with pytest.raises(MissingExtraError, match="'no_such_package' is not installed") as caught:
         check(["json", "no_such_package", "no_other_package"], extra="grpo")
     assert caught.value.hint == install_command("grpo")
