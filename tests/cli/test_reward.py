@@ -119,7 +119,7 @@ def test_the_run_directory_is_named(sandrl: Run, tmp_path: Path, problems: Path)
     assert (tmp_path / "r" / "n1" / "trajectories.jsonl").exists()
     again = sandrl("reward", "-", "--problems", problems, "--runs-dir", tmp_path / "r", "--run-name", "n1", stdin=RIGHT)
     assert (again.returncode, again.stdout) == (2, "")
-    assert "exists already" in again.stderr
+    assert "already exists in" in again.stderr
 
 
 @pytest.mark.parametrize(("gate", "exit_code"), [("0.5", 0), ("0.51", 1)])
@@ -252,7 +252,7 @@ def test_a_full_disk_is_told_in_words(words: tuple[str, ...], tmp_path: Path) ->
     with open("/dev/full", "w", encoding="utf-8") as full:
         done = subprocess.run([*SANDRL, *words], stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     assert done.returncode == 3
-    assert "error: the output could not be written: No space left on device\n  hint: make room" in done.stderr
+    assert "error: the output could not be written: No space left on device\n  hint: free disk space" in done.stderr
     assert "Exception" not in done.stderr
 
 

@@ -48,7 +48,7 @@ def test_a_share_is_said(sandrl: Run, problems: Path) -> None:
     done = sandrl("reward", "-", "--problems", problems, "--second-opinion", "0.5", stdin="".join(codes))
     line = done.stdout.splitlines()[-1]
     assert line.startswith("Second opinion: 0 of ")
-    assert line.endswith(" failed completions pass in one process (a share of 0.5 was asked for)")
+    assert line.endswith(" failed completions pass in one process (requested for a share of 0.5)")
 
 
 @pytest.mark.parametrize("rate", ["1.5", "-1", "nan", "much"])

@@ -146,7 +146,7 @@ def test_the_options_of_sandboxes_are_fields_of_a_request_for_them() -> None:
     for wrong in ({"runtime": "lokal"}, {"colour": "red"}, {"max_sandboxes": 0}):
         with pytest.raises(UsageError):
             backend_for(sandboxes=wrong)
-    with pytest.raises(UsageError, match="the service has them"):
+    with pytest.raises(UsageError, match="which owns the sandboxes"):
         backend_for("http://127.0.0.1:1", sandboxes={"runtime": "local"})
 
 

@@ -132,7 +132,7 @@ def test_a_model_in_this_process_says_what_it_can_do_and_does_it(tiny_directory:
     [
         (("--model", "./nowhere"), "there is no model './nowhere'"),
         (("--model", "."), "does not contain a model: it has neither config.json nor adapter_config.json"),
-        (("--greedy", "--samples", 2), "greedy answers to a problem are all the same"),
+        (("--greedy", "--samples", 2), "all greedy completions of a problem are the same"),
         (("--greedy", "--temperature", 0.5), "--greedy and --temperature cannot be used together"),
         (("--max-tokens", 0), "'--max-tokens': Input should be greater than or equal to 1"),
         (("--temperature", -1), "'--temperature': Input should be greater than or equal to 0"),

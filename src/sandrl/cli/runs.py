@@ -57,7 +57,7 @@ def list_runs(
         print_json({"n": len(entries), "runs": [_document(run) for run in shown]})
         return
     if not entries:
-        typer.echo("There are no runs yet; create one with: sandrl reward", err=True)
+        typer.echo("There are no runs yet; create one, for example with sandrl reward", err=True)
         return
     _print_runs(shown)
     if len(shown) < len(entries):

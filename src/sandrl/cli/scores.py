@@ -109,7 +109,7 @@ def opinions_line(totals: OpinionTotals, noun: str = "failed completions") -> st
         totals: Their numbers.
         noun: What they are on, in the plural.
     """
-    notes = [] if totals.rate == 1 else [f"for a share of {totals.rate:g}"]
+    notes = [] if totals.rate == 1 else [f"requested for a share of {totals.rate:g}"]
     if totals.unavailable:
         notes.append(f"{totals.unavailable} more have no second opinion: their sandboxes failed")
     line = f"Second opinion: {totals.disagreements} of {totals.answered} {noun} pass in one process"

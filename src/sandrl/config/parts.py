@@ -34,8 +34,8 @@ PROBLEMS_HELP = (
 )
 
 MAP_HELP = (
-    "Map fields of the rows whose format is not recognised, for example `prompt=question,tests=info.asserts`; calls"
-    " of a function need `cases=…,fn=…`. `FIELD:=VALUE` sets one value for all rows."
+    "Map fields of the rows whose format is not recognised: `prompt=question,tests=info.asserts`; calls of a"
+    " function need `cases=…,fn=…`. `FIELD:=VALUE` sets one value for all rows."
 )
 
 BASE_URL_HELP = "Address of an OpenAI-compatible endpoint; its key, if any, is read from OPENAI_API_KEY."
