@@ -1,9 +1,8 @@
-"""`sandrl doctor`: whether completions can be scored on this machine, and what else there is.
+"""`sandrl doctor`: whether completions can be scored on this machine, and what else sandrl can use here.
 
-The design decision: every line of the report is a check of one form, and at most one of the failed ones is *the*
-problem: what keeps completions from being scored, with the one thing to do about it. All the rest is information.
-Nothing heavy is imported to look at it, no daemon is started, no service asked unless that is wished, and nothing is
-left behind.
+Every line of the report is a check of one form. At most one failed check is *the* problem, the one that prevents
+scoring, and it is reported with its next step; all other lines are information. The examination imports nothing heavy,
+starts no daemon, calls a service only with `--online`, and leaves nothing behind.
 """
 
 from sandrl.doctor.examination import examine

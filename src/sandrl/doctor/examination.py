@@ -1,4 +1,4 @@
-"""The examination: every check in the order of the report, and the one problem that matters."""
+"""The examination: runs every check in the order of the report, and selects the problem that prevents scoring."""
 
 from __future__ import annotations
 

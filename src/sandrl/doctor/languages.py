@@ -1,7 +1,7 @@
-"""The languages that completions may be in: which this machine has the tools of, where local sandboxes see them.
+"""Checks which languages completions may be in: this machine has their tools where local sandboxes see them.
 
-The decision: each tool is asked for its version, which a broken installation does not tell. All are asked at once,
-because some are programs of a virtual machine.
+Each tool is run to read its version, because a broken installation can have the file but does not run. All tools are
+run at once, because some of them start a virtual machine.
 """
 
 from __future__ import annotations

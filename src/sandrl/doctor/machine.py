@@ -1,6 +1,6 @@
-"""What the machine has, as it shows when it is used.
+"""Checks of this machine: GPU, state directory, open files, and a port on 127.0.0.1.
 
-A GPU is asked of its driver and not of torch, which takes seconds to load.
+The GPU is read from its driver and not from torch, which takes seconds to load.
 """
 
 from __future__ import annotations

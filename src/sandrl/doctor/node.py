@@ -1,4 +1,4 @@
-"""What a node of a cluster finds out about itself, for the machine where the report is made."""
+"""The checks that a node of a cluster runs on itself, for the machine that makes the report."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """The nodes of a Ray cluster: which of them can score, and how each of them isolates.
 
-The design decision: a cluster is joined only if its runtime is the one that decides. Every node tries by itself what
-its local runtime needs (`sandrl.doctor.node`), all of them at once; one that can score is enough, and the rows say
-what is the matter with the others.
+A cluster is joined only if the selected runtime is `ray`. All nodes check at the same time what their local runtime
+needs (`sandrl.doctor.node`). The check passes if at least one node can score; the rows give the reasons for the others.
 """
 
 from __future__ import annotations

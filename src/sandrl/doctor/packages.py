@@ -1,4 +1,4 @@
-"""What is installed: the versions sandrl works with, and its extras; read from metadata, nothing imported."""
+"""The installed versions of sandrl, of its requirements and of its extras, read from metadata without an import."""
 
 from __future__ import annotations
 

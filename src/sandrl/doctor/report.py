@@ -1,4 +1,4 @@
-"""What an examination found."""
+"""The result of an examination."""
 
 from __future__ import annotations
 

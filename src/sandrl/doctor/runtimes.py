@@ -1,8 +1,7 @@
 """Which runtimes work here.
 
-The design decision: a provider says what it needs (`Need`), each need is a list of checks, and a runtime works if none
-of them failed. So a new provider is examined without a line here, and what the report says of a runtime is what the
-other lines of the report say.
+A provider states what it needs (`Need`), each need is a list of checks, and a runtime works if none of them failed. So
+a new provider is examined without a change here, and the line of a runtime agrees with the other lines of the report.
 """
 
 from __future__ import annotations

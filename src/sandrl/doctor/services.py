@@ -1,7 +1,7 @@
-"""What lies outside the machine: credentials, the sandbox service, the dataset hub, Weights & Biases.
+"""Checks of everything outside the machine: credentials, the sandbox service, the dataset hub, Weights & Biases.
 
-Credentials are told by the name of their place, never by value. A service is asked only when that is wished, and
-for a few seconds at most, in a thread that nobody waits for longer.
+Credentials are reported by the name of the variable or file, never by value. A service is called only with `--online`,
+in a thread that is abandoned after a few seconds.
 """
 
 from __future__ import annotations

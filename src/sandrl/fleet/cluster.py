@@ -1,7 +1,7 @@
 """A Ray cluster that this process belongs to as a driver.
 
-The design decision: everything is bound to a node by name. Ray's own scheduling places work by the processors that
-programs say they need, which says nothing about how fast a node judges; who calls decides where what runs.
+Every function and object is bound to a node by name. Ray's own scheduling uses the processors that programs request,
+which does not show how fast a node judges, so the caller decides which node runs what.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What code of sandrl a machine has: two machines that judge for one job must have the same."""
+"""A digest of the code of sandrl on a machine: two machines that judge for one job must have the same."""
 
 from __future__ import annotations
 

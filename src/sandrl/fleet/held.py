@@ -1,7 +1,7 @@
-"""What an actor of a node is: one object of the node, whose methods the driver calls.
+"""The actor of a node: it holds one object of the node, whose methods the driver calls.
 
-The design decision: errors of sandrl come back as plain records, because an error of a library that the driver's
-machine does not have could not be read there.
+Errors of sandrl are returned as plain records, because the driver's machine could not unpickle an error class of a
+library that it does not have.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a node has, found out by code that needs nothing there but Python.
+"""Reads what a node has, by code that needs only Python there.
 
-The design decision: this module travels to the node as text, so it imports the standard library only, and sandrl where
-it has to be looked for. A node without sandrl, or with another one, is an answer and no traceback.
+This module is sent to the node as text, so it imports the standard library only, and sandrl where it must be looked
+for. A node without sandrl, or with another version, gives an answer and not a traceback.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Finding, starting and stopping the per-user background daemon.
 
-Starting is safe to race: one lock serialises it, and whoever gets the lock second finds the first one's daemon.
-The daemon inherits no secret and no working directory of the command that happened to start it.
+Several processes may start it at once: one lock serialises them, and the second one finds the daemon of the first.
+The daemon inherits no secret and no working directory of the command that started it.
 """
 
 from __future__ import annotations

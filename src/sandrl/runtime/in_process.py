@@ -1,7 +1,7 @@
-"""What the daemon does on the host, without a daemon: in a thread of the process that needs sandboxes.
+"""The host part of the daemon, without a daemon: in a thread of the process that needs sandboxes.
 
-The thread must live as long as the sandboxes. It is what the kernel takes for the fork server's parent, so the fork
-server, and with it every sandbox, is killed when the thread ends, and thus when the process does, however that is.
+The thread must live as long as the sandboxes. The kernel treats it as the parent of the fork server, so the fork
+server, and with it every sandbox, is killed when the thread ends, and thus however the process ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a sandbox may use unless its request says otherwise; every number is in the documentation."""
+"""The limits of a sandbox unless its request sets others; the documentation gives every number."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Whether this kernel really isolates: every property of the local runtime, tried in sandboxes booted for it.
+"""Checks whether this kernel isolates: every property of the local runtime, tried in sandboxes booted for it.
 
-The design decision: nothing is read off versions or settings, and no daemon is started or asked. The launcher that
-it would choose boots sandboxes in this process, code in them tries to get out, and what it reached is compared with
-what it may reach. Everything lies in a temporary directory that is gone afterwards.
+Nothing is derived from versions or settings, and no daemon is started or called. The launcher that the daemon would
+choose boots sandboxes in this process, code in them tries to get out, and what it reached is compared with what it may
+reach. All files lie in a temporary directory, which is deleted afterwards.
 """
 
 from __future__ import annotations

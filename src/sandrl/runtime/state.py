@@ -1,8 +1,8 @@
-"""Where a daemon leaves what its clients need to find it, and how they know it is alive.
+"""The files by which clients find a daemon and detect whether it is alive.
 
-A daemon holds a lock on a file for as long as it lives. That is the only sign of life that counts: a process id
-can be reused and a state file outlives `kill -9`, but the kernel always lets go of a lock. Each version of the
-runtime, by content, has a directory of its own, so an upgrade never talks to yesterday's daemon.
+A daemon holds a lock on a file for as long as it lives. Only this lock shows that it lives: a process id can be reused
+and a state file outlives `kill -9`, but the kernel always releases a lock. Each version of the runtime, by content, has
+a directory of its own, so an upgrade never talks to the daemon of an older version.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The one door to sandboxes: choosing a runtime, owning sandboxes as a job, and what is run in them."""
+"""The public entry to sandboxes: choosing a runtime, owning sandboxes as a job, and running commands in them."""
 
 from __future__ import annotations
 

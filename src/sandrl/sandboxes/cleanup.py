@@ -1,8 +1,8 @@
-"""Ending sandboxes whose job is gone, or that the user names: first a plan, then its execution.
+"""Stopping sandboxes whose owner has ended, or that the user names: first a plan, then its execution.
 
-The design decision: what is going to happen is a value that can be shown before anything is touched, and nothing is
-added to it afterwards. A sandbox whose owner is alive is in no plan unless that is forced. Each stop stands for itself:
-one that fails ends no other, and one that finds nothing to stop has reached its aim.
+The plan is a value that can be shown before any sandbox is stopped, and nothing is added to it afterwards. A sandbox
+whose owner is alive is in no plan unless that is forced. Stops are independent: a failed stop does not prevent the
+others, and a stop that finds nothing to stop counts as done.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is run in a sandbox, and what came of it.
+"""Commands in a sandbox and their outcomes.
 
-The design decision: an outcome is a fact about a command (its exit status, its output, or that it ran out of time).
-That the sandbox itself failed is not an outcome but an error: `InfrastructureError`. Nothing can confuse the two.
+An outcome is a fact about a command: its exit status, its output, or that it exceeded its timeout. A failure of the
+sandbox itself is not an outcome but an error, `InfrastructureError`, so the two cannot be confused.
 """
 
 from __future__ import annotations

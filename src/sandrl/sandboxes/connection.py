@@ -1,7 +1,7 @@
 """Which runtime sandboxes come from, and how it is reached.
 
-The design decision: the choice is made once, from settings, with its reason in words; what comes out is a record that
-every later step takes as it is.
+The choice is made once, from settings, with a reason in words. The result is a record that every later step uses
+unchanged.
 """
 
 from __future__ import annotations

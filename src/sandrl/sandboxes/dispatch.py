@@ -1,8 +1,8 @@
 """The launches of a job, from when they are handed over until their sandboxes are given up.
 
-The design decision: a launch is handed over at once and sent when there is room: within the user's bound, and within
-what the service bears (see `pace.py`). A refusal for want of room is met here and puts the launch back; nobody else
-hears of it.
+A launch is handed over at once and sent when there is room: within the user's limit, and within what the service
+accepts (see `pace.py`). If the service refuses a launch for lack of room, it returns to the queue here, and no caller
+sees the refusal.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Sandboxes that exist, whoever made them: seen, entered and stopped.
+"""Existing sandboxes, of any owner: list, enter and stop them.
 
-The design decision: the runtime is the only truth about what exists, so everything is asked of it anew.
+Only the runtime shows which sandboxes exist, so every call asks it again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many sandboxes a job has at once, as far as that is known before a runtime is asked."""
+"""How many sandboxes a job has at once, as far as that can be computed before a runtime is contacted."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the user asked of a running job: nothing, to finish, or to cancel.
+"""The user's request to a running job: none, to finish, or to cancel.
 
-The design decision: a signal handler only raises a level and completes a future. Work is never torn open in the
-middle of a line; it looks at the level where it is safe to act, and waits for the future next to its sandboxes, so
-that it wakes at once and polls nothing.
+A signal handler only raises a level and completes a future. Work is never interrupted in the middle of a line: it reads
+the level where it is safe to act, and waits for the future together with its sandboxes, so it wakes at once and never
+polls.
 """
 
 from __future__ import annotations

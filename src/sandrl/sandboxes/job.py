@@ -1,8 +1,8 @@
 """A job: one process that owns sandboxes, and leaves none behind.
 
-The design decision: a job is where three parts meet that each keep one promise. The dispatch (`dispatch.py`) holds no
-more sandboxes than it may, the journal (`journal.py`) knows of each before it exists, and the stopping (`stopping.py`)
-is awaited before the job ends, in whatever way it ends.
+A job connects three parts that keep one promise each. The dispatch (`dispatch.py`) holds no more sandboxes than it may,
+the journal (`journal.py`) records each sandbox before it exists, and the stopping (`stopping.py`) is awaited before the
+job ends, however it ends.
 """
 
 from __future__ import annotations

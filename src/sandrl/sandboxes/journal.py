@@ -1,8 +1,7 @@
-"""What a job writes down and tells of its sandboxes.
+"""A job's records of its sandboxes: registry, ledger and events.
 
-The design decision: everything is written ahead. Who the job is goes into the registry before its first sandbox, and
-what it is about to create into the ledger before each request, so a job that is killed at any moment has told where to
-look.
+Everything is written ahead. The job is entered into the registry before its first sandbox, and each sandbox into the
+ledger before its request, so if a job is killed at any time, its sandboxes can be found.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Which sandboxes there are, whose they are, and which of them nobody will stop any more.
+"""Which sandboxes exist, which job owns each, and which are orphans.
 
-The design decision: nothing is guessed. An owner is `gone` only where that is proven on its own machine (see
-`sandrl.sandboxes.owner`): this one, or the one that has the sandbox and tells what it knows (`SandboxInfo.owner`). A
-sandbox is an orphan only if it names such an owner, or if its lifetime is over by more than clocks can disagree. A
-sandbox that names no owner was not made by sandrl and is nobody's orphan.
+Nothing is guessed. An owner is `gone` only where that is proven on its own machine (see `sandrl.sandboxes.owner`): on
+this one, or on the one that has the sandbox and reports the owner (`SandboxInfo.owner`). A sandbox is an orphan only if
+it names such an owner, or if its lifetime has passed by more than clocks can differ. A sandbox that names no owner was
+not made by sandrl and is never an orphan.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a machine of a cluster is asked about the sandboxes of its own local runtime.
+"""Functions that a machine of a cluster runs on the sandboxes of its own local runtime.
 
-The design decision: these functions run on the machine that has the sandboxes, with its state directory. So whether an
-owner lives is answered by the registry and the kernel that know it, and travels with the sandbox (`SandboxInfo.owner`).
-No runtime is started to be asked; one that does not run has no sandboxes.
+These functions run on the machine that has the sandboxes, with its state directory. So its registry and its kernel
+decide whether an owner lives, and the answer travels with the sandbox (`SandboxInfo.owner`). No runtime is started for
+a question: if none runs, there are no sandboxes.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Who owns a job's sandboxes: one process, named so that nobody mistakes another for it.
+"""The owner of a job's sandboxes: one process, identified so that no other process is mistaken for it.
 
-The design decision: a process id alone says nothing (it is reused, and means something else in another container or on
-another node), so an owner is host, boot, pid namespace, pid and process start together. Its hash is a tag; the parts go
-into the ledger and the registry of jobs, where a later `cleanup` can check them one by one.
+A process id is not enough (it is reused, and means another process in another container or on another node), so an
+owner is host, boot, pid namespace, pid and process start together. Its hash is a tag; the parts go into the ledger and
+the registry of jobs, where a later `cleanup` can check them one by one.
 
-Whether an owner lives is only ever answered by the kernel it runs on. "Gone" is a proof: same host name, same boot,
-same pid namespace, and no such process there, or one that started at another time. Everything else that is not alive is
-not known. That holds for another boot id under the same host name, too: it may be this machine before a restart, but
-also another one of that name (containers and virtual machines are often all called the same and share a home). Little
-is lost by not guessing: local sandboxes do not outlive a restart, and remote ones end with their lifetime.
+Only the kernel that an owner runs on can show whether it lives. "Gone" is a proof: same host name, same boot, same pid
+namespace, and no such process there, or one that started at another time. Any other owner that is not alive is
+"unknown". This includes another boot id under the same host name: it may be this machine before a restart, but also
+another machine of that name (containers and virtual machines often have the same name and share a home). Little is lost
+by not guessing: local sandboxes do not outlive a restart, and remote ones end with their lifetime.
 """
 
 from __future__ import annotations

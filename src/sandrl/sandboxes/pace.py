@@ -1,10 +1,10 @@
-"""How many sandboxes a job may hold, and when it may ask for another: the user's bound, and what the service can bear.
+"""How many sandboxes a job may hold, and when it may request another: the user's limit, and what the service accepts.
 
-The design decision: a refusal for want of room is news about the service, never about the work. So whatever was
-refused keeps its place, and the job asks for no more than the service has just shown it can hold: a window that a
-refusal closes to what exists, and that opens by about one with every windowful that is accepted, as a network
-connection does. The pause before the next try is the one the service asks for, or grows with each refusal. This module
-touches no sandbox and knows no clock.
+A refusal for lack of room is information about the service, never about the work. So the refused launch keeps its
+place, and the job requests no more than the service has just shown it can hold: a window that a refusal closes to the
+sandboxes that exist, and that opens by about one with every windowful that is accepted, as a network connection does.
+The pause before the next try is the one the service requests, or grows with each refusal. This module uses no sandbox
+and reads no clock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Many calls at once, never more than so many, until they are done or the user asks to stop.
+"""Many calls at once, never more than a limit, until they are done or the user asks to stop.
 
-The design decision: each call's end rings one queue, so that neither the number of calls nor the user's wish costs a
-poll. Whoever consumes the ends decides what they mean; nothing is retried and no failure ends the others.
+The end of each call is put into one queue, so neither the number of calls nor the user's request to stop costs a poll.
+The consumer of the queue decides what an end means; nothing is retried, and a failure does not end the other calls.
 """
 
 from __future__ import annotations

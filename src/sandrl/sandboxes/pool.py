@@ -1,8 +1,8 @@
-"""Sandboxes that stand ready before anybody needs them.
+"""Spare sandboxes, started before they are needed.
 
-The design decision: a spare sandbox is a launch without a command. It is in the ledger and counts as held from the
-moment it is asked for; the launch that takes it goes by its name from then on. Nothing
-waits for a spare, and one that failed, lives elsewhere or has too little of its life left is never handed out.
+A spare sandbox is a launch without a command. It is in the ledger and counts as held from its request on; the launch
+that takes it uses its name from then on. Nothing waits for a spare, and a spare that failed, lives elsewhere or has too
+little lifetime left is never handed out.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The registry of jobs: who owns which sandboxes, for whoever has to clean up after a job that was killed.
+"""The registry of jobs: which process owns which sandboxes, for a cleanup after a job that was killed.
 
-The design decision: one small file per job in the user's state directory, forced to the disk before the job's first
-sandbox is asked for, and gone when the last one is. So what is there names jobs that run, or that were killed. Files
-are only ever replaced whole and never shared, so that jobs cannot disturb each other; the tag `owner-<hash>` of a
-sandbox leads to the file, and the file to a process that can be looked for.
+A job has one small file in the user's state directory, forced to the disk before the job's first sandbox is requested,
+and deleted when the last one has ended. So the files name jobs that run, or that were killed. Files are only ever
+replaced whole and never shared, so that jobs cannot disturb each other; the tag `owner-<hash>` of a sandbox leads to
+the file, and the file to a process that can be looked for.
 
-A job with a run directory also writes a line per sandbox into its ledger. One without needs none: its sandboxes carry
-its tags, and the tags are in the file.
+A job with a run directory also writes a line per sandbox into its ledger. A job without one needs no ledger: its
+sandboxes carry its tags, and the tags are in the file.
 """
 
 from __future__ import annotations

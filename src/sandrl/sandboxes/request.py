@@ -1,8 +1,8 @@
-"""What a piece of work asks for when it asks for sandboxes, and the job it gets.
+"""The sandbox options of a piece of work, and the job that it gets.
 
-The design decision: whatever runs code takes the same few words about sandboxes, so they are one record, which every
-request holds and nobody takes apart: it finds the runtime, makes the job and says what of it is kept with a run. How
-many completions or episodes are under way at once is not among them: each kind of work counts something else.
+Everything that runs code takes the same few options about sandboxes, so they are one record that every request holds:
+it finds the runtime, makes the job and describes itself for a run. The number of completions or episodes at once is not
+part of it, because each kind of work counts something else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a job has on its way at one runtime: commands, and sandboxes that end.
+"""The commands and sandboxes of a job that are under way at one runtime.
 
-The design decision: every end, whoever's it is, rings one queue, which the thread that waits for the job reads. So
-neither the number of commands nor the user's wish to stop costs a poll.
+Every end is put into one queue, which the thread that waits for the job reads. So neither the number of commands nor
+the user's request to stop costs a poll.
 """
 
 from __future__ import annotations

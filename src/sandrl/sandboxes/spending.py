@@ -1,9 +1,10 @@
-"""What a job uses of sandbox time, and the bound of that.
+"""The sandbox time that a job uses, and its limit.
 
-The design decision: a sandbox is used from the moment it is asked for until it is gone, whatever it does meanwhile. The
-ledger has a line for both moments with the same times, so it tells the same sum. Before the bound is reached, no more
-is begun than fits by what completions have cost so far; one may be begun in any case. What is still under way when the
-bound is exceeded by one completion is cancelled. Threads may share one: a stop ends on a thread of its provider.
+A sandbox counts as used from its request until it has ended, whether or not it works. The ledger has a line for both
+moments with the same times, so it gives the same sum. Before the limit is reached, work begins only as far as it fits
+by the cost of the completions so far; one completion may always begin. When the limit is exceeded by the cost of one
+completion, all work under way is cancelled. Threads may share an object of this module, because a stop ends on a thread
+of its provider.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Stalls: times in which this process or the runtime did nothing at all, and every deadline ran on.
+"""Stalls: periods in which this process or the runtime did nothing at all, while every timeout continued to run.
 
-The design decision: a stall shows as a long pause between two signs of life. This process gives one whenever it waits
-for its sandboxes, once a second at least; the runtime gives one with each answer to a question that is asked once a
-second. What failed while there was a stall says nothing about the code that ran. This module asks nobody and knows no
-clock.
+A stall shows as a long pause between two signs of life. This process gives one whenever it waits for its sandboxes, at
+least once a second; the runtime gives one with each answer to a call that is made once a second. A failure during a
+stall is no evidence about the code that ran. This module calls no runtime and reads no clock.
 """
 
 from __future__ import annotations

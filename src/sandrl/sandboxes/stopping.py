@@ -1,8 +1,8 @@
-"""The sandboxes of a job that are on their way out.
+"""The sandboxes of a job that are being stopped.
 
-The design decision: stopping is off the critical path. A stop is begun and left alone until there are many, somebody
-waits for the room that it makes, or the job ends; the end waits for all. What could not be stopped one by one, and
-what nobody knows the id of, is looked for by its tags then.
+Stopping is off the critical path. A stop is begun and not awaited until there are many, a launch waits for the room
+that it makes, or the job ends; the end waits for all. Then sandboxes that could not be stopped one by one, and
+sandboxes without a known id, are looked for by the job's tags.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """The tags of a sandbox, and the one encoding that makes any text a tag.
 
-The design decision: encoding is a pure function of the text, used when a sandbox is created and when one is looked for.
-So `--tag model:Qwen/Qwen2.5-0.5B` finds what was created with that text, although the service stores something else.
+Encoding is a pure function of the text, used when a sandbox is created and when one is looked for. So `--tag
+model:Qwen/Qwen2.5-0.5B` finds the sandboxes that were created with that text, although the service stores another text.
 
 A tag must be acceptable as a Kubernetes label value: at most 63 characters of `[A-Za-z0-9._-]`, the first and last
 of them a letter or digit. Text that already is stays as it is. In any other text each run of other characters
 becomes one `-`, and eight hex digits of its SHA-256 are appended, so that two texts never share a tag by accident.
 
-Every sandbox says where it comes from: `rl-training`, `job-…`, `owner-…`, from the environment `wandb-run:…`,
-`slurm-job:…` and `env:…`, and of what it works on `problem-…` and, in training, `step-…`. Which model it serves only
-the user knows: `--tag model:NAME`.
+Every sandbox has tags for where it comes from: `rl-training`, `job-…`, `owner-…`, from the environment `wandb-run:…`,
+`slurm-job:…` and `env:…`; for its work `problem-…` and, in training, `step-…`. The user adds which model it serves:
+`--tag model:NAME`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The worker sandboxes of a job, and the commands that run in their cells.
 
-The design decision: a cell is a faster way to what a fresh sandbox does, and nothing rests on it alone. A command that
-brought no result (its worker was lost, its cell could not be made or was ended) has failed as one whose sandbox failed;
-who launched it runs it again in a sandbox of its own. So no completion is blamed for what happened to a worker.
+A cell is a faster replacement of a fresh sandbox, and no result depends on cells alone. A command that brought no
+result (its worker was lost, its cell could not be made or was ended) has failed like a command whose sandbox failed;
+the caller runs it again in a sandbox of its own. So no completion is blamed for a fault of a worker.
 
-A worker is a launch like any other: its sandbox is in the ledger before it exists, counts as one that is held, and is
-stopped with the rest. All state is that of the thread that waits for the job. The threads of a provider put what a
-worker says into a queue, and one thread for each worker hands over what is written to it, several commands at once.
+A worker is a launch like any other: its sandbox is in the ledger before it exists, counts as held, and is stopped with
+the rest. All state belongs to the thread that waits for the job. The threads of a provider put the messages of a worker
+into a queue, and one thread for each worker writes to it, several commands at once.
 """
 
 from __future__ import annotations

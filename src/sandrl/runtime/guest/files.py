@@ -1,9 +1,8 @@
 """Reading and writing one file of a sandbox, in a process of its own.
 
-A path inside a sandbox may be anything the code in it made: a pipe without a reader, a device, a link in a
-circle. So the agent forks, and the child, a sandboxed process like any other, does the work and may block or be
-killed. It talks through the same three pipes as a program: content in, content out, and one JSON object about
-what went wrong.
+A path inside a sandbox may be anything the code in it made: a pipe without a reader, a device, a link in a circle. So
+the agent forks, and the child, a sandboxed process like any other, does the work and may block or be killed. It uses
+the same three pipes as a program: content in, content out, and one JSON object that describes an error.
 """
 
 from __future__ import annotations

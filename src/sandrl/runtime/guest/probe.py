@@ -1,14 +1,14 @@
-"""What can be reached from inside a sandbox: tried as hostile code would, and told as one JSON object.
+"""Tries, as hostile code would, what can be reached from inside a sandbox, and prints the result as one JSON object.
 
-Its text is sent into a sandbox and run there by whatever interpreter the image has, so it is one file of the standard
-library, for Python 3.8 and newer. It reports facts; whether they are right is decided outside.
+Its text is sent into a sandbox and run there by whatever interpreter the image has, so it is one file that uses only
+the standard library, for Python 3.8 and newer. It reports facts; the caller decides whether they are right.
 
     python -c TEXT reach PATHS PORT    files, processes, network and rights
     python -c TEXT memory BYTES        how a family of processes ends that takes more memory
     python -c TEXT processes           how many processes there can be
     python -c TEXT disk                how many bytes can be written
-    python -c TEXT take WHAT AMOUNT    takes so many bytes of shared memory, pipes or epoll watches, and keeps them
-    python -c TEXT little              takes the little that any program needs of them
+    python -c TEXT take WHAT AMOUNT    takes AMOUNT bytes of shared memory, pipes or epoll watches, and keeps them
+    python -c TEXT little              takes the little of each that any program needs
 """
 
 from __future__ import annotations

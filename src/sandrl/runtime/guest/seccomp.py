@@ -1,15 +1,15 @@
 """The system-call filter of a sandbox, as a classic BPF program.
 
-A deny list over a process that already has no capability and its own namespaces: what is refused here is kernel
-surface that no test of a code model needs (new namespaces, mounts, keyrings, BPF, io_uring, ptrace), memory that no
-limit would count (memfd, System V IPC), what is counted for the whole machine (asynchronous I/O requests), and a way to
-hide descriptors from the watchdog (a thread with a descriptor table of its own). Refused calls fail with an error
-rather than kill, so that libraries that probe for a feature fall back.
+It is a deny list over a process that already has no capability and its own namespaces. It refuses kernel surface that
+no test of a code model needs (new namespaces, mounts, keyrings, BPF, io_uring, ptrace), memory that no limit would
+count (memfd, System V IPC), objects that are counted for the whole machine (asynchronous I/O requests), and a way to
+hide descriptors from the watchdog (a thread with a descriptor table of its own). Refused calls fail with an error and
+do not kill the process, so that libraries that probe for a feature fall back.
 
-A worker sandbox makes cells, so its filter lets through what that takes: namespaces and mounts. A filter cannot be made
-stricter for some of the programs below it and laxer for others, so programs in cells inherit this one. They can use
-none of these calls: they have no capability, and they can gain one only in a user namespace of their own, of which a
-cell allows none (0 in `/proc/sys/user/max_user_namespaces` of the cell's own user namespace).
+A worker sandbox makes cells, so its filter allows the calls that this takes: namespaces and mounts. A filter cannot be
+stricter for some of the programs below it than for others, so programs in cells inherit this one. They can use none of
+these calls: they have no capability, and they can gain one only in a user namespace of their own, of which a cell
+allows none (0 in `/proc/sys/user/max_user_namespaces` of the cell's own user namespace).
 """
 
 from __future__ import annotations

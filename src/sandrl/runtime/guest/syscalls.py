@@ -1,7 +1,7 @@
 """The Linux system calls Python does not wrap, called through libc.
 
-Every function raises `OSError` with the call's name in the message, because "EPERM" alone never tells a user
-which of forty steps their kernel refused.
+Every function raises `OSError` with the call's name in the message, because "EPERM" alone does not show which of forty
+steps the kernel refused.
 """
 
 from __future__ import annotations

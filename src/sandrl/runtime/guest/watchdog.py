@@ -1,11 +1,11 @@
 """The agent's own measure of what a sandbox uses, for what no kernel limit covers, and of quotas that sandboxes share.
 
-The design decision: cheap sums on every round decide whether an expensive look is needed, and an expensive look is
-repeated only after nine times the time that it took. Where a control group counts memory, only the objects that the
-kernel counts per user of the host are looked for: pipes, epoll watches, descriptors.
+Cheap sums in every round decide whether an expensive look is needed, and an expensive look is repeated only after nine
+times the time that it took. Where a control group counts memory, only the objects that the kernel counts per user of
+the host are looked for: pipes, epoll watches, descriptors.
 
-A worker watches each of its cells with this module, as text and together with `processes`, in one namespace: nothing
-else of the package is imported here.
+A worker watches each of its cells with this module, as text and together with `processes`, in one namespace, so this
+module imports nothing else of the package.
 """
 
 from __future__ import annotations

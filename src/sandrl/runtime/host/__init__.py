@@ -1,1 +1,1 @@
-"""What the daemon does on the host: find interpreters, launch sandboxes, talk to their agents."""
+"""The daemon's work on the host: finds interpreters, launches sandboxes, talks to their agents."""

@@ -1,6 +1,6 @@
 """Booting sandboxes: a bounded number at once, and a few default ones ahead of demand.
 
-Whether somebody gets one that was booted ahead or one of its own, the sandbox is fresh: no program ever ran in it.
+A sandbox that was booted ahead is as fresh as one that is booted on request: no program has run in it.
 """
 
 from __future__ import annotations

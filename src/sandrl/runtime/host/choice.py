@@ -1,8 +1,8 @@
-"""Which way of isolating works on this machine, decided by really booting a sandbox.
+"""Chooses the way of isolating that works on this machine, by booting a sandbox.
 
-What a kernel allows cannot be read off its version or its settings: containers, security modules and
-distributions all take parts away. So each launcher is started, boots one sandbox per image, and runs its
-interpreter there. The first one that works is used; if none does, code is not run at all.
+The version and the settings of a kernel do not show what it allows, because containers, security modules and
+distributions all take parts away. So each launcher is started, boots one sandbox per image, and runs its interpreter
+there. The first one that works is used; if none does, no code is run.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Control groups: the kernel's own account of a sandbox's memory and processes, where this user may make groups.
 
-The design decision: a group is made below the group that the daemon runs in (or the nearest one above it that this
-user may divide), so that no limit set on the daemon is escaped. A group counts what resident memory does not show:
-shared memory that nobody maps any more, page tables, mappings, socket buffers, epoll watches, file locks. Groups are
-used again by later sandboxes, because a removed group stays in the kernel while a page is charged to it.
+A group is made below the group that the daemon runs in (or the nearest one above it that this user may divide), so that
+no limit set on the daemon is escaped. A group counts what resident memory does not show: shared memory that no process
+maps any more, page tables, mappings, socket buffers, epoll watches, file locks. Groups are used again by later
+sandboxes, because a removed group stays in the kernel while a page is charged to it.
 
-Version 1 (one hierarchy per controller) and version 2 (one for all) are both supported, since the first is what root
-finds on many containers, and the second what systemd delegates to users.
+Version 1 (one hierarchy per controller) and version 2 (one for all) are both supported: many containers give root
+version 1, and systemd delegates version 2 to users.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every way of starting sandboxes looks like to the daemon."""
+"""The interface of a launcher, which starts sandboxes one way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The daemon: one gRPC server on 127.0.0.1, guarded by a token, gone after an idle time."""
+"""The daemon: one gRPC server on 127.0.0.1, guarded by a token, which ends after an idle time."""
 
 from __future__ import annotations
 

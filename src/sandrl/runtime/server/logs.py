@@ -1,8 +1,8 @@
 """The output of a sandbox's main program: kept up to a bound, streamed with follow, tail, since and resume.
 
-A stream is a window over the log from some byte on, rendered (with or without timestamps). Its offsets count
-rendered bytes from its own beginning, so a client that was cut off names session and offset and goes on exactly
-there. Clients only ever name offsets at which a frame ended, which is what a session remembers.
+A stream is a window over the log from some byte on, rendered (with or without timestamps). Its offsets count rendered
+bytes from its own beginning, so a client that lost its connection names session and offset and resumes exactly there.
+Clients only name offsets at which a frame ended, which a session remembers.
 """
 
 from __future__ import annotations

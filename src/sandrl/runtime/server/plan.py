@@ -1,4 +1,4 @@
-"""From a request's sandbox spec to what the host will do, refusing what it cannot."""
+"""Turns the sandbox spec of a request into a plan for the host, and refuses what a local machine cannot provide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every sandbox the daemon knows: living ones, and ended ones for a while."""
+"""Records of the daemon's sandboxes: the living ones, and ended ones for a while."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The roster: which sandboxes live, written down for shells that complete their ids and tags.
+"""The roster: a file with the living sandboxes, for shells that complete their ids and tags.
 
-The design decision: a shell that waits for TAB has no time to ask a daemon, so the daemon leaves a small file. It is
-written at most once a second and only after something changed, whatever hundreds of sandboxes come and go in between.
-Nothing but completion reads it, and nothing depends on it being there or right.
+A shell that waits for TAB has no time to call a daemon, so the daemon leaves a small file. It is written at most once a
+second and only after a change, however many sandboxes start and end in between. Only completion reads it, and nothing
+depends on the file being there or right.
 """
 
 from __future__ import annotations

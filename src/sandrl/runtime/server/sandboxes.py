@@ -1,6 +1,6 @@
-"""Creating and ending sandboxes: what stands between the protocol's calls and the host's processes.
+"""Creating and ending sandboxes: connects the calls of the protocol with the processes of the host.
 
-A create answers only once the sandbox runs, and a delete only once it is gone, so that the SDK never has to poll.
+A create answers only once the sandbox runs, and a delete only once it has ended, so that the SDK never has to poll.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What makes sandboxes: one module per runtime, each behind the same protocol.
+"""Providers: one module per runtime, each behind the same protocol.
 
-The design decision: `RuntimeKind` is the list of providers. Each of its members but `auto` is the name of a module in
-this package that has a `PROVIDER`; it is imported on use. To add a provider means to write such a module, after
-`protocol.py`, and to add a member. Nothing else in sandrl knows which providers there are.
+`RuntimeKind` is the list of providers. Each of its members but `auto` is the name of a module in this package that has
+a `PROVIDER`; it is imported on use. To add a provider, write such a module, after `protocol.py`, and add a member.
+Nothing else in sandrl has a list of providers.
 """
 
 from __future__ import annotations

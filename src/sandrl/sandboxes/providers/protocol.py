@@ -1,19 +1,19 @@
-"""What sandrl asks of a provider: of whatever makes the sandboxes of one runtime.
+"""The protocol of a provider, the module that connects sandrl to one kind of runtime.
 
-The design decision: a provider has three parts, each of which exists only as long as it is needed. A `Provider` is
-found by the name of its runtime and knows no state. It makes a `Connection`, a plain record of one runtime as it is
-now. That opens a `Client`, which makes and finds sandboxes.
+A provider has three parts, each of which exists only as long as it is needed. A `Provider` is found by the name of its
+runtime and has no state. It makes a `Connection`, a plain record of one runtime as it is now. A connection opens a
+`Client`, which makes and finds sandboxes.
 
-Nothing here waits. What takes time returns a `concurrent.futures.Future`, which is done on a thread of the provider and
-has one of sandrl's own errors if it failed:
+Nothing here waits. Each operation that takes time returns a `concurrent.futures.Future`, which is done on a thread of
+the provider and has one of sandrl's own errors if it failed:
 
 - `InfrastructureError`: sandboxes failed in a way that is not the code's fault. `lost_runtime` is set if the runtime
   itself failed, `never_reached` if there was no connection at all. Of these, `NoRoomError`: the runtime is full.
 - `AuthenticationError`, `UsageError`: the runtime refuses the credentials, or the request itself.
-- `UnknownSandboxError`, `NotRunningError`: only from what asks about a sandbox that was listed or found.
+- `UnknownSandboxError`, `NotRunningError`: only from operations on a sandbox that was listed or found.
 
-That a command failed, or ran out of its time, is no error but its `Result`. `tests/conformance` tries all of this on
-any provider.
+A command that failed, or exceeded its timeout, is not an error but has a `Result`. `tests/conformance` checks all of
+this with any provider.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The machines of a Ray cluster, each with the local runtime of its own.
+"""The machines of a Ray cluster, each with its own local runtime.
 
-The design decision: completions are judged where the sandboxes are, by the part of a job that each node has (see
-`sandrl.rewards.fleet_node`). So a job makes no sandboxes through this connection but those that its episodes have,
-and these are on this machine: its local runtime is started for the first of them. Sandboxes that exist are looked
-after through another one, which asks all nodes (`sandrl.sandboxes.providers.ray_nodes`).
+Completions are judged where the sandboxes are, by the part of a job that each node has (see
+`sandrl.rewards.fleet_node`). So a job makes no sandboxes through this connection except those of its episodes, and
+these are on this machine: its local runtime is started for the first of them. Existing sandboxes are found and stopped
+through another connection, which calls all nodes (`sandrl.sandboxes.providers.ray_nodes`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The sandboxes on all nodes of a Ray cluster: found, and stopped.
 
-The design decision: every node is asked (`sandrl.sandboxes.node`) whenever something is asked, because only its own
-local runtime knows what it has. A node that cannot be asked takes nothing from what the others say; the connection
-tells which these were. One question at a time is under way to a node, so that a thousand stops start no more processes
-there than one: those that come meanwhile travel together.
+Every operation calls every node (`sandrl.sandboxes.node`), because only a node's own local runtime has the list of its
+sandboxes. A node that does not answer does not affect the answers of the others; the connection reports such nodes. A
+node has one call under way at a time, so that a thousand stops start no more processes there than one: stops that are
+requested meanwhile travel together.
 """
 
 from __future__ import annotations

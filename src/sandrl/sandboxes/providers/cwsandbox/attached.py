@@ -1,8 +1,8 @@
 """A program of the SDK with its streams passed on.
 
-The design decision: output is passed on as it comes, and byte for byte. The SDK streams text, in which bytes that are
-no UTF-8 are lost, and hands out the bytes at the end; so a stream is passed on as long as its text says exactly what
-its bytes are, and from the first piece that does not, it is held until the bytes are there (a terminal gets the text).
+Output is passed on as it comes, and byte for byte. The SDK streams text, in which bytes that are not UTF-8 are lost,
+and provides the bytes at the end. So a stream is passed on as long as its text has exactly its bytes, and from the
+first piece that does not, it is held until the bytes are there (a terminal gets the text).
 """
 
 from __future__ import annotations

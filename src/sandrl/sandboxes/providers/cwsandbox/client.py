@@ -1,11 +1,11 @@
 """Sandboxes through the SDK.
 
-The design decision: as few round trips as the SDK allows. Nothing is created, started or waited for one by one: `exec`
-on a lazy sandbox creates it, waits for it and runs the command, all on the SDK's own event loop, while the calling
-thread hands over the next one.
+It makes as few round trips as the SDK allows. Nothing is created, started or waited for one by one: `exec` on a lazy
+sandbox creates it, waits for it and runs the command, all on the SDK's own event loop, while the calling thread hands
+over the next one.
 
 The SDK's handles keep less than the service answers (no lifetime, no end, no exit code); a subclass of its `Sandbox`
-keeps the answer itself, so that nothing is asked twice.
+keeps the answer itself, so that nothing is requested twice.
 """
 
 from __future__ import annotations

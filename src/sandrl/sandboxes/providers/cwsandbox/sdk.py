@@ -1,4 +1,4 @@
-"""Loading the `cwsandbox` SDK, and what its errors mean.
+"""Loading the `cwsandbox` SDK, and the translation of its errors.
 
 The SDK's errors become sandrl's here, once, each with its cause.
 """

@@ -1,9 +1,8 @@
-"""The daemonless runtime: sandboxes below this very process, for a container or a batch job where no daemon may live.
+"""The daemonless runtime: sandboxes below this process, for a container or a batch job in which no daemon may live.
 
-The design decision: what the daemon of the local runtime does on the host (launcher, host users, control groups) is
-done in a thread of this process (`sandrl.runtime.in_process`), without the SDK. There is no port, no token and nothing
-that anybody else could ask, so nobody else can list these sandboxes; and none outlives the process. The launcher starts
-with the first connection and ends with the last client.
+The host part of the local runtime's daemon (launcher, host users, control groups) runs in a thread of this process
+(`sandrl.runtime.in_process`), without the SDK. There is no port and no token, so no other process can list these
+sandboxes, and none outlives the process. The launcher starts with the first connection and ends with the last client.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A program in a sandbox of this process, with its input and output attached to whoever started it."""
+"""A program in a sandbox of this process, with its input and output attached to those of the caller."""
 
 from __future__ import annotations
 

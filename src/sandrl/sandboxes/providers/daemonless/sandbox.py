@@ -1,4 +1,4 @@
-"""One sandbox of this process: created by the first who asks something of it, and what it is asked."""
+"""One sandbox of this process, created when it is first used."""
 
 from __future__ import annotations
 
