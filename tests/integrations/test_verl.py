@@ -144,7 +144,7 @@ async def test_what_cannot_be_scored_is_an_error_or_the_number_that_was_asked_fo
 
 
 def test_a_mistyped_option_is_refused_and_what_verl_adds_is_not() -> None:
-    with pytest.raises(UsageError, match="unscoreable: there is no such option"):
+    with pytest.raises(UsageError, match="unscoreable: is not an option for scoring"):
         verl.compute_score(**row(RIGHT, ASSERTS), unscoreable=0.0)
     with pytest.raises(UsageError, match="finite number"):
         verl.compute_score(**row(RIGHT, ASSERTS), unscorable=float("nan"))
