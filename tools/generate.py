@@ -38,9 +38,9 @@ _OPTIONS_HEAD = """\
 This page lists the options of the commands that have a configuration, with the key of each option in a configuration
 file.
 
-- `sandrl COMMAND --config FILE.toml` reads options from a TOML file with these keys. The command line overrides the
+- `--config FILE.toml` reads options from a TOML file with these keys. The command line overrides the
   file, and the file overrides the defaults.
-- `sandrl COMMAND --print-config` prints the resolved configuration in the same format.
+- `--print-config` prints the resolved configuration in the same format.
 - A run saves its configuration in `config.json`, under `options`; `sandrl runs regrade` starts from it.
 - A switch has two spellings on the command line, such as `--require-isolated` and `--no-require-isolated`, and is
   `true` or `false` in a file.
