@@ -52,6 +52,9 @@ def test_every_command_of_a_block_parses(call: list[str], tmp_path: Path, monkey
 @pytest.mark.parametrize("span", IN_SENTENCES)
 def test_every_command_in_a_sentence_exists_with_its_options(span: str) -> None:
     words = [word.strip("[]") for word in shlex.split(span)[1:]]
+    if words[0] == "COMMAND":
+        assert {word for word in words if word.startswith("-")} <= options_of_all()
+        return
     for call in _alternatives([word for word in words if not _PLACEHOLDER.fullmatch(word) or word.startswith("-")]):
         assert unknown_options(*command_of(call)) == []
 
@@ -100,6 +103,15 @@ def test_a_wrong_command_is_found(words: str) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda each: each.name)
 def test_every_word_after_a_fence_has_a_meaning(page: Page) -> None:
     assert not [f"{block.place}: {block.unknown_classes}" for block in page.blocks if block.unknown_classes]
+
+
+def test_calls_are_found_in_scripts() -> None:
+    first, second = (
+        "sandrl reward a.jsonl --json | jq . > b # don't",
+        "curl -d '{\n}' && sandrl \\\n  runs ls 2>/dev/null",
+    )
+    script = f"{first}\n{second}\n"
+    assert list(calls_of(script)) == [["reward", "a.jsonl", "--json"], ["runs", "ls"]]
 
 
 def test_a_fence_with_unknown_words_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

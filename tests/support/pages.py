@@ -29,7 +29,6 @@ _HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1\n.*?^\s*\2$", re.DOTALL | r
 _SPAN = re.compile(r"(?<!`)`(sandrl [^`\n]+)`(?!`)")
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _OPTION = re.compile(r"(?<!\S)--[a-z][a-z-]*")
-_END_OF_COMMAND = {"|", "||", "&&", ";", "&", ">", ">>", "<", "2>", "2>&1", ")"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,18 +138,36 @@ def calls_of(script: str) -> Iterator[list[str]]:
     Raises:
         ValueError: If a line is not a line of a shell script.
     """
-    for line in _HERE_DOCUMENT.sub("", script).replace("\\\n", " ").splitlines():
-        lexer = shlex.shlex(re.sub(r"\$\{?\w+\}?", "1", line), posix=True, punctuation_chars="|&;<>()")
-        lexer.whitespace_split = True
+    for line in _lines_of(_HERE_DOCUMENT.sub("", script).replace("\\\n", " ")):
         call: list[str] | None = None
-        for word in [*lexer, ";"]:
+        for word in [*line, ";"]:
             if call is None:
                 call = [] if word == "sandrl" or word.endswith("/sandrl") else None
-            elif word in _END_OF_COMMAND or set(word) <= set("|&;<>()"):
-                yield call[:-1] if call and call[-1] == "2" and word.startswith(">") else call
+            elif set(word) <= set("|&;<>()"):
+                yield call[:-1] if call and call[-1] in ("1", "2") and word.startswith(">") else call
                 call = None
             else:
                 call.append(word)
+
+
+def _lines_of(script: str) -> Iterator[list[str]]:
+    """The words of each line; a line with an open quotation has the next line with it.
+
+    Raises:
+        ValueError: If a quotation is never closed.
+    """
+    text = ""
+    for line in script.splitlines():
+        text = f"{text}\n{line}" if text else line
+        lexer = shlex.shlex(re.sub(r"\$\{?\w+\}?", "1", text), posix=True, punctuation_chars="|&;<>()")
+        lexer.whitespace_split = True
+        try:
+            yield list(lexer)
+        except ValueError:
+            continue
+        text = ""
+    if text:
+        raise ValueError(f"a quotation is not closed: {text}")
 
 
 def shell_of(block: Block) -> str:

@@ -1,13 +1,9 @@
-"""The guide's commands do what it says: its blocks run as they stand on the page, in their order, in one directory."""
+"""The guide leads from problems to a curve: its commands run as they stand on the page, and give what it promises."""
 
 from __future__ import annotations
 
 import csv
-import os
 import re
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,16 +11,17 @@ import pytest
 from sandrl.cli.app import main
 from sandrl.runs import RunReader
 from sandrl.runs.lineage import origin_of
-from tests.support.guide import Block, blocks_of, commands_of
 from tests.support.own_problems import own_problems
+from tests.support.page_runs import run_page
+from tests.support.pages import DOCS, calls_of, page_of, shell_of
 
-BLOCKS = blocks_of()
+GUIDE = page_of(DOCS / "guides" / "rl-training.md")
 # Unsloth's commands look for their package before all else; tests/unsloth runs such.
 PRINTED = [
     words
-    for block in BLOCKS
-    if block.marks == ("gpu",)
-    for words in commands_of(block.text)
+    for block in GUIDE.blocks
+    if block.classes & {"needs-gpu", "needs-key"}
+    for words in calls_of(shell_of(block))
     if words[0] != "unsloth" and "--dry-run" not in words
 ]
 
@@ -47,46 +44,21 @@ def test_the_options_of_what_needs_a_gpu_make_a_configuration(
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_the_guide_leads_from_problems_to_a_curve(tmp_path: Path, tiny_directory: Path) -> None:
-    shown = {block.line: run(block, tmp_path) for block in BLOCKS if not block.marks}
-    everything = "\n".join(shown.values())
+    done = run_page(GUIDE, tmp_path, extra="grpo")
+    everything = "\n".join(done.output.values())
     assert "References that pass: 3/3" in everything
     assert "Verdict: held" in everything
-    runs = tmp_path / "runs"
+    runs = done.directory / "runs"
 
     first = RunReader(runs / "first").evaluations().rows
     assert [row.step for row in first] == [0, 10, 20, 30, 40, 50]
     assert origin_of(RunReader(runs / "further").config.options).run_id == "first"  # type: ignore[union-attr]
 
-    with (tmp_path / "curve.csv").open(newline="") as file:
+    with (done.directory / "curve.csv").open(newline="") as file:
         curve = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(file)]
     assert [(row["step"], row["seeds"]) for row in curve] == [(step, 3) for step in (0, 10, 20, 30, 40)]
     assert all(row["low"] < row["mean"] < row["high"] for row in curve)
     assert curve[-1]["mean"] > curve[0]["mean"] + 0.15
     [(gain, half)] = re.findall(r"pass@1 rises by (\S+) ± (\S+) \(190 problems\)", everything)
     assert float(gain) > float(half) > 0
-    assert all((tmp_path / name).stat().st_size for name in ("first.html", "first.csv"))
-
-
-def run(block: Block, directory: Path) -> str:
-    """Runs a block as a user does, and returns what it prints.
-
-    Raises:
-        AssertionError: If one of its commands does not end with 0.
-    """
-    programs = directory / "bin"
-    programs.mkdir(exist_ok=True)
-    sandrl = programs / "sandrl"
-    sandrl.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m sandrl "$@"\n', encoding="utf-8")
-    sandrl.chmod(0o755)
-    environment = {
-        **os.environ,
-        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-        "SANDRL_RUNS_DIR": str(directory / "runs"),
-        "OMP_NUM_THREADS": "1",
-    }
-    started = {"sh": ["bash", "-eu", "-c", block.text], "python": [sys.executable, "-c", block.text]}[block.language]
-    done = subprocess.run(
-        started, cwd=directory, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, f"line {block.line} of the guide:\n{block.text}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    assert all((done.directory / name).stat().st_size for name in ("first.html", "first.csv"))
