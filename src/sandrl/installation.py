@@ -56,6 +56,7 @@ class Installation:
         kind: The program that made it.
         clone: The checkout that it runs sandrl from, if that is an editable installation.
         source: The URL that sandrl was installed from, if it was no package index and can still be read.
+        lost_source: Whether sandrl was installed from a file that no longer exists.
         has_pip: Whether pip is installed in it.
         is_managed: Whether pip refuses to change it without `--break-system-packages`.
     """
@@ -65,6 +66,7 @@ class Installation:
     kind: Kind
     clone: Path | None = None
     source: str | None = None
+    lost_source: bool = False
     has_pip: bool = True
     is_managed: bool = False
 
@@ -105,6 +107,9 @@ class Installation:
         return _line("uv", "tool", "install", _requirement(extras, specifier, self.source), *withs)
 
     def _pipx(self, extra: str | None) -> str:
+        if self.lost_source:
+            # pipx installs again from the source; pip is content with the version that is there.
+            return _line("pipx", "runpip", self.prefix.name, "install", _requirement([extra]))
         main = _json(self.prefix / "pipx_metadata.json").get("main_package", {})
         spec = str(main.get("package_or_url") or "")
         extras = re.search(r"\[([\w\s,.-]+)\]", spec)
@@ -145,7 +150,7 @@ def look_at(prefix: Path, python: Path, *, is_virtual: bool) -> Installation:
         python: Its interpreter, `sys.executable`.
         is_virtual: Whether it is a virtual environment.
     """
-    clone, source = _origin()
+    clone, source, lost = _origin()
     has_pip = importlib.util.find_spec("pip") is not None
     if (prefix / "uv-receipt.toml").is_file():
         kind = Kind.UV_TOOL
@@ -158,7 +163,7 @@ def look_at(prefix: Path, python: Path, *, is_virtual: bool) -> Installation:
     else:
         kind = Kind.PIP if has_pip else Kind.UV_PIP
     managed = not is_virtual and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").is_file()
-    return Installation(prefix, python, kind, clone, source, has_pip, managed)
+    return Installation(prefix, python, kind, clone, source, lost, has_pip, managed)
 
 
 def _is_made_by_uv(prefix: Path) -> bool:
@@ -168,25 +173,26 @@ def _is_made_by_uv(prefix: Path) -> bool:
         return False
 
 
-def _origin() -> tuple[Path | None, str | None]:
-    """The checkout of an editable installation, or the URL of another that came from no index (PEP 610)."""
+def _origin() -> tuple[Path | None, str | None, bool]:
+    """The checkout of an editable installation; else the URL that is no package index, and whether it leads nowhere."""
     try:
+        # PEP 610.
         found = json.loads(metadata.distribution(_NAME).read_text("direct_url.json") or "null")
     except (metadata.PackageNotFoundError, ValueError):
-        return None, None
+        return None, None, False
     if not found:
-        return None, None
+        return None, None, False
     url = str(found["url"])
     path = Path(unquote(urlsplit(url).path)) if url.startswith("file:") else None
     if found.get("dir_info", {}).get("editable"):
-        return path, None
+        return path, None, False
     if path is not None and not path.exists():
-        return None, None
+        return None, None, True
     version_control = found.get("vcs_info", {})
     if version_control:
         revision = version_control.get("requested_revision")
         url = f"{version_control['vcs']}+{url}{f'@{revision}' if revision else ''}"
-    return None, url
+    return None, url, False
 
 
 def install_command(extra: str, *, directory: Path | None = None) -> str:

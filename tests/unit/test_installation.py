@@ -163,7 +163,7 @@ def test_the_source_of_a_tool_is_kept_while_it_can_be_read(tmp_path: Path, monke
     path = environment(tmp_path / "venvs" / "sandrl", "pipx_metadata.json")
     wheel = tmp_path / "sandrl-0.1.0-py3-none-any.whl"
     came_from(monkeypatch, {"url": wheel.as_uri(), "archive_info": {}})
-    assert looked_at(path).command(extra="hub") == "pipx install --force 'sandrl[hub]'"
+    assert looked_at(path).command(extra="hub") == "pipx runpip sandrl install 'sandrl[hub]'"
     wheel.touch()
     assert looked_at(path).command(extra="hub") == f"pipx install --force 'sandrl[hub] @ {wheel.as_uri()}'"
     git = {"url": "https://host.example/sandrl", "vcs_info": {"vcs": "git", "requested_revision": "v1"}}
