@@ -22,7 +22,7 @@ def user(built: Built) -> Iterator[User]:
 
 
 def needs(program: str, user: User) -> None:
-    if shutil.which(program, path=f"{user.shared}/bin:/usr/bin:/bin") is None:
+    if shutil.which(program, path=user.programs) is None:
         pytest.skip(f"no {program}")
 
 

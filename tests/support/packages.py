@@ -80,13 +80,23 @@ class User:
     home: Path
     shared: Path
 
+    @property
+    def programs(self) -> str:
+        """The directories of programs, without those of the user: the system's, and that of pipx."""
+        pipx = Path(shutil.which("pipx") or "/usr/bin/pipx").parent
+        return f"{self.shared}/bin:/usr/bin:/bin:{pipx}"
+
     def run(self, *words: str | Path, is_expected_to_fail: bool = False) -> str:
         """Runs a program; returns what it printed, or its errors if it is expected to fail."""
         pip = Path("~/.config/pip/pip.conf").expanduser()
         if pip.exists():
             shutil.copy(pip, self.shared / "pip.conf")
-        env = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "UV_", "SSL_CERT"))}
-        env |= {"PATH": f"{self.home}/.local/bin:{self.shared}/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+        env = {
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith(("PIP_", "UV_", "SSL_CERT", "LD_LIBRARY_PATH"))
+        }
+        env |= {"PATH": f"{self.home}/.local/bin:{self.programs}", "LANG": "C.UTF-8"}
         env |= {"UV_SYSTEM_CERTS": "1", "UV_PYTHON_DOWNLOADS": "never"}
         if pip.exists():
             env["PIP_CONFIG_FILE"] = str(self.shared / "pip.conf")
