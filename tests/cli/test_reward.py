@@ -188,7 +188,7 @@ def test_bad_rows_can_be_skipped_and_are_counted(sandrl: Run, problems: Path) ->
         (["--reward", "beauty"], "--reward is 'beauty', which is not one of binary, fraction"),
         (["--cache", "here", "--no-cache"], "--cache: has no effect without caching; leave one of them out"),
         (["--cache", "/proc/nowhere"], "/proc/nowhere: cannot be created"),
-        (["--job-id", "a b"], "--job-id 'a b' cannot be a tag"),
+        (["--job-id", "a b"], "--job-id 'a b' is not a valid tag"),
         (["--image", "alpine:3"], "image 'alpine:3' is not available on the local runtime"),
         (["--packages", "no-such-package"], "'no-such-package' is not installed"),
         (["--out", "/proc/nowhere/x"], "/proc/nowhere/x: cannot be written"),

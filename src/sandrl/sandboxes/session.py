@@ -21,7 +21,7 @@ from sandrl.sandboxes.providers.protocol import Connection, Result, Sandbox
 
 
 class Begun(Protocol):
-    """A program that talks to the job as long as it runs, in a sandbox of its own.
+    """A program that communicates with the job while it runs, in its own sandbox.
 
     Attributes:
         cells: How many cells its sandbox may hold.
@@ -38,17 +38,17 @@ class Begun(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Launch:
-    """A command on its way: a sandbox of its own, and the process in it; neither while it waits to be sent.
+    """A command under way: its own sandbox and the process in it, or neither while it waits to be sent.
 
     Attributes:
         key: Names the launch in the ledger.
         command: What to run.
         tags: Tags of its sandbox beyond those of the session, encoded.
-        may_be_warm: Whether it may take a sandbox that stands ready.
+        may_be_warm: Whether it may use a warm sandbox.
         address: The runtime it was sent to; empty before that.
-        sandbox: Where it runs.
+        sandbox: The sandbox that it runs in.
         process: Done when the command has ended.
-        start: Done when a sandbox that was asked for ahead of its command is there.
+        start: Done when a sandbox that was requested before its command exists.
         worker: The worker that is started instead of a command.
         in_cell: Whether the command is for a cell; the sandbox is that of its worker then.
         has_user: Whether it had a user of its own instead of a cell.
@@ -70,9 +70,9 @@ class Launch:
 
     @property
     def startup_seconds(self) -> float | None:
-        """From asking for the sandbox until it ran, by the service's clock and ours; None if it never did.
+        """The time from the request of the sandbox until it ran, by two clocks; None if it never ran.
 
-        A cell's sandbox was there before.
+        The start is by the clock of the service. The sandbox of a cell existed before, so it has no such time.
         """
         if self.in_cell:
             return None
@@ -86,23 +86,23 @@ class Launch:
 
     @property
     def sandbox_id(self) -> str | None:
-        """The sandbox's id, once it exists and the launch was looked at."""
+        """The id of the sandbox; None until it is known."""
         return None if self.sandbox is None else self.sandbox.id
 
     @property
     def has_failed_to_start(self) -> bool:
-        """Whether the sandbox was asked for ahead of its command, and refused."""
+        """Whether the sandbox was requested before its command, and failed to start."""
         return self.start is not None and self.start.done() and _error_of(self.start) is not None
 
     def may_have_caused(self, error: InfrastructureError) -> bool:
-        """Whether what ran may have brought about the failure that the launch ended with.
+        """Whether the command may have caused the failure that the launch ended with.
 
-        It has not where there was no sandbox, nor where the runtime failed and took its sandboxes along.
+        It did not cause it if there was no sandbox, or if the runtime failed together with its sandboxes.
         """
         return self.sandbox_id is not None and not error.lost_runtime
 
     def cancel(self) -> None:
-        """Cancels the command, if it was sent, or the start of a sandbox that was asked for ahead of one."""
+        """Cancels the command if it was sent, and the start of a sandbox that was requested before its command."""
         if self.worker is not None:
             self.worker.cancel()
         for future in (self.process, self.start):
@@ -112,10 +112,10 @@ class Launch:
 
 @dataclass(slots=True, eq=False)
 class Stop:
-    """A sandbox on its way out.
+    """The stop of a sandbox.
 
     Attributes:
-        ended_time: When it was gone, UTC; None before that, and if the attempt failed.
+        ended_time: When the sandbox ended, UTC; None before that, and if the stop failed.
     """
 
     key: str
@@ -127,12 +127,12 @@ class Stop:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the sandbox is gone, or the attempt failed."""
+        """Whether the stop has succeeded or failed."""
         return self.operation.done()
 
     @property
     def error(self) -> SandrlError | None:
-        """Why an ended stop failed, or None if the sandbox is gone."""
+        """Why an ended stop failed; None if the sandbox has ended."""
         return _error_of(self.operation)
 
 
@@ -140,12 +140,12 @@ class Session:
     """One job's use of a runtime.
 
     Args:
-        connection: Where sandboxes come from.
+        connection: The runtime.
         tags: The tags of every sandbox, encoded.
         max_lifetime_seconds: After this the runtime ends a sandbox whatever happens here.
 
     Attributes:
-        address: The address of the runtime that what is launched now goes to.
+        address: The address of the runtime that new launches are sent to.
     """
 
     def __init__(self, connection: Connection, *, tags: Sequence[str], max_lifetime_seconds: float) -> None:
@@ -157,26 +157,26 @@ class Session:
         self.direct_to(connection)
 
     def direct_to(self, connection: Connection) -> None:
-        """Sends what is launched from here on to a runtime; what is in flight stays where it is."""
+        """Sends later launches to a runtime; launches in flight stay where they are."""
         self.address = connection.address
         self._gone.discard(self.address)
         self._client = connection.open(tags=self._tags, max_lifetime_seconds=self._max_lifetime_seconds)
 
     def lose_runtime(self) -> None:
-        """Says that the runtime is gone with all of its sandboxes; nothing is asked of it from here on."""
+        """Notes that the runtime has ended with all of its sandboxes; it is not called again."""
         self._gone.add(self.address)
         self._client.abandon()
 
     def is_gone(self, address: str) -> bool:
-        """Whether a runtime is known to be gone with all of its sandboxes."""
+        """Whether a runtime is known to have ended with all of its sandboxes."""
         return address in self._gone
 
     def send(self, launch: Launch, within: Launch | None = None) -> None:
         """Starts a fresh sandbox and the command in it, without waiting for either.
 
         Args:
-            launch: What to send. One that was refused keeps its sandbox, and with it the name of the request: whatever
-                became of the first, it makes no second one.
+            launch: What to send. A refused launch keeps its sandbox, and with it the name of the request, so that a
+                repeated request does not create a second sandbox.
             within: An ended launch in whose sandbox to run the command, instead of a fresh one.
         """
         launch.launched_at, launch.launched_time = time.monotonic(), datetime.now(UTC)
@@ -209,7 +209,7 @@ class Session:
 
     @property
     def may_have_reached(self) -> bool:
-        """Whether anything that was sent may have reached a runtime; if not, no sandbox was created."""
+        """Whether a request may have reached a runtime; if not, no sandbox was created."""
         return self._unreached < self._sent and not self.is_gone(self.address)
 
     def _note_reach(self, launch: Launch, ended: Future[Any]) -> None:
@@ -222,20 +222,20 @@ class Session:
         self._ends.put(launch)
 
     def ring(self, _: object = None) -> None:
-        """Ends a wait: something else has happened than the end of a launch."""
+        """Ends a wait for a reason other than the end of a launch."""
         self._ends.put(None)
 
     def wait_any(self, interrupt: Interrupt, seen: Level, timeout_seconds: float) -> list[Launch]:
         """Waits until at least one launch has ended, the user asks to stop, or the time is over.
 
         Args:
-            interrupt: The user's wish to stop.
-            seen: How far the caller has obeyed it already; only more than that ends the wait.
+            interrupt: The user's request to stop.
+            seen: The level that the caller has already handled; only a higher level ends the wait.
             timeout_seconds: How long to wait at most.
 
         Returns:
-            Those that have ended since the last call; none if something else came first, such as the end of a stop
-            that is watched.
+            The launches that have ended since the last call; empty if something else ended the wait, such as a watched
+            stop.
         """
         # In this order: a wish from here on rings, one from before shows here.
         interrupt.waker().add_done_callback(self.ring)
@@ -252,14 +252,14 @@ class Session:
             return [launch for launch in ended if launch is not None]
 
     def refusal(self, launch: Launch) -> NoRoomError | None:
-        """Why an ended launch got no sandbox, if that is for want of room; then it never ran."""
+        """The refusal of a launch that got no sandbox for lack of room and so never ran; None for any other launch."""
         if launch.process is None or launch.sandbox_id is not None:
             return None
         error = _error_of(launch.process)
         return error if isinstance(error, NoRoomError) else None
 
     def collect(self, launch: Launch) -> CommandOutcome:
-        """How an ended launch ended.
+        """The outcome of an ended launch.
 
         Raises:
             InfrastructureError: If the sandbox failed, not the command.
@@ -286,7 +286,7 @@ class Session:
         return Stop(launch.key, launch.address, launch.sandbox_id or "", launch.sandbox.stop())
 
     def watch(self, stops: Iterable[Stop]) -> None:
-        """Lets the end of stops end `wait_any`, too: someone waits for the room they make."""
+        """Makes the end of stops also end `wait_any`, because a launch waits for the room."""
         for stop in stops:
             if not stop.is_watched:
                 stop.is_watched = True
@@ -306,7 +306,7 @@ class Session:
         return len(found)
 
     def ask(self, answered: Callable[[], None]) -> Future[None]:
-        """Asks the runtime for a sign of life; `answered` is called on one of its threads with any answer."""
+        """Requests a sign of life from the runtime; `answered` is called on one of its threads after any answer."""
         question = self._client.ping()
         question.add_done_callback(lambda _: answered())
         return question
@@ -317,12 +317,12 @@ class Session:
 
 
 def wait_for(operations: Sequence[Future[Any]], *, at_least: int, ends_at: float | None) -> None:
-    """Waits until so many have ended, however they did.
+    """Waits until at least some operations have ended, successfully or not.
 
     Args:
-        operations: What is under way.
+        operations: The operations under way.
         at_least: How many to wait for.
-        ends_at: When to wait no longer, by the monotonic clock; None for ever.
+        ends_at: When the wait ends, by the monotonic clock; None to wait indefinitely.
     """
     rung: SimpleQueue[Future[Any]] = SimpleQueue()
     for operation in operations:

@@ -32,9 +32,9 @@ class Allowance:
 
     Attributes:
         budget: The budget as the user has written it; empty without one.
-        seconds: What it allows the run, in sandbox time.
+        seconds: The sandbox time that it allows the run.
         price: The price of a sandbox-hour; None if it is not known.
-        before_seconds: What earlier jobs of the run have used.
+        before_seconds: The sandbox time that earlier jobs of the run have used.
     """
 
     budget: str = ""
@@ -44,12 +44,12 @@ class Allowance:
 
     @property
     def left_seconds(self) -> float:
-        """What is left for the job."""
+        """The sandbox time that is left for the job."""
         return self.seconds - self.before_seconds
 
     @property
     def facts(self) -> dict[str, JsonValue]:
-        """What a run keeps of it: the price, where there is one."""
+        """The part that a run stores: the price, if there is one."""
         return {} if self.price is None else {PRICE_OPTION: str(self.price)}
 
     def shared(self, processes: int) -> Allowance:
@@ -64,7 +64,7 @@ class Spending:
     Args:
         allowance: How much it may use.
         longest_seconds: The most that one completion is expected to take, as long as none has ended.
-        on_reached: Called when nothing more may be begun, and when what is under way is to be cancelled.
+        on_reached: Called when no more work may begin, and when the work under way is to be cancelled.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Spending:
         self._finished = 0
 
     def begin(self, key: str, at: datetime) -> None:
-        """A sandbox is about to be asked for."""
+        """A sandbox is about to be requested."""
         with self._lock:
             if key in self._open:
                 self._close(key, at)
@@ -90,15 +90,15 @@ class Spending:
             self._open[key] = at
 
     def pause(self, key: str) -> None:
-        """A sandbox was refused: there is none until it is asked for again."""
+        """A sandbox was refused, so it does not exist until it is requested again."""
         with self._lock:
             self._open.pop(key, None)
 
     def end(self, key: str, at: datetime) -> tuple[datetime | None, datetime]:
-        """A sandbox is gone; the first end of one counts.
+        """A sandbox has ended; its first end counts.
 
         Returns:
-            When it was asked for, which is None if it never was, or was refused; and when it ended.
+            When it was requested (None if never, or if it was refused), and when it ended.
         """
         with self._lock:
             if key in self._open:
@@ -111,29 +111,29 @@ class Spending:
         self._closed_seconds += _seconds(self._open.pop(key), at)
 
     def forget(self, key: str) -> None:
-        """The end of a sandbox is written down."""
+        """The end of a sandbox was recorded."""
         with self._lock:
             self._ended.pop(key, None)
 
     def open_keys(self, prefix: str) -> list[str]:
-        """The sandboxes whose keys begin so, and that have not ended."""
+        """The keys with this prefix whose sandboxes have not ended."""
         with self._lock:
             return [key for key in self._open if key.startswith(prefix)]
 
     @property
     def seconds(self) -> float:
-        """What the job has used so far."""
+        """The sandbox time that the job has used so far."""
         with self._lock:
             at = now()
             return self._closed_seconds + math.fsum(_seconds(since, at) for since in self._open.values())
 
     @property
     def held(self) -> Held:
-        """What the run has used so far, earlier jobs included."""
+        """The sandbox time that the run has used so far, including earlier jobs."""
         return Held(self.allowance.before_seconds + self.seconds, self.allowance.price)
 
     def take(self) -> float:
-        """What was used since the last call; below 0 where sandboxes have ended earlier than was known then."""
+        """The sandbox time used since the last call; below 0 if sandboxes had ended earlier than was known then."""
         with self._lock:
             seconds = self.seconds
             new, self._told_seconds = seconds - self._told_seconds, seconds
@@ -141,23 +141,25 @@ class Spending:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether there is a bound at all."""
+        """Whether there is a limit."""
         return self.allowance.seconds != math.inf
 
     def finish(self) -> None:
-        """A completion, or an episode, has ended that has used sandboxes."""
+        """A completion or episode that used sandboxes has ended."""
         self._finished += 1
 
     @property
     def _each(self) -> float:
-        """What one completion is expected to use."""
+        """The sandbox time that one completion is expected to use."""
         return self.seconds / self._finished if self._finished else self._longest_seconds
 
     def limit(self, window: int) -> int:
-        """How many completions may be under way at once: no more than fit into what is left, and one in any case.
+        """How many completions may be under way at once: as many as fit into the time that is left, but at least one.
+
+        When no time is left, it is 0.
 
         Args:
-            window: How many there would be otherwise.
+            window: How many there would be without a limit.
         """
         if not self.is_bounded:
             return window
@@ -167,7 +169,7 @@ class Spending:
         return min(window, max(int(left / max(self._each, 1e-9)), 1))
 
     def look(self) -> None:
-        """Has the work stop where the bound is reached, and cancelled where it is exceeded by one completion."""
+        """Stops the work if the limit is reached, and cancels it if the excess is the cost of one completion."""
         if not self.is_bounded or self.level is Level.CANCEL:
             return
         over = self.seconds - self.allowance.left_seconds
@@ -177,12 +179,12 @@ class Spending:
             self._reach(Level.FINISH)
 
     def expect(self, seconds: float) -> None:
-        """Has the work stop if so much more than it has used would exceed the bound."""
+        """Stops the work if this much additional sandbox time would exceed the limit."""
         if self.is_bounded and self.seconds + seconds > self.allowance.left_seconds:
             self._reach(Level.FINISH)
 
     def seconds_to_look(self) -> float:
-        """How long until the next bound is reached, if as many sandboxes exist as do now; infinity if it is not."""
+        """How long until the next limit is reached with the current number of sandboxes; infinity if never."""
         if not self.is_bounded or self.level is Level.CANCEL or not self._open:
             return math.inf
         bound = self.allowance.left_seconds + (self._tolerance if self.level is Level.FINISH else 0.0)
@@ -199,7 +201,7 @@ class Spending:
 
     @property
     def text(self) -> str:
-        """What a job ends with that has used its budget up."""
+        """The message of a job that has used up its budget."""
         return f"the budget of {self.allowance.budget} is used up ({self.held.text} of sandbox time)"
 
 

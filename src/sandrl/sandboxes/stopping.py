@@ -31,12 +31,12 @@ class Stopping:
     """Stops sandboxes of one job.
 
     Args:
-        session: Where they are.
-        journal: Where their end is written down.
-        own_tags: The tags of all that this process has made for the job, encoded.
+        session: The session that they belong to.
+        journal: Records their ends.
+        own_tags: The tags of all sandboxes that this process has created for the job, encoded.
 
     Attributes:
-        left: The ids of those that could not be stopped, after `finish` has failed.
+        left: The ids of sandboxes that could not be stopped, after `finish` has failed.
     """
 
     def __init__(self, session: Session, journal: Journal, own_tags: Sequence[str]) -> None:
@@ -49,7 +49,7 @@ class Stopping:
         self._has_lost_track = False
 
     def __len__(self) -> int:
-        """How many are under way."""
+        """How many stops are under way."""
         return len(self._stops)
 
     def begin(self, launch: Launch) -> None:
@@ -61,17 +61,17 @@ class Stopping:
         stop.operation.add_done_callback(lambda operation: self._note_end(stop, operation))
 
     def _note_end(self, stop: Stop, operation: Future[None]) -> None:
-        """Takes the time at which a sandbox is gone; on a thread of the provider, long before it is written down."""
+        """Takes the time at which a sandbox ended; on a thread of the provider, long before it is recorded."""
         if not operation.cancelled() and operation.exception() is None:
             stop.ended_time = datetime.now(UTC)
             self._journal.ended(stop.key, stop.ended_time)
 
     def lose_track(self) -> None:
-        """Says that there may be a sandbox whose id never reached us: its request may have reached the service."""
+        """Notes that a sandbox without a known id may exist: its request may have reached the service."""
         self._has_lost_track = True
 
     def abandon(self, address: str) -> None:
-        """Ends the stops at a runtime that is gone: there is nothing left to stop."""
+        """Ends the stops at a runtime that has ended: its sandboxes have ended with it."""
         for stop in self._stops:
             if stop.address == address:
                 stop.operation.cancel()
@@ -80,12 +80,12 @@ class Stopping:
         self.settle()
 
     def keep_few(self) -> None:
-        """Waits for some, if there are too many at once."""
+        """Waits for some stops if too many are under way."""
         if len(self._stops) >= _MAX_STOPS_IN_FLIGHT:
             self._collect(at_least=_MAX_STOPS_IN_FLIGHT // 2)
 
     def settle(self) -> None:
-        """Writes down those that have ended, without waiting."""
+        """Records the stops that have ended, without waiting."""
         for stop in [stop for stop in self._stops if stop.has_ended]:
             self._stops.remove(stop)
             # A runtime that is gone has taken its sandboxes along.
@@ -95,11 +95,11 @@ class Stopping:
                 self._journal.stopped(stop)
 
     def watch(self) -> None:
-        """Lets the end of each end a wait for launches, too: someone waits for the room it makes."""
+        """Makes the end of each stop also end a wait for launches, because a launch waits for the room."""
         self._session.watch(self._stops)
 
     def wait(self, ends_at: float) -> None:
-        """Waits until all that are under way have ended, for the greater part of the time there is.
+        """Waits until all stops under way have ended, at most for the greater part of the time that is left.
 
         Args:
             ends_at: When the time is over, by the monotonic clock.
@@ -108,13 +108,13 @@ class Stopping:
         self._collect(at_least=len(self._stops), ends_at=now + max(ends_at - now, 0.0) * _SHARE_OF_STOPS)
 
     def finish(self, ends_at: float) -> None:
-        """Stops by their tags what is not gone after the wait, and ends the session.
+        """Stops sandboxes that still exist after the wait by their tags, and ends the session.
 
         Args:
             ends_at: When the time is over, by the monotonic clock.
 
         Raises:
-            SandrlError: If that failed; the sandboxes that are known to be there are in `left`.
+            SandrlError: If that failed; `left` has the sandboxes that are known to exist.
         """
         unstopped = [*self._failed, *self._stops]
         self._failed.clear()
@@ -128,7 +128,7 @@ class Stopping:
         self._session.close(max(ends_at - time.monotonic(), _LEAST_SECONDS))
 
     def _stop_by_tag(self, ends_at: float) -> None:
-        """Stops whatever this process has made for the job; tried again, because this is the last done about it."""
+        """Stops every sandbox that this process has created for the job; retried, because nothing else stops them."""
         for attempt in itertools.count(1):
             try:
                 self._session.stop_tagged(self._own_tags, max(ends_at - time.monotonic(), _LEAST_SECONDS))

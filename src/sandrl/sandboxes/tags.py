@@ -46,15 +46,15 @@ def new_job_id() -> str:
 
 
 def checked_job_id(text: str) -> str:
-    """A job id the user gave.
+    """Checks a job id that the user gave.
 
     Raises:
-        UsageError: If it cannot be a tag as it is.
+        UsageError: If it is not a valid tag.
     """
     if not _VALID.fullmatch(text):
         raise UsageError(
-            f"job_id {text!r} cannot be a tag",
-            hint="use up to 63 letters, digits, '.', '_' and '-', a letter or digit first and last",
+            f"job_id {text!r} is not a valid tag",
+            hint="use up to 63 letters, digits, '.', '_' and '-'; the first and last must be a letter or digit",
             fields=("job_id",),
         )
     return text
@@ -89,7 +89,7 @@ def job_tags(
         job_id: The job's id.
         owner_hash: The owning process (see `sandrl.sandboxes.owner`).
         extra: The user's own and the workflow's tags, as text.
-        environment: Where to look for what is known of it; that of the process unless given.
+        environment: The environment variables to read; those of the process unless given.
     """
     environment = os.environ if environment is None else environment
     found = [prefix + environment[name] for name, prefix in _ENVIRONMENT.items() if environment.get(name)]

@@ -32,7 +32,7 @@ from sandrl.sandboxes.providers.protocol import Attached, Output, Result, Sandbo
 from sandrl.sandboxes.session import Launch
 
 LONGEST_REQUEST_BYTES = 16 << 20
-"""A longer request has a sandbox of its own, where no other one waits while it is sent."""
+"""A longer request gets its own sandbox, so that no other request waits while it is sent."""
 
 _HEADER_BYTES = 128
 # An SDK may keep all output of a program until that ends.
@@ -45,12 +45,12 @@ _GATHERED_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class CellLimits:
-    """What each cell of a job may use.
+    """The limits of each cell of a job.
 
     Attributes:
-        memory_bytes: Memory of all its processes; what a local sandbox has by default unless given.
-        at_once: How many cells a worker has at once; None leaves it to the worker: as many as find a processor.
-        takes_users: Whether processes of different users in one sandbox will do where there can be no cells.
+        memory_bytes: Memory of all its processes; None for the default of a local sandbox.
+        at_once: How many cells a worker has at once; None lets the worker decide, by the processors that are free.
+        takes_users: Whether processes of different users in one sandbox may replace cells where cells are not possible.
     """
 
     memory_bytes: int | None = None
@@ -63,7 +63,7 @@ class CellLimits:
         return min(self.at_once or WINDOW, limits.MAX_CELLS)
 
     def words(self, workers: int) -> bytes:
-        """What a worker reads to know them (see `read_limits` in `rewards/guest/worker.py`)."""
+        """The form in which a worker reads them (see `read_limits` in `rewards/guest/worker.py`)."""
         places = 0 if self.at_once else -(-(os.cpu_count() or 1) // workers) + 1
         numbers = (
             *(self.most, places, int(self.takes_users), self.memory_bytes or limits.MEMORY_BYTES),
@@ -73,14 +73,14 @@ class CellLimits:
 
 
 class Worker:
-    """One worker, which is started when its sandbox is; see `Begun`.
+    """One worker, which is started together with its sandbox; see `Begun`.
 
     Args:
-        program: What it runs.
+        program: Its program.
         start: The first block of its standard input.
         cells: How many cells its sandbox may hold.
         seconds: How long it may live.
-        notify: Called on another thread when output of it has arrived.
+        notify: Called on another thread when its output has arrived.
     """
 
     def __init__(self, program: WorkerProgram, start: bytes, cells: int, seconds: float, notify: Callable[[], None]):
@@ -131,7 +131,7 @@ class Worker:
         self._notify()
 
     def _send(self, attached: Attached) -> None:
-        """Hands over what is written, all that has come meanwhile at once."""
+        """Sends the blocks that were written; blocks that arrive meanwhile are sent together."""
         while True:
             block = self._outbox.get()
             blocks = []
@@ -152,7 +152,7 @@ class Worker:
                 return
 
     def write(self, block: bytes) -> None:
-        """Writes to the worker, soon."""
+        """Queues a block for the standard input of the worker."""
         self._outbox.put(block)
 
     def lines(self) -> list[list[str]]:
@@ -186,10 +186,10 @@ def _outcome(exit_code: str, stdout: str, stderr: str) -> Result | SandrlError:
         if exit_code == "late":
             return InfrastructureError("its cell did not end in time")
         if exit_code == "refused":
-            return InfrastructureError(f"its cell could not be made: {errors.decode('utf-8', 'replace')}")
+            return InfrastructureError(f"its cell could not be created: {errors.decode('utf-8', 'replace')}")
         return Result(int(exit_code), printed, errors)
     except ValueError:
-        return InfrastructureError("its worker sent what no worker sends")
+        return InfrastructureError("its worker sandbox sent invalid data")
 
 
 def _finish(attached: Attached, ended: Future[Result]) -> None:
@@ -215,9 +215,9 @@ class Workers:
         dispatch: Where workers are started.
         ring: Wakes the thread that waits for the job; called on any thread.
         on_refusal: Called once with the reason why cells are not possible.
-        on_users: Called once with the same reason if processes of different users take the place of cells.
+        on_users: Called once with the same reason if processes of different users replace cells.
         max_lifetime_seconds: How long a sandbox lives.
-        max_sandboxes: How many the job may hold; None for no bound.
+        max_sandboxes: How many the job may hold; None for no limit.
         cell_limits: What each cell may use.
     """
 
@@ -246,7 +246,7 @@ class Workers:
         self.refusal: str | None = None
 
     def __len__(self) -> int:
-        """How many commands are on their way."""
+        """How many commands are under way."""
         return len(self._waiting) + sum(len(worker.runs) for worker in self._workers) + len(self._ended)
 
     @property
@@ -262,12 +262,12 @@ class Workers:
         return self.refusal is None and fits and len(cell.request) <= LONGEST_REQUEST_BYTES
 
     def hand_over(self, launch: Launch) -> None:
-        """Takes a command that has a cell's form."""
+        """Takes a command that can run in a cell."""
         launch.launched_at = time.monotonic()
         self._waiting.append(launch)
 
     def send_more(self) -> None:
-        """Hands over what waits, and starts workers for it."""
+        """Sends waiting commands to workers, and starts workers for them."""
         while self._waiting:
             launch = self._waiting[0]
             assert launch.command.cell is not None, "others are not handed over here"
@@ -278,7 +278,7 @@ class Workers:
             self._send(worker, launch, launch.command.cell)
 
     def _worker_for(self, cell: CellCommand, timeout_seconds: float) -> Worker | None:
-        """The least busy worker with room; a new one where there are too few. None if it has to wait."""
+        """The least busy worker with room, or a new one if there are too few; None if the command has to wait."""
         now = time.monotonic()
         usable = []
         for worker in self._workers:
@@ -324,7 +324,7 @@ class Workers:
         """Handles the output of workers that has arrived.
 
         Args:
-            has_stalled: Whether this process did nothing for a while since some moment.
+            has_stalled: Whether this process did nothing for a while since a given moment.
 
         Returns:
             The commands that have ended.
@@ -365,7 +365,7 @@ class Workers:
                 pass
             case _:
                 worker.cancel()
-                self._lose(worker, InfrastructureError("its worker sent what no worker sends"))
+                self._lose(worker, InfrastructureError("its worker sandbox sent invalid data"))
 
     def _end(self, of_worker: Launch, launch: Launch, outcome: Result | SandrlError) -> None:
         assert launch.process is not None, "it was sent"
@@ -378,7 +378,7 @@ class Workers:
         self._ended.append(launch)
 
     def land(self, of_worker: Launch) -> None:
-        """Takes the end of a worker; what it had is lost with it."""
+        """Handles the end of a worker; the commands in it have failed."""
         worker = next((each for each in self._workers if each.launch is of_worker), None)
         if worker is None:
             return
@@ -403,7 +403,7 @@ class Workers:
             self._end(worker.launch, launch, error)
 
     def make_room(self) -> None:
-        """Gives up a worker, once it has nothing to do: another command waits for a sandbox of its own."""
+        """Gives up a worker once it is idle, because another command waits for a sandbox of its own."""
         if not any(worker.is_retiring for worker in self._workers):
             for worker in self._workers[:1]:
                 worker.is_retiring = True

@@ -128,7 +128,7 @@ def test_job_ids_are_tags_as_they_are() -> None:
     assert checked_job_id(new_job_id()).startswith("job-")
     assert checked_job_id("nightly.3") == "nightly.3"
     for bad in ("", "a b", "-x", "x" * 64, "ü"):
-        with pytest.raises(UsageError, match="cannot be a tag"):
+        with pytest.raises(UsageError, match="is not a valid tag"):
             checked_job_id(bad)
 
 

@@ -46,17 +46,17 @@ class SandboxInfo:
     Attributes:
         id: Its id.
         status: One of `STATUSES`, or `unspecified`.
-        reason: What the runtime says about the status.
-        tags: As they are stored.
-        created_at: UTC, like all times here; None where the runtime does not tell.
-        started_at: When it ran.
+        reason: The reason that the runtime gives for the status.
+        tags: Its tags as the runtime stores them.
+        created_at: UTC, like all times here; None if the runtime does not report it.
+        started_at: When it began to run.
         ended_at: When it ended.
-        max_lifetime_seconds: After this the runtime ends it; 0 if it does not tell.
+        max_lifetime_seconds: After this the runtime ends it; 0 if the runtime does not report it.
         image: Its container image.
-        resources: What it may use, by name.
-        exit_code: Of its main program, once that has ended.
-        runner: Where it is.
-        owner: What the machine it is on has found out about its owner; None where that is to be found out here.
+        resources: Its resource limits, by name.
+        exit_code: The exit code of its main program, once that has ended.
+        runner: The machine or process that runs it.
+        owner: Its owner as the machine that it is on has determined it; None if this machine determines it.
     """
 
     id: str
@@ -75,12 +75,12 @@ class SandboxInfo:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of it is left to stop."""
+        """Whether it has ended, so that nothing is left to stop."""
         return self.status in ENDED_STATUSES
 
     @property
     def expires_at(self) -> datetime | None:
-        """When its lifetime is over; it counts from the start, or from the creation of one that has not started."""
+        """When its lifetime ends, counted from its start, or from its creation if it has not started."""
         since = self.started_at or self.created_at
         if since is None or not self.max_lifetime_seconds:
             return None
@@ -96,10 +96,10 @@ class Result:
     """How a command ended.
 
     Attributes:
-        exit_code: Its exit status, 128 plus the number of the signal that ended it; None if it was killed for running
-            out of time.
-        stdout: All it printed.
-        stderr: All it printed as errors.
+        exit_code: Its exit status, 128 plus the number of the signal that ended it; None if it was killed because it
+            exceeded its timeout.
+        stdout: Its whole standard output.
+        stderr: Its whole standard error.
     """
 
     exit_code: int | None
@@ -109,11 +109,12 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where an output of an attached program goes.
+    """The destination of one output of an attached program.
 
     Attributes:
-        write: Takes it as it comes, on a thread of the provider. A `BrokenPipeError` of it kills the program.
-        is_exact: Whether every byte matters more than its coming at once; to a reader at a terminal it does not.
+        write: Receives the output as it comes, on a thread of the provider. If it raises `BrokenPipeError`, the program
+            is killed.
+        is_exact: Whether exact bytes are more important than immediate output; False for a reader at a terminal.
     """
 
     write: Callable[[bytes], None]
@@ -130,14 +131,14 @@ class Attached(Protocol):
     ended: Future[None]
 
     def write(self, block: bytes) -> None:
-        """Gives its standard input some bytes, and waits until they are taken.
+        """Writes bytes to its standard input, and waits until they are accepted.
 
         Raises:
-            ServiceError: If it takes none any more.
+            ServiceError: If it accepts no more input.
         """
 
     def close_input(self) -> None:
-        """Ends its standard input; that of a program that has ended is closed already.
+        """Closes its standard input; has no effect if the program has ended.
 
         Raises:
             ServiceError: If the service does not answer.
@@ -147,32 +148,32 @@ class Attached(Protocol):
         """Kills it."""
 
     def finish(self) -> int | None:
-        """Passes on what is left of its output, once it has ended.
+        """Passes on the rest of its output, once it has ended.
 
         Returns:
-            Its exit code; None if it was killed for running out of time.
+            Its exit code; None if it was killed because it exceeded its timeout.
 
         Raises:
-            BrokenPipeError: If nobody reads its output any more.
+            BrokenPipeError: If the reader of its output has closed it.
             NotRunningError: If the sandbox has ended before it.
             InfrastructureError: If the sandbox failed, or the program was cancelled.
         """
 
 
 class Sandbox(Protocol):
-    """One sandbox, which may still have to be created; `run` and `start` do so."""
+    """One sandbox, which may not exist yet; `run` and `start` create it."""
 
     @property
     def id(self) -> str | None:
-        """Its id; None as long as it does not exist, or nobody knows whether it does."""
+        """Its id; None as long as it is not known to exist."""
 
     @property
     def started_at(self) -> datetime | None:
-        """When it ran; None if it did not, or its runtime has not told."""
+        """When it began to run; None if it has not, or if the runtime has not reported it."""
 
     @property
     def info(self) -> SandboxInfo:
-        """What the runtime said of it when it was listed or found."""
+        """The description that the runtime gave when the sandbox was listed or found."""
 
     def start(self) -> Future[None]:
         """Begins to create it."""
@@ -190,37 +191,37 @@ class Sandbox(Protocol):
 
         Args:
             argv: Program and arguments.
-            stdin: Whether something will be written to its standard input; otherwise that is at its end.
-            stdout: Where its output goes.
-            stderr: Where its errors go.
+            stdin: Whether data will be written to its standard input; otherwise it is empty.
+            stdout: Receives its standard output.
+            stderr: Receives its standard error.
             timeout_seconds: After this it is killed.
         """
 
     def read_file(self, path: str) -> Future[bytes]:
-        """The content of a file in it; an `OSError` says why there is none, as for a file of this machine."""
+        """The content of a file in it; fails with an `OSError`, as for a file of this machine."""
 
     def write_file(self, path: str, content: bytes) -> Future[None]:
-        """Creates or replaces a file in it; an `OSError` says why not, as for a file of this machine."""
+        """Creates or replaces a file in it; fails with an `OSError`, as for a file of this machine."""
 
     def logs(self, *, follow: bool, tail_lines: int | None) -> Iterator[str]:
         """The output of its main program, in pieces as they come.
 
         Args:
             follow: Wait for more until it ends.
-            tail_lines: Begin so many lines before the end.
+            tail_lines: Begin this many lines before the end.
 
         Raises:
-            NotRunningError: If the sandbox has ended and its output is gone.
+            NotRunningError: If the sandbox has ended and its output is not available any more.
             ServiceError: If the runtime does not answer or refuses.
         """
 
     def stop(self, *, missing_ok: bool = True) -> Future[None]:
-        """Ends it with everything in it; done when it is gone.
+        """Ends it with everything in it; done when it has ended.
 
-        One that is being created and has no id yet may come to be all the same; `Client.list` finds it then.
+        A sandbox that is being created and has no id yet may still come into existence; `Client.list` finds it then.
 
         Args:
-            missing_ok: Whether finding nothing to stop is success; otherwise it is an `UnknownSandboxError`.
+            missing_ok: Whether a missing sandbox counts as stopped; otherwise it is an `UnknownSandboxError`.
         """
 
 
@@ -231,30 +232,30 @@ class Client(Protocol):
         """A sandbox to be created on its first use.
 
         Args:
-            tags: Its tags besides those of the client, encoded.
-            cells: How many cells a worker is to hold at once, from 1 to 256; it may turn out that none can be made in
-                it. 0 for a sandbox that is no worker.
+            tags: Its tags in addition to those of the client, encoded.
+            cells: How many cells a worker sandbox holds at once, from 1 to 256; cells may still turn out to be
+                impossible in it. 0 for any other sandbox.
         """
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
-        """The sandboxes that have all these tags, those included that are being created.
+        """The sandboxes that have all these tags, including those that are being created.
 
         Args:
             tags: Encoded tags.
-            ended: Also those that have ended and are still remembered.
+            ended: Also those that have ended, as far as the runtime still lists them.
         """
 
     def get(self, sandbox_id: str) -> Future[Sandbox]:
-        """One sandbox, living or still remembered."""
+        """One sandbox, also if it has ended and the runtime still lists it."""
 
     def ping(self) -> Future[None]:
-        """Done when the runtime has answered a question that costs it next to nothing."""
+        """Done when the runtime has answered a cheap call."""
 
     def abandon(self) -> None:
-        """Forgets all sandboxes that it has made, because the runtime is gone; nothing more is asked of the runtime."""
+        """Forgets all sandboxes that it has created, because the runtime has ended; the runtime is not called again."""
 
     def close(self, timeout_seconds: float) -> None:
-        """Ends the client; sandboxes that it has made may go with it.
+        """Ends the client; sandboxes that it has created may end with it.
 
         Raises:
             SandrlError: If that failed, or took longer.
@@ -289,26 +290,26 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection(ABC):
-    """A runtime, ready to be asked for sandboxes.
+    """A runtime that is ready to create sandboxes.
 
     Attributes:
         kind: Its name.
-        reason: Why this one, in a few words.
-        address: Where it is reached; another one means another runtime, with other sandboxes.
+        reason: Why it was chosen, in a few words.
+        address: Its address; a different address means a different runtime, with other sandboxes.
         image: The container image of sandboxes.
         is_local: Whether its sandboxes run on this machine.
-        suggested_concurrency: How many sandboxes at once suit it.
-        isolation: How it isolates them, where they run on this machine.
+        suggested_concurrency: The recommended number of sandboxes at once.
+        isolation: How it isolates sandboxes on this machine; empty for other runtimes.
         has_site_packages: Whether sandboxes have installed packages that code may import.
-        overlay: Names the packages that were asked for; empty without any.
-        memory_bytes: Memory of each sandbox; None where the runtime decides and does not tell.
-        has_own_memory: Whether it was asked for.
-        state_dir: Where jobs that use it are registered; None for those of a program that keeps no state.
+        overlay: Identifies the requested packages; empty without any.
+        memory_bytes: Memory of each sandbox; None if the runtime decides and does not report it.
+        has_own_memory: Whether this memory was requested.
+        state_dir: Where the jobs that use it are registered; None for a program that keeps no state.
         prebuilt: A directory of this machine that all sandboxes see, read-only; None without one.
-        way_out: What a user can do if it does not answer.
-        renew: Finds the runtime again after it ended, or starts it; None where that is not ours to do.
-        has_ended: Whether the runtime, with all of its sandboxes, is gone for good, as this machine shows without a
-            question to the runtime; None where only a question tells.
+        way_out: The hint for the user if it does not answer.
+        renew: Finds the runtime again after it ended, or starts it; None if this process cannot do that.
+        has_ended: Whether the runtime has ended with all of its sandboxes, determined on this machine without a call to
+            the runtime; None if only a call can show that.
     """
 
     kind: RuntimeKind
@@ -329,31 +330,31 @@ class Connection(ABC):
     has_ended: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
 
     def named(self) -> tuple[str, str | None]:
-        """The name of the runtime, and the image of its sandboxes, as another process asks for the same."""
+        """The name of the runtime, and the image of its sandboxes, with which another process requests the same."""
         return self.kind.value, self.image
 
     def concurrency(self, asked: int | None, *, least: int = 1) -> int | None:
-        """How many completions at once to judge.
+        """How many completions to judge at once.
 
         Args:
-            asked: What the user said; None without a word.
-            least: How many at least, without a word of the user's.
+            asked: The number that the user gave; None if there is none.
+            least: The minimum if the user gave no number.
 
         Returns:
-            The number; None where each machine of the runtime decides for itself.
+            The number; None if each machine of the runtime decides.
         """
         return asked or max(self.suggested_concurrency, least)
 
     def at_once(self, concurrency: int | None) -> int:
-        """How many completions that comes to on all machines; see `concurrency`."""
+        """How many completions that is on all machines together; see `concurrency`."""
         return concurrency or self.suggested_concurrency
 
     def facts(self) -> dict[str, JsonValue]:
-        """What a run keeps of it, besides what was asked for."""
+        """The facts that a run stores about it, in addition to the request."""
         return {"runtime_kind": self.kind.value, "runtime_reason": self.reason, "runtime_image": self.image}
 
     def unreached(self) -> tuple[Unreached, ...]:
-        """The machines of the runtime that its clients could not ask so far; what they listed is without these."""
+        """The machines of the runtime that its clients could not ask so far; their sandboxes were not listed."""
         return ()
 
     @abstractmethod
@@ -362,24 +363,24 @@ class Connection(ABC):
 
         Args:
             tags: The tags of every sandbox it makes, encoded.
-            max_lifetime_seconds: After this the runtime ends a sandbox whatever happens here; its own bound unless
+            max_lifetime_seconds: After this the runtime ends a sandbox whatever happens here; its own limit unless
                 given.
 
         Raises:
-            ForkedProcessError: If this process was forked from one that had used the runtime, and cannot.
+            ForkedProcessError: If this process was forked from one that had used the runtime, and cannot use it.
             ServiceError: If the runtime cannot be used.
         """
 
 
 class Need(StrEnum):
-    """What a runtime needs, which `sandrl doctor` examines; what others rest on comes first."""
+    """The needs of a runtime, which `sandrl doctor` checks; needs that others depend on come first."""
 
     FILES = "files"
     """The state directory is the user's own, and programs may open enough files."""
     PORT = "port"
-    """Processes of this machine reach one another on 127.0.0.1."""
+    """Processes of this machine can reach one another on 127.0.0.1."""
     ISOLATION = "isolation"
-    """This machine isolates code."""
+    """This machine can isolate code."""
     SERVICE = "service"
     """The sandbox service."""
     CLUSTER = "cluster"
@@ -391,7 +392,7 @@ class Provider(Protocol):
 
     Attributes:
         summary: Where its sandboxes come from, in a few words.
-        needs: What it needs of this machine and of the outside.
+        needs: What it needs on this machine and outside of it.
     """
 
     summary: ClassVar[str]
@@ -400,37 +401,37 @@ class Provider(Protocol):
     def connect(
         self, settings: Settings, *, reason: str, image: str | None, packages: Sequence[str], emit: Emit
     ) -> Connection:
-        """Makes sure that the runtime is there.
+        """Makes sure that the runtime is available.
 
         Args:
-            settings: What the environment says.
+            settings: The settings from the environment.
             reason: Why it was chosen.
             image: The image of sandboxes; the runtime's own default unless given.
             packages: Installed packages that code in sandboxes may import.
-            emit: Told what is being done.
+            emit: Receives events.
 
         Raises:
             AuthenticationError: If it needs credentials and there are none.
             RuntimeUnavailableError: If it cannot start, or isolate code, on this machine.
-            UsageError: If the image or the packages cannot be had.
+            UsageError: If the image or the packages are not available.
         """
 
     def find(self, settings: Settings, *, reason: str) -> Connection | None:
-        """The runtime as it is, to look after sandboxes that exist; never starts one.
+        """The runtime in its current state, to list and stop existing sandboxes; never starts one.
 
         Args:
-            settings: What the environment says.
+            settings: The settings from the environment.
             reason: Why it was chosen.
 
         Returns:
-            Where its sandboxes are; None if nothing can be listed, for the reason that `absence` gives.
+            The runtime; None if nothing can be listed, for the reason that `absence` gives.
 
         Raises:
             AuthenticationError: If it needs credentials and there are none.
-            MissingExtraError: If a package that it takes is not installed.
-            ServiceError: If it has to be asked for its machines, and does not answer.
-            UsageError: If its address is none.
+            MissingExtraError: If a package that it needs is not installed.
+            ServiceError: If its machines must be listed, and it does not answer.
+            UsageError: If its address is invalid.
         """
 
     def absence(self, settings: Settings) -> str:
-        """Why `find` has found nothing, in a sentence for the user."""
+        """Why `find` returned None, in a sentence for the user."""
