@@ -94,7 +94,9 @@ def test_one_function_with_components_masks_a_completion_that_any_part_cannot_sc
 def test_beside_another_function_trl_does_not_mask_and_we_say_so(
     function: RewardFunction, problems: Any, tiny_directory: Path, tmp_path: Path
 ) -> None:
-    with pytest.warns(UserWarning, match="TRL has several reward functions, and adds the None of one of them as 0") as caught:
+    with pytest.warns(
+        UserWarning, match="TRL has several reward functions, and adds the None of one of them as 0"
+    ) as caught:
         found = advantages([function, short], problems, tiny_directory, tmp_path)
     (ours,) = [str(each.message) for each in caught if "adds the None of one of them as 0" in str(each.message)]
     assert "sandrl.combined_rewards" in ours

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandrl import extras
 from sandrl.errors import HardwareError, ServiceError, UsageError
+from sandrl.installation import install_command
 from sandrl.models import libraries
 from sandrl.models.places import find_model
 from tools.gpu.machine import Gpu, Torch, look_at_gpu, probe_torch
@@ -72,8 +72,8 @@ def check_torch(needs: Needs) -> Torch:
     """
     torch = probe_torch()
     if not torch.is_available:
-        why = "was built without CUDA" if torch.cuda is None else f"was built for CUDA {torch.cuda} and finds no GPU"
-        hint = f"{extras.install_command(needs.extra)} in a new environment; a newer driver, if the driver is too old"
+        why = "was built without CUDA" if torch.cuda is None else f"was built for CUDA {torch.cuda} and detects no GPU"
+        hint = f"{install_command(needs.extra)} in a new environment; a newer driver, if the driver is too old"
         raise HardwareError(f"torch {torch.version} {why}", hint=hint)
     return torch
 

@@ -1,4 +1,4 @@
-"""Calls of a function as checks: judged apart from the completion, by the rules that docs/reference/problems.md gives."""
+"""Calls of a function as checks: judged apart from the completion, by the rules in docs/reference/problems.md."""
 
 from __future__ import annotations
 
@@ -121,7 +121,10 @@ def test_a_row_has_calls_and_its_prompt_shows_some(tmp_path: Path) -> None:
     [
         ({"fn": "add", "cases": []}, "field 'calls': is missing, and fn is given"),
         ({"fn": "add(", "cases": [[[1], 2]]}, "field 'fn': must be the name of a function"),
-        ({"cases": [[[1], 2]]}, "field 'cases[0]': is a call, but the field `fn`, the name of the function, is missing"),
+        (
+            {"cases": [[[1], 2]]},
+            "field 'cases[0]': is a call, but the field `fn`, the name of the function, is missing",
+        ),
         (
             {"fn": "add", "cases": [{"stdin": "1", "stdout": "2"}]},
             "field 'cases[0]': must be a list of arguments and the value to return",

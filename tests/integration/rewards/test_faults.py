@@ -134,7 +134,9 @@ def test_a_completion_that_kills_its_sandbox_every_time_has_crashed(connection: 
     killer, *neighbours = report.results
     assert (killer.status, killer.reward) == (Status.CRASHED, 0.0)
     assert killer.sandboxes == assassin.kills == retries + 2
-    assert killer.detail.startswith(f"its sandbox failed {retries + 2} times, and a known-good program ran without a failure: ")
+    assert killer.detail.startswith(
+        f"its sandbox failed {retries + 2} times, and a known-good program ran without a failure: "
+    )
     canaries = [event for event in told if isinstance(event, CanaryFinished)]
     assert [(event.passed, event.same_sandbox) for event in canaries] == [(False, True), (True, False)] * 2
     assert [result.reward for result in neighbours] == [1.0] * 3
@@ -161,7 +163,7 @@ def test_a_runtime_that_dies_in_the_middle_is_started_again_and_costs_no_result(
         )
     assert [result.reward for result in report.results] == [1.0, 1.0, 1.0, 0.0]
     assert report.summary.retries >= 2
-    assert any(isinstance(event, Warned) and "goes on with another one" in event.message for event in told)
+    assert any(isinstance(event, Warned) and "continues with another one" in event.message for event in told)
     assert job.cleanup_error() is None
     assert_totals_add_up(report)
 

@@ -62,7 +62,10 @@ def test_the_trainer_is_told_the_mean_of_each_function() -> None:
     ("functions", "message"),
     [
         ((), "needs at least one reward function"),
-        ((lengths, 0.5), "component 1 of the rewards must be a function or a pair of a function and its weight, not 0.5"),
+        (
+            (lengths, 0.5),
+            "component 1 of the rewards must be a function or a pair of a function and its weight, not 0.5",
+        ),
         (((lengths, "much"),), "the weight of component 0 of the rewards must be a number, not 'much'"),
         (((lengths, float("inf")),), "the weight of component 0 of the rewards"),
     ],
