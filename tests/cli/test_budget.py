@@ -95,7 +95,7 @@ def test_an_evaluation_goes_on_with_a_larger_budget_and_counts_all_of_its_jobs(
             f"the budget of 3s is used up: the run 'mine' has used {duration_text(used)} of sandbox time"
             in again.stderr
         )
-        assert "a larger --budget goes on with it" in again.stderr
+        assert "a larger --budget resumes the run" in again.stderr
         rest = sandrl("eval", "--resume", run, "--budget", "1h")
     assert rest.returncode == 0, rest.stderr
     reader = RunReader(run)

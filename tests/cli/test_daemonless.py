@@ -118,7 +118,7 @@ def test_kill_9_leaves_no_process_and_ls_says_what_it_can_know(tmp_path: Path, s
     wait_until_gone(pids)
     listed = sandrl("sandboxes", "ls", "--runtime", "daemonless")
     assert listed.returncode == 0
-    assert "known only to the process that made them" in listed.stderr
+    assert "visible only to the process that created them" in listed.stderr
     assert "none" in listed.stderr
     cleaned = sandrl("sandboxes", "cleanup", "--all", "--yes", "--runtime", "daemonless")
     assert (cleaned.returncode, daemon.find(state)) == (0, None)

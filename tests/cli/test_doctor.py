@@ -39,7 +39,7 @@ PROPERTIES = {
     *("own namespaces", "no host files", "read-only system", "own /tmp and /workspace", "no other processes"),
     *("no network", "no privileges", "refused system calls", "no host environment"),
     *("memory limit", "process limit", "disk limit", "no survivors", "host uids"),
-    *("limits of what is shared", "undisturbed neighbours", "accounting", "cells"),
+    *("limits of what is shared", "undisturbed sandboxes", "accounting", "cells"),
 }
 UNNEEDED = (
     "__pycache__",
@@ -292,7 +292,7 @@ def test_the_hub_and_its_cache_are_told_apart(hub: str, tmp_path: Path, monkeypa
     kept = "1 dataset in its cache"
     for online, environment, state, detail in (
         (True, {"HF_ENDPOINT": hub}, "ok", f"127.0.0.1 answers; {kept}"),
-        (False, {"HF_ENDPOINT": "http://user:s3cret@hub"}, "skipped", f"not asked; {kept}"),
+        (False, {"HF_ENDPOINT": "http://user:s3cret@hub"}, "skipped", f"not tested; {kept}"),
         (True, {"HF_ENDPOINT": "http://user:s3cret@127.0.0.1:1"}, "failed", f"127.0.0.1 does not answer; {kept}"),
         (True, {"HF_HUB_OFFLINE": "1"}, "skipped", f"HF_HUB_OFFLINE is set; {kept}"),
     ):

@@ -38,7 +38,7 @@ def test_without_an_address_the_ways_to_a_cluster_are_told(sandrl: Run) -> None:
     done = sandrl("reward", "--runtime", "ray")
     assert (done.returncode, done.stdout) == (2, "")
     error, hint = done.stderr.splitlines()
-    assert error == "sandrl: error: --runtime ray: no address of a Ray cluster is known"
+    assert error == "sandrl: error: --runtime ray: the address of the Ray cluster is not set"
     assert hint.startswith("  hint: ")
     assert [way for way in WAYS if way not in hint] == []
 

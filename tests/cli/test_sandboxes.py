@@ -151,7 +151,7 @@ def test_a_service_that_is_not_there_is_an_error_within_seconds(sandrl: Run) -> 
         done = sandrl("sandboxes", *words, **remote)
         assert (done.returncode, done.stdout) == (3, ""), words
         assert "a-key" not in done.stderr
-        assert "hint: is http://127.0.0.1:1 the right address?" in done.stderr
+        assert "hint: check the address http://127.0.0.1:1, or use" in done.stderr
     endpoint = daemon.ensure_running(load_settings().state_dir)
     refused = sandrl("sandboxes", "ls", CWSANDBOX_BASE_URL=endpoint.base_url, CWSANDBOX_API_KEY="wrong")
     assert refused.returncode == 3

@@ -27,7 +27,7 @@ def test_a_training_stops_between_steps_saves_and_goes_on_with_a_larger_budget(t
     assert reader.config.jobs[-1].outcome == "interrupted"
     refused = train("--resume", "run", "--budget", "1s")
     assert refused.code == 1
-    assert "a larger --budget goes on with it" in refused.stderr
+    assert "a larger --budget resumes the run" in refused.stderr
     again = train("--resume", "run", "--budget", "16s")
     assert again.code == 1, again.stderr
     assert held_by(RunReader(done.run)).seconds > held

@@ -30,12 +30,12 @@ def languages_check() -> Check:
     detail = ", ".join(["python", *there])
     if not missing:
         return Check("languages", State.OK, detail)
-    detail += f"; without tools in /usr: {', '.join(language.name for language in missing)}"
+    detail += f"; no tools in /usr for: {', '.join(language.name for language in missing)}"
     return Check("languages", State.OK if there else State.ABSENT, detail, f"apt-get install {packages}")
 
 
 def _version(language: Language) -> str:
-    """The version of a language's tools; empty if a tool is missing, or does not tell."""
+    """The version of a language's tools; empty if a tool is missing, or does not print it."""
     usual = language.forms[-1]
     commands = [command[0] for command in (usual.compile, usual.run, language.version) if command]
     if any(not name.startswith(".") and shutil.which(name, path=SEARCHED) is None for name in commands):

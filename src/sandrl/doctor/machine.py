@@ -22,14 +22,16 @@ _DRIVER = Path("/proc/driver/nvidia/gpus")
 
 
 def gpu_check(driver: Path = _DRIVER) -> Check:
-    """The GPUs there are.
+    """The GPUs of this machine.
 
     Args:
         driver: Where the kernel driver lists them.
     """
     found = _asked() or _listed(driver)
     if not found:
-        return Check("GPU", State.ABSENT, "none; trainers that need one say so, the others use the processor")
+        return Check(
+            "GPU", State.ABSENT, "not found; trainers that require one end with an error, the others use the processor"
+        )
     kinds = {name: found.count(name) for name in found}
     return Check("GPU", State.OK, "; ".join(f"{count} × {name}" for name, count in kinds.items()))
 
@@ -51,7 +53,7 @@ def open_files_check() -> Check:
         check_open_files()
     except SandrlError as error:
         return Check("open files", State.FAILED, error.message, error.hint)
-    return Check("open files", State.OK, "as many as sandboxes need")
+    return Check("open files", State.OK, "the limit is high enough for sandboxes")
 
 
 def port_check() -> Check:
@@ -60,9 +62,9 @@ def port_check() -> Check:
         with socket.create_server(("127.0.0.1", 0)) as server:
             socket.create_connection(server.getsockname(), _TIMEOUT_SECONDS).close()
     except OSError as error:
-        detail = f"no process reaches another one: {error.strerror or error}"
+        detail = f"a process cannot connect to another one: {error.strerror or error}"
         return Check("port on 127.0.0.1", State.FAILED, detail, "ip link set lo up, or use `runtime` daemonless")
-    return Check("port on 127.0.0.1", State.OK, "can be opened and reached")
+    return Check("port on 127.0.0.1", State.OK, "a process can open one, and another one can connect to it")
 
 
 def _asked() -> list[str]:
@@ -92,5 +94,5 @@ def _listed(driver: Path) -> list[str]:
         except OSError:
             continue
         fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-        names.append(" ".join(fields.get("Model", "a GPU without a name").split()))
+        names.append(" ".join(fields.get("Model", "unnamed GPU").split()))
     return names

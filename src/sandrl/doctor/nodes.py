@@ -31,8 +31,8 @@ def unasked_cluster_check() -> Check:
         installed = metadata.version("ray")
     except metadata.PackageNotFoundError:
         return Check(_NAME, State.ABSENT, "ray is not installed", install_command("ray"))
-    detail = f"not asked; ray {installed} is installed"
-    return Check(_NAME, State.SKIPPED, detail, "sandrl doctor --runtime ray asks the nodes")
+    detail = f"not tested; ray {installed} is installed"
+    return Check(_NAME, State.SKIPPED, detail, "sandrl doctor --runtime ray tests the nodes")
 
 
 def cluster_checks(address: str | None) -> tuple[Check, list[Check]]:
@@ -66,7 +66,7 @@ def node_checks(cluster: Cluster) -> list[Check]:
 def _node_check(facts: NodeFacts, view: NodeView | InfrastructureError | None) -> Check:
     name = facts.node.name
     if view is None:
-        hint = "give it the sandrl and the Python of this machine" if facts.has_answered else None
+        hint = "install the sandrl and the Python of this machine there" if facts.has_answered else None
         return Check(name, State.FAILED, f"{facts.problem}; {_processors(facts)}", hint)
     if isinstance(view, InfrastructureError):
         return Check(name, State.FAILED, view.message, view.hint)

@@ -20,7 +20,7 @@ from sandrl.problems.hub import PROBE_SECONDS, hub_answers
 from sandrl.settings import RuntimeKind, Settings
 
 _TIMEOUT_SECONDS = 6.0
-_ONLINE_HINT = "sandrl doctor --online asks it"
+_ONLINE_HINT = "sandrl doctor --online tests it"
 _NETWORK_HINT = "check the network and CWSANDBOX_BASE_URL, or use `runtime` local"
 _HUB = "https://huggingface.co"
 _KEYS = (
@@ -35,18 +35,18 @@ def credential_checks(environment: Mapping[str, str]) -> list[Check]:
     present = [name for name in _KEYS if environment.get(name, "").strip()]
     if present:
         return [Check(name, State.OK, "is set") for name in present]
-    return [Check("credentials", State.ABSENT, "none are set; the local runtime needs none")]
+    return [Check("credentials", State.ABSENT, "not set; the local runtime does not need them")]
 
 
 def remote_check(settings: Settings, *, online: bool) -> Check:
     """Whether the sandbox service answers, and takes the credentials."""
     if settings.credentials is None:
-        return Check("sandbox service", State.ABSENT, "no credentials for it", "set CWSANDBOX_API_KEY to use it")
+        return Check("sandbox service", State.ABSENT, "no credentials are set", "set CWSANDBOX_API_KEY to use it")
     if not online:
-        return Check("sandbox service", State.SKIPPED, f"not asked; {settings.credentials} is set", _ONLINE_HINT)
+        return Check("sandbox service", State.SKIPPED, f"not tested; {settings.credentials} is set", _ONLINE_HINT)
     failure = _within(_TIMEOUT_SECONDS, lambda: _list_nothing(settings))
     if failure is None:
-        return Check("sandbox service", State.OK, f"answers, and takes {settings.credentials}")
+        return Check("sandbox service", State.OK, f"answers, and accepts {settings.credentials}")
     message = failure.message
     for secret in settings.secrets:
         # Error texts come from elsewhere: whatever they quote, it is not a key.
@@ -62,12 +62,17 @@ def hub_check(environment: Mapping[str, str], *, online: bool) -> Check:
     if environment.get("HF_HUB_OFFLINE", "").strip().lower() in _TRUE:
         return Check("dataset hub", State.SKIPPED, f"HF_HUB_OFFLINE is set; {kept}")
     if not online:
-        return Check("dataset hub", State.SKIPPED, f"not asked; {kept}", _ONLINE_HINT)
+        return Check("dataset hub", State.SKIPPED, f"not tested; {kept}", _ONLINE_HINT)
     # The rest of an address may hold a token.
     place = urlsplit(address).hostname or "the hub"
     if hub_answers(address, PROBE_SECONDS):
         return Check("dataset hub", State.OK, f"{place} answers; {kept}")
-    return Check("dataset hub", State.FAILED, f"{place} does not answer; {kept}", "use a local file: `problems` FILE")
+    return Check(
+        "dataset hub",
+        State.FAILED,
+        f"{place} does not answer; {kept}",
+        "check the network, or use a local file: `problems` FILE",
+    )
 
 
 def wandb_check(environment: Mapping[str, str]) -> Check:
@@ -95,8 +100,10 @@ def tinker_check(settings: Settings) -> Check:
     if choice.kind is ArtBackendKind.EMBEDDED:
         return Check("Tinker", State.OK, f"embedded ({choice.reason}): a service on this machine, for small models")
     if settings.tinker_api_key is None:
-        return Check("Tinker", State.ABSENT, f"{choice.reason}, but no key is", "set ART_TINKER_API_KEY")
-    return Check("Tinker", State.OK, f"{settings.tinker_base_url or 'the usual service'} ({choice.reason}); not asked")
+        return Check("Tinker", State.ABSENT, f"{choice.reason}, but no key is set", "set ART_TINKER_API_KEY")
+    return Check(
+        "Tinker", State.OK, f"{settings.tinker_base_url or 'the default service'} ({choice.reason}); not tested"
+    )
 
 
 def _is_installed(name: str) -> bool:

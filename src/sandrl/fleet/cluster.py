@@ -29,11 +29,11 @@ from sandrl.fleet.code import code_digest
 from sandrl.fleet.held import HeldObject, Refusal, run_named
 
 RESOURCE = "sandrl"
-"""The resource that says which nodes score, where any node of a cluster has it."""
+"""If any node of a cluster has this resource, only the nodes that have it score."""
 
 TWO_WAYS = (
-    "start one with `ray start --head` (and `ray start --address HOST:6379` on further machines), or name one that"
-    " runs, as in ray:HOST:6379; RAY_ADDRESS is used where none is named"
+    "start a cluster with `ray start --head` (and `ray start --address HOST:6379` on the other machines), or give the"
+    " address of a running one, such as ray:HOST:6379; without an address, RAY_ADDRESS is used"
 )
 _CLIENT_SCHEME = "ray://"
 _REACH_SECONDS = 5.0
@@ -49,7 +49,7 @@ class Node:
         id: Ray's name of it, 56 hex digits.
         name: The name of its host; with the beginning of its id, where several nodes have that name.
         address: Its IP address.
-        cpus: How many processors Ray says it has.
+        cpus: Its number of processors, as Ray reports it.
         is_leaving: Whether it is being drained.
     """
 
@@ -62,14 +62,14 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What was found on a node.
+    """The facts about a node.
 
     Attributes:
-        node: Which.
+        node: The node.
         python: The version of Python; empty if it did not answer.
         version: The version of sandrl; None without it.
         problem: Why it cannot score for this process; empty if it can.
-        remark: What is other than here, and does not matter for verdicts; empty without.
+        remark: A difference from this machine that does not affect verdicts; empty without one.
         has_answered: Whether it answered at all.
     """
 
@@ -107,7 +107,7 @@ class Cluster:
         return [self._node(each, is_leaving=each["NodeID"] in leaving) for each in chosen]
 
     def _leaving(self) -> Collection[str]:
-        """The ids of nodes that are being drained; none where Ray does not tell: it has no public call for that."""
+        """The ids of nodes that are being drained; none if Ray does not report them (it has no public call)."""
         try:
             found: Collection[str] = self._ray._private.state.state.get_draining_nodes()
         except Exception:  # noqa: BLE001 - over a Ray client server, or with another Ray, there is no answer
@@ -124,7 +124,7 @@ class Cluster:
         )
 
     def examine(self, nodes: Sequence[Node]) -> list[NodeFacts]:
-        """What nodes have: whether each can score for this process, before anything is scored."""
+        """The facts about nodes, such as whether each can score for this process."""
         with _lock:
             self._ray.cloudpickle.register_pickle_by_value(probe)
             try:
@@ -157,29 +157,29 @@ class Cluster:
         """Runs a function on a node that has the same sandrl as this process.
 
         Args:
-            node: Where.
+            node: The node.
             function: `package.module:function`.
-            arguments: What it is called with, which must be picklable.
+            arguments: The arguments of the function, which must be picklable.
 
         Returns:
-            What it returns, or a `Refusal`; an error of Ray's if the node is lost.
+            The result of the function, or a `Refusal`; an error of Ray's if the node is lost.
         """
         return self._run(node, run_named, function, *arguments)
 
     def ask(
         self, nodes: Sequence[Node], function: str, *arguments: object, timeout_seconds: float
     ) -> list[tuple[Node, Any]]:
-        """Runs a function on several nodes at once, and waits for what they answer.
+        """Runs a function on several nodes at once, and waits for their answers.
 
         Args:
-            nodes: Where.
+            nodes: The nodes.
             function: `package.module:function`.
-            arguments: What it is called with, which must be picklable.
+            arguments: The arguments of the function, which must be picklable.
             timeout_seconds: How long to wait for all of them.
 
         Returns:
             Each node with what the function returned there, or with an `InfrastructureError` that names the node and
-            says why there is nothing.
+            the reason.
         """
         asked = [(node, self.run(node, function, *arguments)) for node in nodes]
         until = time.monotonic() + timeout_seconds
@@ -194,9 +194,9 @@ class Cluster:
         """Makes an object on a node, in a process of its own that ends with this one.
 
         Args:
-            node: Where.
-            factory: What makes it, as `package.module:function`.
-            argument: What it is made with, which must be picklable.
+            node: The node.
+            factory: The function that makes it, as `package.module:function`.
+            argument: The argument of that function, which must be picklable.
         """
         options = {"num_cpus": 0, "max_restarts": 0, "max_task_retries": 0, "max_concurrency": 4}
         actor = self._ray.remote(HeldObject).options(**options, scheduling_strategy=self._bound_to(node))
@@ -211,7 +211,7 @@ class Host:
     """An object on a node; see `Cluster.hold`.
 
     Attributes:
-        node: Where it is.
+        node: The node that it is on.
     """
 
     def __init__(self, ray: Any, node: Node, actor: Any) -> None:
@@ -220,10 +220,10 @@ class Host:
         self._actor = actor
 
     def call(self, method: str, *arguments: object, timeout_seconds: float | None = None) -> Any:
-        """Calls a method of it, and waits for what that returns.
+        """Calls a method of it, and waits for the result.
 
         Raises:
-            NodeLostError: If the node, or the process, is gone, or does not answer in time.
+            NodeLostError: If the node, or the process, has ended or does not answer in time.
             InfrastructureError: If the method fails with an error of sandrl's.
         """
         try:
@@ -254,10 +254,10 @@ _lock = threading.Lock()
 
 
 def connect(address: str | None) -> Cluster:
-    """Makes this process a driver of a Ray cluster; one that is a driver already stays one of the same cluster.
+    """Makes this process a driver of a Ray cluster; if it is a driver already, it stays one of the same cluster.
 
     Args:
-        address: `HOST:PORT`, `ray://HOST:PORT` or `auto`, as Ray takes it; None if none is known.
+        address: `HOST:PORT`, `ray://HOST:PORT` or `auto`, as Ray takes it; None if none was given.
 
     Raises:
         MissingExtraError: If Ray is not installed.
@@ -269,11 +269,13 @@ def connect(address: str | None) -> Cluster:
         if ray.is_initialized():
             own = ray.get_runtime_context().gcs_address
             if address not in (None, "auto", own) and not address.startswith(_CLIENT_SCHEME):
-                message = f"runtime ray: this process belongs to the cluster at {own} already, not to {address}"
+                message = f"runtime ray: this process already belongs to the cluster at {own}, not to {address}"
                 raise UsageError(message, fields=("runtime",))
             return Cluster(ray, own)
         if address is None:
-            raise UsageError("runtime ray: no address of a Ray cluster is known", hint=TWO_WAYS, fields=("runtime",))
+            raise UsageError(
+                "runtime ray: the address of the Ray cluster is not set", hint=TWO_WAYS, fields=("runtime",)
+            )
         _check_reach(ray, address)
         with _own_handlers(), _quiet(ray):
             try:
@@ -291,7 +293,7 @@ def connect(address: str | None) -> Cluster:
 
 
 def _say_nothing(ray: Any) -> None:
-    """Keeps messages of raylets out of standard output, which may be a document; whoever uses a node hears of its end.
+    """Keeps messages of raylets out of standard output, which may be a document; calls to a lost node fail anyway.
 
     Ray prints them on a thread of its own, and has no setting for it.
     """
@@ -300,12 +302,12 @@ def _say_nothing(ray: Any) -> None:
 
 
 def _check_reach(ray: Any, address: str) -> None:
-    """Refuses an address at which nothing answers, which Ray would ask for most of a minute."""
+    """Refuses an address at which nothing answers, which Ray would try for most of a minute."""
     host, colon, port = address.removeprefix(_CLIENT_SCHEME).rpartition(":")
     if address == "auto":
         return
     if not colon or not port.isdecimal():
-        message = f"runtime ray: {address!r} is no address: HOST:PORT, ray://HOST:PORT or auto"
+        message = f"runtime ray: {address!r} is not an address: use HOST:PORT, ray://HOST:PORT or auto"
         raise UsageError(message, fields=("runtime",))
     asked = host.strip("[]")
     if asked in ("localhost", "127.0.0.1", "::1") and not address.startswith(_CLIENT_SCHEME):
@@ -317,20 +319,22 @@ def _check_reach(ray: Any, address: str) -> None:
         message = f"runtime ray: no Ray cluster answers at {address}: {reason}"
         hint = TWO_WAYS
         if asked != host.strip("[]"):
-            message = f"runtime ray: no Ray cluster answers at {asked}:{port}, which Ray takes {host} for: {reason}"
-            hint = "`ray start --head --node-ip-address 127.0.0.2` makes a cluster that only this machine can reach"
+            message = (
+                f"runtime ray: no Ray cluster answers at {asked}:{port}, the address that Ray uses for {host}: {reason}"
+            )
+            hint = "`ray start --head --node-ip-address 127.0.0.2` starts a cluster that only this machine can reach"
         raise RuntimeUnavailableError(message, hint=hint, fields=("runtime",)) from error
 
 
 def _hint_for(reason: str, address: str) -> str:
     if "token" in reason.lower() or "unauthenticated" in reason.lower():
-        return "give this process the token of the cluster: RAY_AUTH_MODE=token, with RAY_AUTH_TOKEN_PATH"
+        return "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN_PATH to the file with the token of the cluster"
     if "ersion mismatch" in reason:
         return "use the Python and the Ray that the cluster was started with"
     if "node_ip_address" in reason or "Raylet addresses" in reason or "ray start" in reason:
         return (
-            f"a driver must be on a machine of the cluster: `ray start --address {address} --num-cpus 0` makes this one"
-            " of them; or use the address of a Ray client server: ray://HOST:10001"
+            f"a driver must be on a machine of the cluster: `ray start --address {address} --num-cpus 0` adds this"
+            " machine; or use the address of a Ray client server: ray://HOST:10001"
         )
     return TWO_WAYS
 
@@ -351,7 +355,7 @@ def _own_handlers() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet(ray: Any) -> Iterator[None]:
-    """Keeps Ray from printing what its error says, too; the log of the program is left alone."""
+    """Keeps Ray from also printing the message of its error; the log of the program is not changed."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     logger = logging.getLogger("ray")
     level = logger.level
@@ -363,7 +367,7 @@ def _quiet(ray: Any) -> Iterator[None]:
 
 
 def _answer(node: Node, asked: Future[Any], until: float, of_seconds: float) -> Any:
-    """What a node answers, or the error that says why there is nothing."""
+    """The answer of a node, or the error that names the reason why there is none."""
     try:
         answer = asked.result(max(until - time.monotonic(), 0.0))
     except FutureTimeoutError:
@@ -376,6 +380,6 @@ def _answer(node: Node, asked: Future[Any], until: float, of_seconds: float) -> 
 
 
 def _line(error: BaseException) -> str:
-    """The first line of an error that says something."""
+    """The first line of an error that is not empty."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0][:300] if lines else type(error).__name__

@@ -35,8 +35,8 @@ class HeldObject:
     """An object of a node.
 
     Args:
-        factory: What makes it, as `package.module:function`.
-        argument: What it is made with.
+        factory: The function that makes it, as `package.module:function`.
+        argument: The argument of that function.
     """
 
     def __init__(self, factory: str, argument: object) -> None:
@@ -47,7 +47,7 @@ class HeldObject:
         self._value = named(factory)(argument)
 
     def call(self, method: str, *arguments: object) -> object:
-        """Calls a method of it; its error, or that of the making, is a `Refusal`."""
+        """Calls a method of it; its error, or the error of the factory, is a `Refusal`."""
         if isinstance(self._made, Refusal):
             return self._made
         return answer_of(lambda: getattr(self._value, method)(*arguments))
@@ -61,7 +61,7 @@ def named(path: str) -> Callable[..., Any]:
 
 
 def answer_of(call: Callable[[], object]) -> object:
-    """What a call returns, or the refusal that its error comes to."""
+    """The result of a call, or a `Refusal` made of its error."""
     try:
         return call()
     except SandrlError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def examine() -> dict[str, Any]:
-    """Finds out what this machine has.
+    """Reads what this machine has.
 
     Returns:
         `python` (its version), `host`, `sandrl` (its version; None without it), `digest` (of its code) and `problem`

@@ -143,7 +143,7 @@ def _start(directory: RuntimeDirectory, timeout_seconds: float) -> None:
         os.close(reading)
         raise RuntimeUnavailableError(
             f"the local runtime cannot be started: {error.filename or directory.log}: {error.strerror}",
-            hint="this user must be able to run the Python that runs sandrl",
+            hint="check that this user may execute the Python that runs sandrl, and may write its state directory",
         ) from error
     finally:
         os.close(writing)
@@ -221,7 +221,7 @@ def status(state_dir: Path) -> RuntimeStatus:
                 ) from error
             raise RuntimeUnavailableError(
                 f"the local runtime (pid {endpoint.pid}) does not answer: {error.code().name}",
-                hint="sandrl runtime stop, and try again",
+                hint="run sandrl runtime stop, and try again",
             ) from error
     answer["images"] = tuple(answer["images"])
     return RuntimeStatus(running=True, pid=endpoint.pid, base_url=endpoint.base_url, **answer)

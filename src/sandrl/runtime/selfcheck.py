@@ -116,7 +116,7 @@ def check_isolation(worker: WorkerTrial | None = None) -> SelfCheck:
             return asyncio.run(_check(Path(folder), worker))
     except OSError as error:
         raise RuntimeUnavailableError(
-            f"the check needs a directory for a moment: {error.strerror}", hint="set TMPDIR to one of your own"
+            f"a temporary directory cannot be used: {error.strerror}", hint="set TMPDIR to a directory of your own"
         ) from error
 
 
@@ -222,20 +222,20 @@ async def _shared_resources(choice: Choice, _folder: Path) -> Sequence[Property]
     request = BootRequest(choice.images[0].name, memory_bytes=_MEMORY_BYTES, disk_bytes=_DISK_BYTES)
     greedy = {what: asyncio.ensure_future(_is_stopped(choice, request, what, most)) for what, most in _GREED.items()}
     try:
-        neighbour = await _run(choice, request, "little")
+        other = await _run(choice, request, "little")
         disturbed = _disturbances()
         stopped = {what: await outcome for what, outcome in greedy.items()}
     finally:
         for outcome in greedy.values():
             outcome.cancel()
-    if neighbour["refusal"] is not None or neighbour["written"] != _PIPE_BYTES:
+    if other["refusal"] is not None or other["written"] != _PIPE_BYTES:
         disturbed.append("a sandbox beside them")
     kept = [what for what, was_stopped in stopped.items() if not was_stopped]
     return [
         _property(
             "limits of what is shared", kept, f"{', '.join(_GREED)}: programs that took more were killed", "kept"
         ),
-        _property("undisturbed neighbours", disturbed, "a sandbox beside them and this process", "disturbed"),
+        _property("undisturbed sandboxes", disturbed, "a sandbox beside them and this process", "disturbed"),
         Property("accounting", True, _accounting(choice)),
     ]
 
@@ -283,7 +283,7 @@ async def _survivors(choice: Choice, _folder: Path) -> Sequence[Property]:
     finally:
         await sandbox.destroy()
     if not appeared:
-        return [Property("no survivors", False, "could not be tried: the program that should survive never ran")]
+        return [Property("no survivors", False, "could not be tried: the test program did not run")]
     gone = await _until(lambda: not _is_running(marker))
     return [Property("no survivors", gone, "a program that left its session died with its sandbox")]
 
@@ -360,7 +360,7 @@ async def _run(choice: Choice, request: BootRequest, *words: str) -> Facts:
     except ValueError:
         raise ValueError(" ".join(output.decode(errors="replace").split())[-200:] or "no answer") from None
     if not isinstance(facts, dict):
-        raise ValueError("the answer is no object")
+        raise ValueError("the answer is not an object")
     return facts
 
 

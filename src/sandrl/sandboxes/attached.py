@@ -14,7 +14,7 @@ from sandrl.sandboxes.interrupt import Interrupt
 from sandrl.sandboxes.providers.protocol import Attached, Output
 
 TIMED_OUT = 124
-"""The exit code of a program that ran out of time, as `timeout(1)` has it."""
+"""The exit code of a program that exceeded its time limit, as `timeout(1)` uses it."""
 
 MAX_SECONDS = 86_400.0
 """How long a program without a time limit may run; no sandbox lives longer."""
@@ -37,22 +37,22 @@ def run_attached(
 
     Args:
         fleet: The runtime.
-        sandbox_id: Where.
+        sandbox_id: The sandbox.
         argv: Program and arguments.
         stdin: Descriptor to read its standard input from; None for an empty one.
-        stdout: Where its output goes.
-        stderr: Where its errors go.
+        stdout: Receives its standard output.
+        stderr: Receives its standard error.
         timeout_seconds: After this it is killed; None for as long as the sandbox lives.
-        interrupt: The user's wish to stop, at which it is killed.
+        interrupt: The user's request to stop, at which it is killed.
 
     Returns:
-        Its exit code; `TIMED_OUT` if it ran out of time.
+        Its exit code; `TIMED_OUT` if it exceeded its time limit.
 
     Raises:
         UnknownSandboxError: If there is no such sandbox.
         NotRunningError: If the sandbox does not run.
         InterruptedRunError: If the user asked to stop.
-        BrokenPipeError: If nobody reads the output any more; the program is killed.
+        BrokenPipeError: If the reader of the output has closed it; the program is killed.
         ServiceError: If the service does not answer or refuses.
     """
     info = fleet.get(sandbox_id)

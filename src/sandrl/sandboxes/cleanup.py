@@ -32,12 +32,12 @@ _CONDITIONS = ("tags", "orphans", "older_than_seconds", "everything")
 
 @dataclass(frozen=True, slots=True)
 class CleanupRequest:
-    """What the user wants gone.
+    """The sandboxes that the user selects to be stopped.
 
     Attributes:
         ids: These sandboxes, and no others.
-        selection: Or those that are meant by this.
-        everything: Or all there are.
+        selection: Or those that this selects.
+        everything: Or all sandboxes.
         force: Also those whose owner is alive.
         options: Further words of the command line, for the command that continues it.
     """
@@ -52,19 +52,19 @@ class CleanupRequest:
         selects = self.selection != SandboxSelection()
         if not (self.ids or selects or self.everything):
             raise UsageError(
-                "nothing says which sandboxes to stop, and none was touched",
+                "no sandboxes are selected, so nothing was stopped",
                 hint="give `tags`, `orphans`, `older_than_seconds`, ids of sandboxes, or `everything`",
                 fields=_CONDITIONS,
             )
         if self.ids and (selects or self.everything):
             raise UsageError(
-                "ids and `tags`, `orphans`, `older_than_seconds` or `everything` exclude each other: none was touched",
+                "ids cannot be used with `tags`, `orphans`, `older_than_seconds` or `everything`; nothing was stopped",
                 hint="give either ids or conditions",
                 fields=_CONDITIONS,
             )
 
     def command(self, ids: Sequence[str] = ()) -> str:
-        """The command line that carries it out unasked, for some of its ids only if it has any."""
+        """The command line that carries it out without confirmation; if it has ids, for these ids only."""
         words = ["sandrl", "sandboxes", "cleanup"]
         for tag in self.selection.tags:
             # Encoding twice is encoding once, and what is encoded needs no quotes.
@@ -81,14 +81,14 @@ class CleanupRequest:
 
 @dataclass(frozen=True, slots=True)
 class CleanupPlan:
-    """What is going to happen.
+    """The sandboxes that a cleanup will stop.
 
     Attributes:
-        request: What was asked for.
-        targets: What will be stopped.
-        spared: What was asked for, too, but belongs to an owner that is alive.
-        gone: Ids that were asked for and do not live.
-        unreached: The machines of the runtime that could not be asked; what is there is in no plan.
+        request: The request.
+        targets: The sandboxes that will be stopped.
+        spared: Selected sandboxes that are not stopped, because their owner is alive.
+        gone: Selected ids of sandboxes that have ended or never existed.
+        unreached: The machines of the runtime that could not be asked; their sandboxes are not in the plan.
     """
 
     request: CleanupRequest
@@ -103,7 +103,7 @@ class CleanupPlan:
         return sum(each.owner is None for each in self.targets)
 
     def raise_for_unreached(self) -> None:
-        """Ends the command if nobody knows whether all that was meant is in the plan.
+        """Ends the command with an error if selected sandboxes may be missing in the plan.
 
         Raises:
             ServiceError: If a machine of the runtime could not be asked.
@@ -111,13 +111,13 @@ class CleanupPlan:
         if self.unreached:
             names = ", ".join(each.node for each in self.unreached)
             raise ServiceError(
-                f"not every node could be asked, and what is there was not stopped: {names}",
+                f"some nodes could not be asked, so their sandboxes were not stopped: {names}",
                 hint=f"{self.request.command()} tries again",
             )
 
 
 class StopOutcome(StrEnum):
-    """What came of one stop."""
+    """The result of one stop."""
 
     STOPPED = "stopped"
     GONE = "already gone"
@@ -126,15 +126,15 @@ class StopOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CleanupReport:
-    """What happened.
+    """The result of a cleanup.
 
     Attributes:
-        plan: What was going to.
+        plan: The plan.
         stopped: Ids of sandboxes that were stopped.
-        gone: Ids of those that were not there any more.
-        failed: Why, by id, of those that could not be stopped.
-        left: Ids of those not dealt with, because the user asked to stop.
-        signal_number: The signal that asked; 0 if none has.
+        gone: Ids of sandboxes that had already ended.
+        failed: Reasons, by id, why sandboxes could not be stopped.
+        left: Ids of sandboxes that were not handled, because the user asked to stop.
+        signal_number: The signal that requested this; 0 if there was none.
     """
 
     plan: CleanupPlan
@@ -145,7 +145,7 @@ class CleanupReport:
     signal_number: int = 0
 
     def raise_for_outcome(self) -> None:
-        """Ends the command as its outcome says.
+        """Ends the command with an error if not all targets were stopped.
 
         Raises:
             InterruptedRunError: If something is left because the user asked to stop.
@@ -169,12 +169,12 @@ class CleanupReport:
 
 
 def plan_cleanup(fleet: Fleet | None, request: CleanupRequest, owners: Owners) -> CleanupPlan:
-    """Finds out what a request comes to; touches nothing.
+    """Determines the sandboxes that a request selects; stops nothing.
 
     Args:
         fleet: The runtime; None if it does not run and so has no sandbox.
-        request: What the user wants gone.
-        owners: What is known of owners.
+        request: The sandboxes that the user selects.
+        owners: The owners of sandboxes.
 
     Raises:
         ServiceError: If the service does not answer or refuses.
@@ -208,9 +208,9 @@ def clean_up(
     Args:
         fleet: The runtime the plan is for.
         plan: What to stop.
-        owners: Whose registry of jobs to tidy.
-        emit: Told of every stop that has ended.
-        interrupt: The user's wish to stop: the first finishes what is in flight, the second waits for nothing more.
+        owners: The owners whose registry of jobs is tidied.
+        emit: Receives an event for every stop that has ended.
+        interrupt: The user's request to stop: the first lets stops under way finish, the second waits for nothing more.
         max_in_flight: How many stops may be under way at once.
     """
     interrupt = interrupt or Interrupt()

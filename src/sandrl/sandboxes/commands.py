@@ -16,7 +16,7 @@ class WorkerProgram:
 
     Attributes:
         argv: Program and arguments.
-        begin: The first block of its standard input, made of what it reads to know what cells may use.
+        begin: Makes the first block of its standard input from the encoded limits of cells.
     """
 
     argv: tuple[str, ...]
@@ -29,8 +29,8 @@ class CellCommand:
 
     Attributes:
         worker: The program of the worker.
-        program: Names the program that the worker has to know.
-        program_block: What teaches it to a worker.
+        program: Names the program that the worker must have received.
+        program_block: The block of input that sends this program to a worker.
         request: Standard input of the command.
         open_bytes: How much of the request a completion may hold.
     """
@@ -58,11 +58,11 @@ class _Input:
 
 @dataclass(frozen=True)
 class Command:
-    """One command for a sandbox, which is a fresh one unless `Job.launch` is told otherwise.
+    """One command for a sandbox, which is a fresh one unless the arguments of `Job.launch` say otherwise.
 
     Attributes:
-        argv: Program and arguments. No checks, and nothing to hide: every process of the sandbox can read them.
-        stdin: All of its standard input, or what makes it.
+        argv: Program and arguments, without checks and secrets, because every process of the sandbox can read them.
+        stdin: Its whole standard input, or a function that makes it.
         timeout_seconds: After this the command is killed; the time that a sandbox takes to start does not count.
         cell: The same command for a worker; None for one that needs a sandbox of its own.
     """
@@ -78,11 +78,11 @@ class CommandOutcome:
     """How a command ended.
 
     Attributes:
-        sandbox_id: Where it ran.
-        exit_code: Its exit status; None if it was killed for running out of time.
-        stdout: What it printed.
-        stderr: What it printed as errors.
-        seconds: From handing it over to its end, the start of the sandbox included.
+        sandbox_id: The sandbox that it ran in.
+        exit_code: Its exit status; None if it was killed because it exceeded its timeout.
+        stdout: Its standard output.
+        stderr: Its standard error.
+        seconds: The time from handing it over to its end, including the start of the sandbox.
     """
 
     sandbox_id: str
@@ -93,5 +93,5 @@ class CommandOutcome:
 
     @property
     def timed_out(self) -> bool:
-        """Whether it was killed for running out of time."""
+        """Whether it was killed because it exceeded its timeout."""
         return self.exit_code is None

@@ -24,20 +24,20 @@ def connect(
     memory_bytes: int | None = None,
     emit: Emit = ignore,
 ) -> Connection:
-    """Chooses the runtime and makes sure that it is there.
+    """Chooses the runtime and makes sure that it is available.
 
     Args:
-        settings: What the environment says.
-        runtime: What the user asked for.
+        settings: The settings from the environment.
+        runtime: The runtime that the user requested.
         image: The image of sandboxes; the runtime's own default unless given.
         packages: Installed packages that code in sandboxes of this machine may import.
         memory_bytes: Memory of each sandbox; the runtime's own default unless given.
-        emit: Told what is chosen.
+        emit: Receives events.
 
     Raises:
         AuthenticationError: If the remote service was asked for without credentials.
-        RuntimeUnavailableError: If this machine's own runtime cannot start or isolate.
-        UsageError: If packages are asked for that cannot be given, or the remote service's address is none.
+        RuntimeUnavailableError: If the runtime of this machine cannot start or isolate code.
+        UsageError: If requested packages are not available, or the address of the remote service is invalid.
     """
     provider, settings, reason = _chosen(settings, runtime)
     connection = provider.connect(settings, reason=reason, image=image, packages=packages, emit=emit)
@@ -63,25 +63,25 @@ def _with_memory(connection: Connection, memory_bytes: int) -> Connection:
 
 
 def find_connection(settings: Settings, *, runtime: str = RuntimeKind.AUTO) -> Connection | None:
-    """The runtime as it is, to look after sandboxes that exist; never starts one.
+    """The runtime in its current state, to list and stop existing sandboxes; never starts one.
 
     Args:
-        settings: What the environment says.
-        runtime: What the user asked for.
+        settings: The settings from the environment.
+        runtime: The runtime that the user requested.
 
     Returns:
-        Where its sandboxes are; None if none can be listed, see `absence`.
+        The runtime; None if no sandboxes can be listed, see `absence`.
 
     Raises:
         AuthenticationError: If the remote service was asked for without credentials.
-        UsageError: If its address is none.
+        UsageError: If its address is invalid.
     """
     provider, settings, reason = _chosen(settings, runtime)
     return provider.find(settings, reason=reason)
 
 
 def absence(settings: Settings, *, runtime: str = RuntimeKind.AUTO) -> str:
-    """Why `find_connection` has found nothing, in a sentence for the user."""
+    """Why `find_connection` returned None, in a sentence for the user."""
     provider, settings, _ = _chosen(settings, runtime)
     return provider.absence(settings)
 

@@ -27,13 +27,13 @@ _NOTHING = Command(())
 
 
 class Dispatch:
-    """Sends launches, and knows which sandboxes a job holds.
+    """Sends launches, and keeps track of the sandboxes that a job holds.
 
     Args:
-        session: Where launches go.
-        journal: Where a sandbox is written down before it is asked for.
-        stopping: The sandboxes on their way out, which are held, too.
-        max_sandboxes: How many to hold at once; None for no bound.
+        session: The session that launches are sent to.
+        journal: Records a sandbox before it is requested.
+        stopping: The sandboxes that are being stopped, which also count as held.
+        max_sandboxes: How many to hold at once; None for no limit.
         max_lifetime_seconds: After this the service ends a sandbox, whatever happens here.
     """
 
@@ -68,12 +68,12 @@ class Dispatch:
 
     @property
     def held(self) -> int:
-        """How many sandboxes there are, or may be, because they are being created or stopped."""
+        """How many sandboxes exist, or may exist because they are being created or stopped."""
         in_use = len(self._kept.keys() | self._in_flight.keys()) - len(self._unsent)
         return in_use + len(self._pool) + len(self._stopping)
 
     def warm_up(self, count: int, tags: Sequence[str], timeout_seconds: float) -> None:
-        """Begins to create sandboxes for launches to come, until there are so many or no room is left."""
+        """Begins to create sandboxes for later launches, until `count` are ready or no room is left."""
         unfit = self._pool.drop_unfit(timeout_seconds, self._session.address)
         for spare in unfit:
             self._stopping.begin(spare)
@@ -95,7 +95,7 @@ class Dispatch:
         return launch
 
     def hand_over(self, command: Command, tags: Sequence[str], *, may_be_warm: bool) -> Launch:
-        """Takes a command that wants a fresh sandbox, and sends it if there is room."""
+        """Takes a command for a fresh sandbox, and sends it if there is room."""
         launch = Launch(self.new_key(), command, tuple(encode_tag(tag) for tag in tags), may_be_warm)
         self._in_flight[launch.key] = launch
         self._unsent.append(launch)
@@ -112,12 +112,12 @@ class Dispatch:
         return launch
 
     def note_worker(self, launch: Launch) -> None:
-        """Writes down that the sandbox of a worker exists."""
+        """Records that the sandbox of a worker exists."""
         if launch.sandbox_id is not None and launch.key not in self._kept:
             self._keep(launch, launch.sandbox_id)
 
     def use_worker(self, launch: Launch, tags: Sequence[str]) -> None:
-        """Writes down what else the sandbox of a worker is used for."""
+        """Records further uses of the sandbox of a worker."""
         self._journal.taken(launch, tuple(encode_tag(tag) for tag in tags))
 
     @property
@@ -127,7 +127,7 @@ class Dispatch:
         return waits and not self._pace.has_room(self.held) and not len(self._stopping)
 
     def send_more(self) -> None:
-        """Sends what waits, as far as there is room."""
+        """Sends waiting launches, as far as there is room."""
         if not self._unsent:
             return
         if not self._pace.has_room(self.held):
@@ -147,7 +147,7 @@ class Dispatch:
             self._stopping.watch()
 
     def seconds_to_next(self, now: float) -> float:
-        """How long the service wants to be left alone before what waits is sent; 0 if it need not wait for that."""
+        """How long waiting launches must pause after a refusal of the service; 0 if they need not."""
         return self._pace.seconds_left(now) if self._unsent else 0.0
 
     def withdraw(self) -> list[Launch]:
@@ -164,7 +164,7 @@ class Dispatch:
         self._unsent.clear()
 
     def put_back(self, launch: Launch) -> bool:
-        """Whether a launch that ended found no room, and waits to be sent again."""
+        """Whether an ended launch was refused for lack of room, and so waits to be sent again."""
         refusal = self._session.refusal(launch)
         if refusal is None or launch.key not in self._in_flight:
             return False
@@ -211,9 +211,9 @@ class Dispatch:
         self._stopping.keep_few()
 
     def abandon(self, address: str) -> None:
-        """Gives up all that is at a runtime that is gone: a provider may go on asking for it for minutes.
+        """Gives up everything at a runtime that has ended, which a provider may continue to call for minutes.
 
-        What is in flight there ends with an error, and what stands ready there is thrown away.
+        Launches in flight there end with an error, and warm sandboxes there are dropped.
         """
         for launch in self._in_flight.values():
             if launch.address == address:
@@ -242,7 +242,7 @@ class Dispatch:
         self._workers = 0
 
     def _take_spare(self, launch: Launch) -> bool:
-        """Whether a launch that was never sent found a sandbox that stands ready."""
+        """Whether a launch that was never sent found a warm sandbox."""
         if launch.address or not launch.may_be_warm:
             return False
         spare = self._pool.take(launch.command.timeout_seconds, self._session.address)

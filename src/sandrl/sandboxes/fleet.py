@@ -32,7 +32,7 @@ class Fleet:
 
     @property
     def unreached(self) -> tuple[Unreached, ...]:
-        """The machines of the runtime that could not be asked so far, so that nothing of them was listed."""
+        """The machines of the runtime that could not be asked so far; their sandboxes were not listed."""
         return self.connection.unreached()
 
     def list(self, *, tags: Sequence[str] = (), ended: bool = False) -> list[SandboxInfo]:
@@ -40,7 +40,7 @@ class Fleet:
 
         Args:
             tags: Encoded tags.
-            ended: Also those that have ended and are still remembered.
+            ended: Also those that have ended, as far as the runtime still lists them.
 
         Raises:
             ServiceError: If the runtime does not answer or refuses.
@@ -50,20 +50,20 @@ class Fleet:
         return sorted((self._seen(sandbox) for sandbox in found), key=_age_order)
 
     def get(self, sandbox_id: str) -> SandboxInfo:
-        """One sandbox, living or still remembered.
+        """One sandbox, also if it has ended and the runtime still lists it.
 
         Raises:
-            UnknownSandboxError: If there is none of that id.
+            UnknownSandboxError: If there is none with that id.
             ServiceError: If the runtime does not answer or refuses.
         """
         with self._hinted():
             return self._seen(self._client.get(sandbox_id).result())
 
     def find(self, given: str) -> str:
-        """The id of the sandbox that an id, or its beginning, means; what means none is returned as it is.
+        """The id that begins with a text; a text that no id begins with is returned unchanged.
 
         Raises:
-            InputError: If several sandboxes begin like that.
+            InputError: If several ids begin with it.
             ServiceError: If the runtime does not answer or refuses.
         """
         if len(given) >= _WHOLE_ID_CHARACTERS:
@@ -71,11 +71,11 @@ class Fleet:
         return find_id(given, (info.id for info in self.list(ended=True)), noun="sandbox") or given
 
     def stop(self, sandbox_id: str) -> Future[None]:
-        """Begins to stop a sandbox that was listed or got; done when it is gone, see `stop_error`."""
+        """Begins to stop a sandbox that was listed or got; done when it has ended, see `stop_error`."""
         return self._known[sandbox_id].stop(missing_ok=False)
 
     def stop_error(self, ended: Future[None]) -> SandrlError | None:
-        """Why an ended stop failed; None if it did not, `UnknownSandboxError` if there was nothing to stop."""
+        """Why an ended stop failed; None if it did not, `UnknownSandboxError` if the sandbox did not exist."""
         try:
             with self._hinted():
                 ended.result()

@@ -8,17 +8,17 @@ from sandrl.runtime import limits
 from sandrl.settings import RuntimeKind
 
 CORES_OF_WORKER = 8
-"""There is one worker sandbox for so many processors."""
+"""There is one worker sandbox for this many processors."""
 WINDOW = 32
-"""How many commands a worker has at once, those included that wait in it for a cell."""
+"""How many commands a worker has at once, including those that wait in it for a cell."""
 
 
 def worker_count(concurrency: int | None, max_sandboxes: int | None) -> int:
     """How many worker sandboxes a job has.
 
     Args:
-        concurrency: How many completions at once; one worker has them all. None leaves it to the machine.
-        max_sandboxes: How many sandboxes the job may hold; None for no bound.
+        concurrency: How many completions at once, all in one worker; None to decide by the processors of this machine.
+        max_sandboxes: How many sandboxes the job may hold; None for no limit.
     """
     if concurrency:
         return 1
@@ -27,13 +27,13 @@ def worker_count(concurrency: int | None, max_sandboxes: int | None) -> int:
 
 
 def cells_at_once(concurrency: int | None, workers: int, cores: int) -> int:
-    """How many cells all workers have at once, on a machine with so many processors."""
+    """How many cells all workers have at once, on a machine with `cores` processors."""
     places = concurrency or -(-cores // workers) * workers
     return max(min(places, limits.MAX_CELLS * workers), 1)
 
 
 def suited_concurrency(kind: RuntimeKind) -> int | None:
-    """How many fresh sandboxes at once suit a runtime; None if only the runtime could tell."""
+    """How many fresh sandboxes at once suit a runtime; None if only the runtime itself has that number."""
     if kind in (RuntimeKind.LOCAL, RuntimeKind.DAEMONLESS):
         from sandrl.runtime.usage import suggested_concurrency
 

@@ -1,4 +1,4 @@
-"""The user's request to a running job: none, to finish, or to cancel.
+"""The user's request to a running job: no request, to finish, or to cancel.
 
 A signal handler only raises a level and completes a future. Work is never interrupted in the middle of a line: it reads
 the level where it is safe to act, and waits for the future together with its sandboxes, so it wakes at once and never
@@ -14,7 +14,7 @@ from enum import IntEnum
 
 
 class Level(IntEnum):
-    """How urgently the user wants to stop."""
+    """How urgent the user's request to stop is."""
 
     NONE = 0
     FINISH = 1
@@ -22,14 +22,14 @@ class Level(IntEnum):
 
 
 class Interrupt:
-    """The user's wish to stop, raised by a signal handler and read by the work it is passed to.
+    """The user's request to stop, raised by a signal handler and read by the work that it is passed to.
 
     Attributes:
-        level: What is asked for.
-        signal_number: The signal that asked first; 0 if none has.
-        is_exhausted: Whether a budget that is used up asked, and not the user.
-        is_heard: Whether anybody looks at the level.
-        was_heard: Whether anybody ever did.
+        level: The requested level.
+        signal_number: The first signal; 0 if there was none.
+        is_exhausted: Whether the first request came from a budget that is used up, not from the user.
+        is_heard: Whether the level is read now.
+        was_heard: Whether it ever was.
     """
 
     def __init__(self) -> None:
@@ -42,13 +42,13 @@ class Interrupt:
         self._was_woken = False
 
     def request(self, signal_number: int) -> bool:
-        """Asks once more.
+        """Raises the level by one.
 
         Args:
-            signal_number: The signal behind it.
+            signal_number: The signal that requests this.
 
         Returns:
-            Whether that changed anything; after the second time it does not.
+            Whether the level changed; a third request changes nothing.
         """
         if self.level is Level.CANCEL:
             return False
@@ -58,10 +58,10 @@ class Interrupt:
         return True
 
     def exhaust(self, level: Level) -> None:
-        """Asks because a budget is used up.
+        """Raises the level because a budget is used up.
 
         Args:
-            level: How far that goes.
+            level: The new level; one that is not higher has no effect.
         """
         if level > self.level:
             self.is_exhausted = self.is_exhausted or self.level is Level.NONE
@@ -70,7 +70,7 @@ class Interrupt:
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """Says that someone looks at the level for the length of a `with` block; outside of it a signal just ends."""
+        """Notes that the level is read during a `with` block; outside of it, a signal ends the command at once."""
         self.is_heard = self.was_heard = True
         try:
             yield
@@ -78,22 +78,22 @@ class Interrupt:
             self.is_heard = False
 
     def waker(self) -> Future[None]:
-        """A fresh future that the next request completes; whoever waits may complete it for reasons of their own."""
+        """A new future that the next request completes; the waiter may also complete it for other reasons."""
         self._waker = Future()
         return self._waker
 
     def wake(self) -> None:
-        """Completes the future that was handed out last: whoever waits for it looks around, or does so at once next."""
+        """Completes the latest future, so that the waiter looks around now, or at its next wait."""
         self._was_woken = True
         with suppress(InvalidStateError):
             self._waker.set_result(None)
 
     @property
     def is_awake(self) -> bool:
-        """Whether someone was woken who has not looked around yet."""
+        """Whether the waiter was woken and has not looked around yet."""
         return self._was_woken
 
     def look_around(self) -> bool:
-        """Whether there is a reason to look around; whoever asks does so."""
+        """Whether the waiter was woken since the last call."""
         was_woken, self._was_woken = self._was_woken, False
         return was_woken

@@ -54,25 +54,25 @@ class Withdrawn(Exception):
 
 
 class Job(Closing):
-    """Owns sandboxes from here to the end of the `with` block.
+    """Owns sandboxes until the end of the `with` block.
 
     Args:
-        connection: Where sandboxes come from.
+        connection: The runtime of the sandboxes.
         job_id: Tag of all sandboxes of the job.
         tags: The user's and the workflow's tags, as text.
-        ledger: Where to write down what happens.
+        ledger: Records what happens to sandboxes.
         max_lifetime_seconds: After this the service ends a sandbox, whatever happened to the job.
-        command: What the registry of jobs calls the work.
+        command: The name of the work in the registry of jobs.
         run_dir: Where the ledger is, for the registry; None without one.
-        max_sandboxes: How many to hold at once, those included that are being created or stopped; None for no bound.
-        has_cells: Whether commands that can run in a cell of a worker sandbox do, where cells are possible.
-        takes_users: Whether processes of different users in one sandbox will do where they are not.
-        emit: Told what happens.
-        allowance: How much sandbox time it may use; any unless given.
-        interrupt: The user's wish to stop, which is raised where the budget is used up.
+        max_sandboxes: How many to hold at once, including those that are being created or stopped; None for no limit.
+        has_cells: Whether commands that can run in a cell of a worker sandbox do so, if cells are possible.
+        takes_users: Whether processes of different users in one sandbox may replace cells if cells are not possible.
+        emit: Receives events.
+        allowance: How much sandbox time it may use; no limit unless given.
+        interrupt: The user's request to stop, which is also raised if the budget is used up.
 
     Attributes:
-        spending: What it has used of that.
+        spending: The sandbox time that it has used.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Job(Closing):
         self._elsewhere = elsewhere
 
     def ring(self) -> None:
-        """Ends a wait for the job, or the next one: something has happened elsewhere; on any thread."""
+        """Ends the current wait for the job, or the next one, because of an event elsewhere; on any thread."""
         self._was_rung = True
         self._session.ring()
 
@@ -167,7 +167,7 @@ class Job(Closing):
         at: datetime,
         since: datetime | None = None,
     ) -> None:
-        """Writes down what happens to a sandbox that a part of the job has on another machine.
+        """Records an event of a sandbox that a part of the job has on another machine.
 
         Args:
             event: A method of `Ledger`.
@@ -180,16 +180,16 @@ class Job(Closing):
         self._journal.note_elsewhere(event, key, about, owner, at, since)
 
     def lose_elsewhere(self, prefix: str) -> None:
-        """Writes down that a machine is lost with its sandboxes, as far as anybody knows.
+        """Records that a machine is lost with its sandboxes, as far as is known.
 
         Args:
-            prefix: What the keys of its launches begin with.
+            prefix: The beginning of the keys of its launches.
         """
         self._journal.lose_elsewhere(prefix)
 
     @property
     def exhausted(self) -> str:
-        """What the work ends with because the budget is used up; empty if it is not."""
+        """The message with which the work ends if the budget is used up; empty if it is not."""
         return self.spending.text if self.spending.level is not Level.NONE else ""
 
     def _reach_budget(self, level: Level) -> None:
@@ -199,35 +199,35 @@ class Job(Closing):
             self._interrupt.exhaust(level)
 
     def tell_held(self) -> None:
-        """Tells how much sandbox time was used since it was told last."""
+        """Emits how much sandbox time was used since the last such event."""
         seconds = self.spending.take()
         if seconds:
             self._journal.tell_who_listens(SandboxesHeld(seconds))
 
     def tell(self, event: Event) -> None:
-        """Tells something to those who listen to the job."""
+        """Emits an event of the job."""
         self._journal.tell(event)
 
     @property
     def in_flight(self) -> int:
-        """How many commands are on their way."""
+        """How many commands are under way."""
         return len(self._dispatch) + (0 if self._workers is None else len(self._workers))
 
     @property
     def held(self) -> int:
-        """How many sandboxes it holds, those included that are being created or stopped."""
+        """How many sandboxes it holds, including those that are being created or stopped."""
         return self._dispatch.held
 
     def bind(self, max_sandboxes: int) -> None:
-        """Changes how many sandboxes it may hold; those that are too many by that stay until they are given up."""
+        """Changes how many sandboxes it may hold; surplus sandboxes stay until they are given up."""
         self.max_sandboxes = max_sandboxes
         self._dispatch.bind(max_sandboxes)
 
     def window(self, concurrency: int | None) -> int:
-        """How many commands to have on their way at once.
+        """How many commands to have under way at once.
 
         Args:
-            concurrency: How many may run at once; what suits the runtime unless given.
+            concurrency: How many may run at once; the number that the runtime recommends unless given.
         """
         if self.has_cells and self._workers is None:
             self._workers = self._make_workers(concurrency)
@@ -236,7 +236,7 @@ class Job(Closing):
         return self.fresh_window(concurrency)
 
     def fresh_window(self, concurrency: int | None) -> int:
-        """The same for commands that have a sandbox each."""
+        """The same for commands that each have their own sandbox."""
         wanted = concurrency or self.connection.suggested_concurrency
         return min(wanted, self.max_sandboxes or wanted)
 
@@ -246,7 +246,7 @@ class Job(Closing):
 
         def on_users(why: str) -> None:
             message = f"cells are not possible here ({why}): completions share sandboxes, each with a user of its own"
-            hint = "`fresh_sandboxes` instead of `reuse_sandboxes` gives each a sandbox of its own"
+            hint = "use `fresh_sandboxes` instead of `reuse_sandboxes` to give each completion its own sandbox"
             self._journal.tell(Warned(message, hint, fields=("fresh_sandboxes", "reuse_sandboxes")))
 
         return Workers(
@@ -260,12 +260,12 @@ class Job(Closing):
         )
 
     def warm_up(self, count: int, *, tags: Sequence[str] = (), timeout_seconds: float = 0.0) -> None:
-        """Begins to create fresh sandboxes for launches to come, until there are so many or no room is left.
+        """Begins to create warm sandboxes for later launches, until `count` are ready or no room is left.
 
         Args:
-            count: How many to have ready. A launch takes one that is, with its tags instead of its own.
+            count: How many to have ready. A launch that takes one has its tags instead of the launch's own.
             tags: Tags of these sandboxes beyond the job's, as text.
-            timeout_seconds: The longest a command to come may take; those with too little life left for it are stopped.
+            timeout_seconds: The longest timeout of later commands; warm sandboxes with less lifetime left are stopped.
         """
         self._refuse_if_inherited()
         self._look_at_runtime()
@@ -292,10 +292,10 @@ class Job(Closing):
         Args:
             command: What to run.
             tags: Tags of this sandbox beyond the job's, as text.
-            within: A launch that was collected and kept, in whose sandbox to run the command instead.
-            may_be_warm: Whether a sandbox from `warm_up` will do; it is as fresh, but has other tags.
-            alone: Whether it is to have a sandbox of its own; else it may run in a cell.
-            traced: Those of the tags that are noted of the worker sandbox, too, in whose cell it runs.
+            within: A collected launch whose sandbox was kept; the command runs in that sandbox instead.
+            may_be_warm: Whether it may use a sandbox from `warm_up`, which is as fresh but has other tags.
+            alone: Whether it must have its own sandbox; if not, it may run in a cell.
+            traced: The tags that are also recorded for the worker sandbox in whose cell it runs.
 
         Raises:
             ForkedProcessError: If the job was made by the process from which this one was forked.
@@ -318,12 +318,12 @@ class Job(Closing):
         """Waits until at least one launch has ended, the user asks to stop, the waiter is woken, or the time is over.
 
         Args:
-            interrupt: The user's wish to stop; waking it ends the wait.
-            seen: How far the caller has obeyed it already; only more than that ends the wait.
+            interrupt: The user's request to stop; waking it ends the wait.
+            seen: The level that the caller has already handled; only a higher level ends the wait.
             timeout_seconds: How long to wait at most, also when nothing is in flight; None until something happens.
 
         Returns:
-            Those that have ended, each once; none if something else came first, or there is nothing to wait for.
+            The launches that have ended, each once; empty if something else ended the wait, or nothing is in flight.
 
         Raises:
             ForkedProcessError: If the job was made by the process from which this one was forked.
@@ -358,7 +358,7 @@ class Job(Closing):
                 return landed
 
     def _withdrawn(self) -> list[Launch]:
-        """What waited to be sent, and is given up."""
+        """The launches that waited to be sent, and are given up."""
         from_workers = [] if self._workers is None else self._workers.withdraw()
         return from_workers + [launch for launch in self._dispatch.withdraw() if launch.worker is None]
 
@@ -370,7 +370,7 @@ class Job(Closing):
                 self._workers.make_room()
 
     def _receive_from(self, workers: Workers, ended: list[Launch]) -> list[Launch]:
-        """What has ended but for workers, and what has ended in their cells."""
+        """The ended launches without those of workers, and with the commands that have ended in cells."""
         for launch in ended:
             if launch.worker is not None:
                 workers.land(launch)
@@ -382,11 +382,11 @@ class Job(Closing):
         )
 
     def collect(self, launch: Launch, *, keep: bool = False) -> CommandOutcome:
-        """How an ended launch ended; its sandbox begins to stop, unless it is to be kept.
+        """The outcome of an ended launch; its sandbox begins to stop, unless `keep` is set.
 
         Args:
-            launch: What has ended.
-            keep: Leave the sandbox for another launch `within` it, until it is released.
+            launch: The ended launch.
+            keep: Keep the sandbox for another launch `within` it, until it is released.
 
         Raises:
             InfrastructureError: If the sandbox failed, not the command.
@@ -409,7 +409,7 @@ class Job(Closing):
             self._dispatch.release(launch)
 
     def watch_runtime(self, wanted: bool) -> None:
-        """Has the runtime asked for a sign of life once a second while the job waits, or no longer."""
+        """Begins or ends requests for a sign of life from the runtime, once a second while the job waits."""
         if wanted and self._question is None:
             self._ask(time.monotonic())
         elif not wanted:
@@ -417,7 +417,7 @@ class Job(Closing):
             self._runtime_signs.forget()
 
     def has_stalled(self, since: float) -> bool:
-        """Whether this process, or the runtime as far as it was watched, did nothing for a while since some moment."""
+        """Whether this process, or the runtime as far as it was watched, did nothing for a while since a moment."""
         now = time.monotonic()
         pauses = [signs.longest_pause(since, now) for signs in (self._own_signs, self._runtime_signs)]
         return max(pauses) > STALL_SECONDS
@@ -435,9 +435,9 @@ class Job(Closing):
         return self.connection.has_ended is not None and self.connection.has_ended()
 
     def _look_at_runtime(self) -> None:
-        """Goes on with another runtime where this one has ended; looks once a second at most.
+        """Continues with another runtime if this one has ended; checks once a second at most.
 
-        A provider may go on asking a runtime that is gone for half a minute before a launch fails.
+        A provider may continue to call an ended runtime for half a minute before a launch fails.
         """
         if time.monotonic() - self._looked_at < BEAT_SECONDS:
             return
@@ -450,7 +450,7 @@ class Job(Closing):
         """Looks for the runtime again after a launch failed to reach it; a local one that ended is started anew.
 
         Returns:
-            Whether what is launched from here on goes somewhere else than the failed one did.
+            Whether later launches go to another address than the failed one.
         """
         if failed.address != self.connection.address:
             return True
@@ -473,7 +473,7 @@ class Job(Closing):
             return False
         if found.address == gone and not self._session.is_gone(gone):
             return False
-        self._journal.tell(Warned(f"the local runtime ended; the job goes on with another one at {found.address}"))
+        self._journal.tell(Warned(f"the local runtime ended; the job continues with another one at {found.address}"))
         self._lose_runtime()
         self.connection = found
         self._session.direct_to(found)
@@ -485,33 +485,33 @@ class Job(Closing):
             self._lose_runtime()
 
     def _lose_runtime(self) -> None:
-        """Gives up all sandboxes of a runtime that is gone; doing it again is fine."""
+        """Gives up all sandboxes of a runtime that has ended; a second call has no effect."""
         if not self._session.is_gone(self.connection.address):
             self._session.lose_runtime()
             self._dispatch.abandon(self.connection.address)
 
     def cancel(self) -> None:
-        """Cancels everything in flight; the sandboxes are gone when the job is closed."""
+        """Cancels everything in flight; the sandboxes have ended when the job is closed."""
         if not self._is_inherited:
             self._dispatch.cancel()
 
     def settle(self) -> None:
-        """Writes down which sandboxes are gone, without waiting for others."""
+        """Records which sandboxes have ended, without waiting for others."""
         self._stopping.settle()
 
     def give_up_early(self) -> None:
-        """Begins to stop every sandbox before the end of the job, because its budget lets nothing more begin.
+        """Begins to stop every sandbox before the end of the job, because its budget allows no more work.
 
-        Nothing of it may be waited for any more; what ends the job later on may take its time.
+        No launch may be awaited afterwards; the end of the job may come much later.
         """
         if not self._is_inherited:
             self._dispatch.give_up()
 
     def close(self, timeout_seconds: float = CLEANUP_TIMEOUT_SECONDS) -> None:
-        """Stops every sandbox of the job and waits until they are gone, for so long in all.
+        """Stops every sandbox of the job and waits until all have ended, at most for this time.
 
-        What could not be stopped is in `unstopped`, and told with the command that ends it; it ends at the latest when
-        its lifetime is over. In a forked child this does nothing: the sandboxes are the parent's.
+        Sandboxes that could not be stopped are in `unstopped`, and a warning shows the command that stops them; their
+        lifetime ends them at the latest. In a forked child this does nothing: the sandboxes are the parent's.
         """
         if self._is_inherited or self._is_closed:
             return
@@ -531,7 +531,7 @@ class Job(Closing):
             reason = error.message
             self.unstopped = (*self._stopping.left, f"tag {self.id}")
         if left_elsewhere:
-            reason = reason or "a node did not say that they are gone"
+            reason = reason or "a node did not confirm that they have ended"
             self.unstopped = (*self.unstopped, *left_elsewhere)
         self.tell_held()
         cleanup_error = self.cleanup_error()

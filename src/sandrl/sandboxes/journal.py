@@ -21,13 +21,13 @@ from sandrl.sandboxes.spending import Spending
 
 
 class Ledger(Protocol):
-    """Where a job writes down what it does with sandboxes, each line on disk before the call returns."""
+    """Records what a job does with sandboxes; each line is on disk before the call returns."""
 
     def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None, at: datetime | None = None) -> None:
-        """A sandbox is about to be created at this time, which another process than this one may own."""
+        """A sandbox is about to be created at this time; its owner may be another process."""
 
     def taken(self, key: str, tags: Sequence[str]) -> None:
-        """A sandbox that stood ready is about to be used, for what these tags say."""
+        """A warm sandbox is about to be used for the work that these tags name."""
 
     def created(self, key: str, sandbox_id: str) -> None:
         """The sandbox exists and has this id."""
@@ -35,18 +35,18 @@ class Ledger(Protocol):
     def stopped(
         self, key: str, sandbox_id: str | None, at: datetime | None = None, since: datetime | None = None
     ) -> None:
-        """The sandbox is gone since some time, or there never was one.
+        """The sandbox has ended, or never existed.
 
         Args:
             key: Names the launch.
-            sandbox_id: Its id; None if nobody knows it.
+            sandbox_id: Its id; None if it is not known.
             at: When it ended.
-            since: When it was asked for, if that was later than the line that announces it.
+            since: When it was requested, if that was later than the line that announces it.
         """
 
 
 class NoLedger:
-    """The ledger of a job that leaves no run directory: its tags, which are in the registry, find its sandboxes."""
+    """The ledger of a job without a run directory: its sandboxes are found by its tags, which are in the registry."""
 
     def intend(self, key: str, tags: Sequence[str], owner: OwnerRow | None = None, at: datetime | None = None) -> None:
         """Writes nothing."""
@@ -64,14 +64,14 @@ class NoLedger:
 
 
 class Journal:
-    """A job's entry in the registry, its ledger, and those who listen to it.
+    """A job's entry in the registry, its ledger, and the receiver of its events.
 
     Args:
         registration: Its entry.
-        ledger: Where each sandbox is written down.
+        ledger: Records each sandbox.
         tags: The tags of all sandboxes of the job, encoded.
-        emit: Told what happens.
-        spending: Counts for how long there are sandboxes.
+        emit: Receives events.
+        spending: Counts the sandbox time.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Journal:
         self._has_warned = False
 
     def intend(self, launch: Launch) -> None:
-        """A sandbox is about to be asked for."""
+        """A sandbox is about to be requested."""
         self._registration.renew()
         at = now()
         self.spending.begin(launch.key, at)
@@ -94,19 +94,19 @@ class Journal:
         self._ledger.intend(launch.key, (*self._tags, *launch.tags), at=at)
 
     def refused(self, launch: Launch) -> None:
-        """A sandbox that was asked for was refused; it may be asked for again."""
+        """A requested sandbox was refused; it may be requested again."""
         self.spending.pause(launch.key)
 
     def intend_again(self, launch: Launch) -> None:
-        """A sandbox is about to be asked for again."""
+        """A sandbox is about to be requested again."""
         self.spending.begin(launch.key, now())
 
     def lost(self, key: str) -> None:
-        """A sandbox never came to be, as far as anybody knows."""
+        """A sandbox was never created, as far as is known."""
         self._write_end(key, None, now())
 
     def ended(self, key: str, at: datetime) -> None:
-        """A sandbox is gone since some time, which is written down later; on any thread."""
+        """A sandbox has ended at some time, which is recorded later; on any thread."""
         self.spending.end(key, at)
 
     def _write_end(self, key: str, sandbox_id: str | None, at: datetime) -> None:
@@ -120,7 +120,7 @@ class Journal:
         self._ledger.stopped(key, sandbox_id, ended, None if since == announced else since)
 
     def taken(self, spare: Launch, tags: Sequence[str]) -> None:
-        """A sandbox that stood ready is about to be used, for what these tags say."""
+        """A warm sandbox is about to be used for the work that these tags name."""
         self._ledger.taken(spare.key, tags)
 
     def note_elsewhere(
@@ -132,7 +132,7 @@ class Journal:
         at: datetime,
         since: datetime | None,
     ) -> None:
-        """What happens to a sandbox that a part of the job has on another machine, see `Job.note_elsewhere`."""
+        """Records an event of a sandbox that a part of the job has on another machine, see `Job.note_elsewhere`."""
         self._registration.renew()
         if event == "intend":
             self.spending.begin(key, at)
@@ -160,10 +160,10 @@ class Journal:
         self.tell(SandboxCreated(sandbox_id))
 
     def stopped(self, stop: Stop) -> None:
-        """A sandbox is gone; one that never had an id was never there, as far as anybody knows.
+        """A sandbox has ended; a sandbox that never had an id never existed, as far as is known.
 
-        A ledger that cannot be written (the disk is full) ends no cleaning up: whoever reads there of a sandbox that
-        was not stopped asks the service, which does not know it any more.
+        A ledger that cannot be written (the disk is full) does not end the cleanup: a reader that finds no end of a
+        sandbox there asks the service, which does not list that sandbox any more.
         """
         try:
             self._write_end(stop.key, stop.sandbox_id or None, stop.ended_time or now())
@@ -173,20 +173,20 @@ class Journal:
             self.tell_who_listens(SandboxStopped(stop.sandbox_id))
 
     def tell_who_listens(self, event: Event) -> None:
-        """Tells something while cleaning up, which goes on where nobody can be told: a pipe is gone, or a disk full."""
+        """Emits an event during cleanup, which continues if the receiver fails: a pipe is closed, or a disk is full."""
         with suppress(OSError, ServiceError):
             self.tell(event)
 
     def _warn_once(self, error: ServiceError) -> None:
         if not self._has_warned:
             self._has_warned = True
-            message = f"{error.message}: not every sandbox that was stopped is noted there"
+            message = f"{error.message}: some stopped sandboxes are not recorded there"
             self.tell_who_listens(Warned(message, error.hint, error.fields))
 
     def move(self, address: str) -> None:
-        """Sandboxes are somewhere else from here on."""
+        """The sandboxes of the job have a new address."""
         self._registration.move(address)
 
     def end(self) -> None:
-        """Every sandbox is gone."""
+        """Every sandbox has ended."""
         self._registration.end()

@@ -19,7 +19,7 @@ _RELEASED = b"released\n"
 
 
 class Keeper(Closing):
-    """A process that ends the local sandboxes with these tags if this one ends without having closed it.
+    """A process that ends the local sandboxes with these tags if this process ends without closing it.
 
     Args:
         tags: Tags of the sandboxes, encoded.
@@ -37,7 +37,7 @@ class Keeper(Closing):
         self._process.wait()
 
     def close(self) -> None:
-        """Releases it: the sandboxes are gone, or somebody else's business."""
+        """Releases it, because the sandboxes have ended or are stopped by another process."""
         stream = self._process.stdin
         if stream is None or stream.closed:
             return

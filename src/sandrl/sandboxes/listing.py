@@ -31,7 +31,7 @@ _CLOCK_TOLERANCE = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class SandboxSelection:
-    """Which sandboxes are meant; all conditions hold at once.
+    """Which sandboxes are selected; all conditions must hold.
 
     Attributes:
         tags: Texts of tags, encoded here as they were when the sandboxes were created.
@@ -39,7 +39,7 @@ class SandboxSelection:
         orphans: Only orphans.
         older_than_seconds: Created longer ago than this.
         ended: Also those that have ended; a status of ended sandboxes implies it.
-        job: Of this job: its id, or the beginning of it, with or without `job-`.
+        job: Only those of this job: its id, or the beginning of it, with or without `job-`.
     """
 
     tags: tuple[str, ...] = ()
@@ -52,14 +52,14 @@ class SandboxSelection:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A sandbox, and what is known here of its job and owner.
+    """A sandbox with its job and owner, as far as they are known here.
 
     Attributes:
-        sandbox: What the service says.
-        job_id: The job it belongs to; None if it names none.
-        owner: Whether its owner lives; None if it names none.
-        process: The owner, where a registry knows it.
-        is_orphan: Whether nobody will stop it any more.
+        sandbox: The sandbox as its runtime describes it.
+        job_id: The job that it belongs to; None if its tags name none.
+        owner: Whether its owner lives; None if its tags name none.
+        process: The owner; None if it is not in a registry.
+        is_orphan: Whether its owner has ended, or its lifetime has passed.
     """
 
     sandbox: SandboxInfo
@@ -70,14 +70,14 @@ class Listed:
 
     @property
     def own_tags(self) -> tuple[str, ...]:
-        """Its tags but for those that say whose it is."""
+        """Its tags without those that identify its job and owner."""
         hidden = {TRAINING_TAG, self.job_id}
         return tuple(tag for tag in self.sandbox.tags if tag not in hidden and not tag.startswith(_OWNER_PREFIX))
 
 
 @dataclass
 class Owners:
-    """What this machine knows of the owners of sandboxes; each is looked for once.
+    """The owners of sandboxes, as far as this machine can determine them; each is looked for once.
 
     Args:
         state_dir: Where the registry is.
@@ -98,7 +98,7 @@ class Owners:
         return tuple(entry.job_id for entries in self._jobs.values() for entry in entries)
 
     def facts(self, sandbox: SandboxInfo) -> OwnerFacts | None:
-        """What this machine knows of a sandbox's owner; None if the sandbox names none."""
+        """The facts that this machine has about the owner of a sandbox; None if the sandbox names none."""
         owner_tag = next((tag for tag in sandbox.tags if tag.startswith(_OWNER_PREFIX)), None)
         if owner_tag is None:
             return None
@@ -110,7 +110,7 @@ class Owners:
         return OwnerFacts(self._found[owner_tag], process, job_id)
 
     def describe(self, sandbox: SandboxInfo, at: datetime) -> Listed:
-        """A sandbox with what is known of its job and owner at a time, here or on the machine that it is on."""
+        """A sandbox with its job and owner at a given time, as this or the sandbox's machine determines them."""
         owner = sandbox.owner or self.facts(sandbox)
         if owner is None:
             return Listed(sandbox, _job_among(sandbox.tags))
@@ -124,11 +124,11 @@ class Owners:
 
 
 def list_sandboxes(fleet: Fleet, selection: SandboxSelection, owners: Owners) -> list[Listed]:
-    """The sandboxes a selection means, oldest first.
+    """The selected sandboxes, oldest first.
 
     Raises:
         ServiceError: If the service does not answer or refuses.
-        InputError: If several jobs begin like the one that is meant, or none does.
+        InputError: If several jobs match `job`, or none does.
     """
     ended = selection.ended or not selection.statuses.isdisjoint(ENDED_STATUSES)
     at = datetime.now(UTC)
@@ -138,19 +138,19 @@ def list_sandboxes(fleet: Fleet, selection: SandboxSelection, owners: Owners) ->
         known = (each.job_id for each in listed if each.job_id is not None)
         job = find_id(selection.job, (*known, *owners.job_ids), noun="job", optional=_JOB_PREFIX)
         if job is None:
-            raise InputError(f"no job begins with {selection.job!r}", hint="sandrl sandboxes ls -o wide shows jobs")
+            raise InputError(f"no job begins with {selection.job!r}", hint="sandrl sandboxes ls -o wide lists the jobs")
         listed = [each for each in listed if each.job_id == job]
     return [each for each in listed if _is_meant(each, selection, at)]
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many sandboxes there are.
+    """Numbers of sandboxes.
 
     Attributes:
-        running: That run.
-        pending: That are on their way to running.
-        total: All that have not ended, those that pause or stop included.
+        running: Sandboxes that run.
+        pending: Sandboxes that are being created.
+        total: All that have not ended, including those that are paused or being stopped.
     """
 
     running: int = 0

@@ -21,11 +21,11 @@ from sandrl.settings import RuntimeKind, load_settings
 
 @dataclass(frozen=True, slots=True)
 class Stops:
-    """What came of stopping some sandboxes.
+    """The result of stopping several sandboxes.
 
     Attributes:
-        unknown: Ids of those that there were none of.
-        failed: Why, by id, of those that could not be stopped.
+        unknown: Ids of sandboxes that do not exist.
+        failed: Reasons, by id, why sandboxes could not be stopped.
     """
 
     unknown: frozenset[str] = frozenset()
@@ -37,7 +37,7 @@ def list_sandboxes(tags: Sequence[str], ended: bool) -> list[SandboxInfo]:
 
     Args:
         tags: Encoded tags.
-        ended: Also those that have ended and are still remembered.
+        ended: Also those that have ended, as far as the runtime still lists them.
 
     Raises:
         ServiceError: If the local runtime runs and does not answer.
@@ -49,7 +49,7 @@ def list_sandboxes(tags: Sequence[str], ended: bool) -> list[SandboxInfo]:
 
 
 def get_sandbox(sandbox_id: str) -> SandboxInfo | None:
-    """One sandbox of this machine, living or still remembered; None if it has none of this id.
+    """One sandbox of this machine, also if it has ended and is still listed; None if there is none with this id.
 
     Raises:
         ServiceError: If the local runtime runs and does not answer.
@@ -65,7 +65,7 @@ def get_sandbox(sandbox_id: str) -> SandboxInfo | None:
 
 
 def stop_sandboxes(ids: Sequence[str]) -> Stops:
-    """Stops sandboxes of this machine, all at once, and waits until they are gone.
+    """Stops sandboxes of this machine, all at once, and waits until they have ended.
 
     Raises:
         ServiceError: If the local runtime runs and does not answer.

@@ -22,13 +22,13 @@ from pathlib import Path
 
 
 class Liveness(StrEnum):
-    """What is known here of an owner.
+    """The state of an owner, as far as this machine can determine it.
 
     Attributes:
         ALIVE: It runs.
-        GONE: It has ended; nobody will stop its sandboxes any more.
-        OTHER_HOST: It ran where this process cannot look: another host, boot or pid namespace.
-        UNKNOWN: Nothing is known of it, or the kernel does not tell.
+        GONE: It has ended, and will not stop its sandboxes any more.
+        OTHER_HOST: It ran where this process cannot check: another host, boot or pid namespace.
+        UNKNOWN: Too little is recorded of it, or the kernel does not show it.
     """
 
     ALIVE = "alive"
@@ -57,19 +57,19 @@ class Owner:
 
     @property
     def hash(self) -> str:
-        """Twelve hex digits that stand for all of it."""
+        """Twelve hex digits that identify it."""
         parts = (self.host, self.boot_id, self.pid_namespace, str(self.pid), str(self.started_ticks))
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerFacts:
-    """What a machine knows of the owner of a sandbox.
+    """The facts that a machine has about the owner of a sandbox.
 
     Attributes:
-        liveness: Whether it lives, as far as that machine can tell.
-        process: The owner, where the registry of that machine knows it.
-        job_id: The job that the registry knows the sandbox to belong to; None if it knows none.
+        liveness: Whether it lives, as far as that machine can determine.
+        process: The owner; None if it is not in the registry of that machine.
+        job_id: The job to which the sandbox belongs by that registry; None if there is none.
     """
 
     liveness: Liveness
@@ -92,7 +92,7 @@ def liveness(owner: Owner | None) -> Liveness:
     """Whether an owner lives; `GONE` only where that is proven.
 
     Args:
-        owner: Whom to look for; None if nothing is known of it.
+        owner: The owner to look for; None if it is not known.
     """
     if owner is None:
         return Liveness.UNKNOWN

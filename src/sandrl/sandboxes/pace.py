@@ -22,9 +22,9 @@ _MEMORY_SECONDS = 60.0
 
 
 def delay_seconds(failures: int, first_seconds: float) -> float:
-    """How long to wait before the next try: twice as long after each failure, give or take a quarter.
+    """How long to wait before the next try: twice as long after each failure, varied by up to a quarter.
 
-    The chance in it keeps those that failed together from coming back together.
+    The random variation keeps calls that failed together from being repeated together.
     """
     if not first_seconds:
         return 0.0
@@ -33,10 +33,10 @@ def delay_seconds(failures: int, first_seconds: float) -> float:
 
 
 class Pace:
-    """Decides when a job may ask for another sandbox. All times are seconds of one clock.
+    """Decides when a job may request another sandbox. All times are seconds of one clock.
 
     Args:
-        max_sandboxes: How many the job may hold; None for as many as the service gives.
+        max_sandboxes: How many the job may hold; None for as many as the service accepts.
     """
 
     def __init__(self, max_sandboxes: int | None = None) -> None:
@@ -56,13 +56,13 @@ class Pace:
         return held < self._most and held + 1 <= max(self._window, 1.0)
 
     def seconds_left(self, now: float) -> float:
-        """How long the job must still wait before it asks again; 0 if it need not."""
+        """How long the job must still wait before its next request; 0 if it need not wait."""
         if now - max(self._refused_at, self._resume_at) > _MEMORY_SECONDS:
             self._window = math.inf
         return max(self._resume_at - now, 0.0)
 
     def accept(self) -> None:
-        """A sandbox came to be."""
+        """A sandbox was created."""
         self._refusals = 0
         self._window += 1.0 / self._window
 
@@ -70,13 +70,13 @@ class Pace:
         """The service had no room for a sandbox.
 
         Args:
-            asked_at: When it was asked for.
+            asked_at: When it was requested.
             now: When the answer came.
             exists: How many sandboxes of the job exist.
-            hint_seconds: How long the service asks to wait.
+            hint_seconds: The waiting time that the service requests.
 
         Returns:
-            How long the job waits now, if that is worth telling; None if it was told a moment ago.
+            How long the job waits now; None if a recent call has returned a pause already, so that it is not reported.
         """
         self._window = max(1.0, min(self._window, exists))
         # What was asked for together is refused together: that is one refusal.

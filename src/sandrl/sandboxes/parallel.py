@@ -31,11 +31,11 @@ def in_parallel(
         items: What to make calls for.
         start: Begins a call without waiting for it.
         limit: How many calls may be in flight.
-        interrupt: Asked to finish, no further call is started; asked to cancel, no further end is waited for.
+        interrupt: After a request to finish, no further call is started; after one to cancel, no end is awaited.
         on_request: Called each time the user asks to stop, with the number of calls in flight.
 
     Yields:
-        An item and its ended call. Items that never come out were not started, or not waited for.
+        An item and its ended call. Items that are never yielded were not started, or not awaited.
     """
     waiting = deque(items)
     ended: SimpleQueue[tuple[Item, Future[Any]] | None] = SimpleQueue()

@@ -45,12 +45,12 @@ class JobEntry(Stored):
     Attributes:
         job_id: Its id, which is also the tag of all its sandboxes.
         owner: The process.
-        owner_hash: What stands for it in tags: `owner-<hash>`.
+        owner_hash: Its hash in the tag `owner-<hash>`.
         command: The command, such as `reward`.
-        runtime: Which, such as `local`.
-        address: Where its sandboxes are.
-        tags: The tags of all of them, as they are sent.
-        run_dir: Its run directory; None for a job that leaves none.
+        runtime: Its runtime, such as `local`.
+        address: The address of the runtime.
+        tags: The tags of all its sandboxes, as they are sent.
+        run_dir: Its run directory; None for a job without one.
         started_at: UTC.
         max_lifetime_seconds: After this the service ends a sandbox, whatever happened to the job.
     """
@@ -73,12 +73,12 @@ class JobEntry(Stored):
 
 
 class Registration:
-    """A job's own entry in the registry; without a usable state directory it warns once, and the job goes on.
+    """A job's own entry in the registry; without a usable state directory it warns once, and the job continues.
 
     Args:
-        entry: What to write.
+        entry: The entry.
         state_dir: The user's state directory; None keeps the job out of the registry.
-        emit: Told if the entry cannot be written.
+        emit: Receives a warning if the entry cannot be written.
     """
 
     def __init__(self, entry: JobEntry, state_dir: Path | None, emit: Emit = ignore) -> None:
@@ -91,7 +91,7 @@ class Registration:
         self._is_impossible = state_dir is None
 
     def renew(self) -> None:
-        """Makes sure that the entry is on disk, and that its time tells when a sandbox was last asked for."""
+        """Makes sure that the entry is on disk, and that its time shows when a sandbox was last requested."""
         if self._is_impossible or self._state_dir is None:
             return
         if self._written_at is not None and time.monotonic() - self._written_at < _TOUCH_SECONDS:
@@ -104,18 +104,18 @@ class Registration:
         except (OSError, SandrlError) as error:
             self._is_impossible = True
             reason = error.message if isinstance(error, SandrlError) else f"{self._state_dir}: {error.strerror}"
-            hint = f"if it is killed, this finds its sandboxes: sandrl sandboxes cleanup --tag {self._entry.job_id}"
+            hint = f"if the job is killed, stop its sandboxes with: sandrl sandboxes cleanup --tag {self._entry.job_id}"
             self._emit(Warned(f"the job cannot be entered into the registry of jobs: {reason}", hint=hint))
         else:
             self._written_at = time.monotonic()
 
     def move(self, address: str) -> None:
-        """Says that sandboxes are somewhere else from here on."""
+        """Records a new address for the sandboxes of the job."""
         self._entry = self._entry.model_copy(update={"address": without_credentials(address)})
         self._written_at = None
 
     def end(self) -> None:
-        """Takes the entry back: every sandbox is gone."""
+        """Removes the entry, because every sandbox has ended."""
         if self._state_dir is not None:
             try:
                 (self._state_dir / _FOLDER / self._name).unlink(missing_ok=True)
@@ -126,13 +126,13 @@ class Registration:
 
 
 def read_jobs(state_dir: Path) -> tuple[JobEntry, ...]:
-    """All jobs in the registry, newest first; files that are damaged or not ours are passed over."""
+    """All jobs in the registry, newest first; damaged and foreign files are skipped."""
     entries = [entry for _, entry in _entries(state_dir)]
     return tuple(sorted(entries, key=lambda entry: (entry.started_at, entry.job_id), reverse=True))
 
 
 def find_owner(state_dir: Path, owner_hash: str) -> Owner | None:
-    """The process behind the tag `owner-<hash>`, or None if the registry does not know it."""
+    """The process behind the tag `owner-<hash>`, or None if it is not in the registry."""
     return next((entry.process for entry in read_jobs(state_dir) if entry.owner_hash == owner_hash), None)
 
 
@@ -152,10 +152,10 @@ def _entries(state_dir: Path) -> Iterator[tuple[os.DirEntry[str], JobEntry]]:
 
 
 def _prune(state_dir: Path) -> None:
-    """Removes entries that can lead to no sandbox any more: the job is gone, and the lifetime of its last one over.
+    """Removes entries of jobs that have ended, if the lifetime of their last sandbox has passed as well.
 
-    The hour is for clocks that disagree. Of a job on another host nothing is known but when it last asked for a
-    sandbox; one that lives and asks again writes its entry again.
+    The hour is for clocks that differ. Of a job on another host, only the time of its last request is known; if it is
+    alive and requests another sandbox, it writes its entry again.
     """
     for file, entry in _entries(state_dir):
         found = liveness(entry.process)
@@ -169,14 +169,14 @@ def _prune(state_dir: Path) -> None:
 
 
 def forget_jobs(state_dir: Path, address: str, tags_in_use: Collection[str]) -> None:
-    """Removes the entries of jobs that are gone and have no sandbox left, nor one on its way.
+    """Removes the entries of jobs that have ended and have no sandbox left, nor one that is being created.
 
-    A service may still make what a job asked for with its last breath, after a listing that did not show it. So an
-    entry stays for some minutes: without it nobody would know whose that sandbox is.
+    A service may still create a sandbox that a job requested just before its end, after a listing that did not show
+    it. So an entry stays for some minutes: without it, the owner of that sandbox would be unknown.
 
     Args:
         state_dir: The user's state directory.
-        address: Where all sandboxes were just listed; jobs with sandboxes elsewhere are left alone.
+        address: The runtime whose sandboxes were just listed; jobs at other addresses are not changed.
         tags_in_use: The tags of all sandboxes that live there.
     """
     for file, entry in _entries(state_dir):

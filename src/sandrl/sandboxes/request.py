@@ -33,23 +33,23 @@ from sandrl.settings import RuntimeKind, Settings, load_settings, split_runtime
 
 @dataclass(frozen=True, slots=True)
 class SandboxRequest:
-    """Which sandboxes are wanted.
+    """Which sandboxes a piece of work needs.
 
     Attributes:
-        runtime: What runs them: the name of a runtime, or `ray:ADDRESS`.
-        image: Their image; the runtime's own default unless given.
-        packages: Installed packages the code may import (local runtime).
+        runtime: The name of a runtime, or `ray:ADDRESS`.
+        image: Their image; the default of the runtime unless given.
+        packages: Installed packages that the code may import (local runtime).
         tags: Tags of every sandbox, as text.
-        max_sandboxes: How many to hold at once, those included that are being stopped; None for no bound.
-        memory_bytes: Memory of each; the runtime's own default unless given.
+        max_sandboxes: How many to hold at once, including those that are being stopped; None for no limit.
+        memory_bytes: Memory of each; the default of the runtime unless given.
         fresh: Judge each completion in a sandbox of its own, not in a cell of one that judges many.
-        reuse: Where cells are not possible, judge completions in one sandbox all the same, as processes of different
-            users, if its programs are root's.
-        budget: How much sandbox time or money they may take; None for no bound.
+        reuse: If cells are not possible, judge many completions in one sandbox as processes of different users,
+            provided that its programs run as root.
+        budget: How much sandbox time or money they may use; None for no limit.
 
     Raises:
-        UsageError: If none could ever be held, a text is empty, there is no such runtime, or sandboxes are to be fresh
-            and used again.
+        UsageError: If a number is below 1, a text is empty, the runtime does not exist, or both `fresh` and `reuse` are
+            set.
     """
 
     runtime: str = RuntimeKind.AUTO
@@ -70,7 +70,7 @@ class SandboxRequest:
             raise UsageError(message, fields=("sandbox_memory_bytes",))
         if self.fresh and self.reuse:
             fields = ("fresh_sandboxes", "reuse_sandboxes")
-            raise UsageError("fresh_sandboxes and reuse_sandboxes exclude each other", fields=fields)
+            raise UsageError("fresh_sandboxes and reuse_sandboxes cannot be used together", fields=fields)
         split_runtime(self.runtime)
         check_text("image", self.image)
         check_text("packages", *self.packages)
@@ -78,7 +78,7 @@ class SandboxRequest:
 
     @classmethod
     def of(cls, config: SandboxesPart, *tags: str) -> Self:
-        """The sandboxes that a command's configuration asks for.
+        """The sandboxes that the configuration of a command requests.
 
         Args:
             config: The configuration.
@@ -97,15 +97,15 @@ class SandboxRequest:
         )
 
     def tagged(self, *tags: str) -> SandboxRequest:
-        """The same with the tags of a workflow, which come before the user's."""
+        """A copy with the tags of a workflow, which come before the user's."""
         return replace(self, tags=(*tags, *self.tags))
 
     def allowance(self, settings: Settings, *, run: Path | None = None) -> Allowance:
-        """How much sandbox time the work may use, and what an hour of it costs; nothing is started to find out.
+        """How much sandbox time the work may use, and what an hour of it costs; starts nothing.
 
         Args:
             settings: What the environment says.
-            run: The directory of the run that goes on, whose earlier jobs count, too.
+            run: The directory of the run that is resumed; its earlier jobs count as well.
 
         Raises:
             AuthenticationError: If the remote service was asked for without credentials.
@@ -125,29 +125,29 @@ class SandboxRequest:
         try:
             seconds = budget.seconds_at(price)
         except ValueError as error:
-            hint = f"sandrl prices set {kind} PRICE sets it; or give a budget of time, such as 2h"
+            hint = f"set a price with sandrl prices set {kind} PRICE, or give a budget of time, such as 2h"
             message = f"budget {self.budget} cannot be used on runtime {kind}: {error}"
             raise UsageError(message, hint=hint, fields=("budget",)) from error
         if run is not None and before.seconds >= seconds:
             text = Held(before.seconds, price).text
             raise BudgetError(
                 f"the budget of {self.budget} is used up: the run {run.name!r} has used {text} of sandbox time",
-                hint="a larger `budget` goes on with it",
+                hint="a larger `budget` resumes the run",
                 fields=("budget",),
             )
         return Allowance(self.budget, seconds, price, before.seconds)
 
     def connect(self, settings: Settings, *, emit: Emit = ignore) -> Connection:
-        """Chooses the runtime and makes sure the local one is there.
+        """Chooses the runtime, and starts the local one if necessary.
 
         Args:
             settings: What the environment says.
-            emit: Told what is chosen.
+            emit: Receives events.
 
         Raises:
             AuthenticationError: If the remote service was asked for without credentials.
             RuntimeUnavailableError: If the local runtime cannot start or isolate on this machine.
-            UsageError: If packages are asked for that cannot be given, or the remote service's address is none.
+            UsageError: If requested packages are not available, or the address of the remote service is invalid.
         """
         return connect(
             settings,
@@ -169,17 +169,17 @@ class SandboxRequest:
         interrupt: Interrupt | None = None,
         emit: Emit = ignore,
     ) -> Job:
-        """Makes the job that will own the sandboxes; entering it begins, leaving it ends it.
+        """Creates the job that owns the sandboxes; leaving its `with` block ends it.
 
         Args:
-            connection: Where they come from.
-            command: What the registry of jobs calls the work.
+            connection: The runtime of the sandboxes.
+            command: The name of the work in the registry of jobs.
             max_lifetime_seconds: After this the service ends a sandbox, whatever happened to the job.
-            writer: The run the job belongs to, whose id it has and where its ledger is; a job without one leaves no
-                run directory.
-            allowance: How much sandbox time it may use; what the budget says unless given.
-            interrupt: The user's wish to stop, which is raised where the budget is used up.
-            emit: Told what happens.
+            writer: The run that the job belongs to, with the job id and the ledger; None for a job without a run
+                directory.
+            allowance: How much sandbox time it may use; computed from the budget unless given.
+            interrupt: The user's request to stop, which is also raised if the budget is used up.
+            emit: Receives events.
         """
         if allowance is None and self.budget is not None:
             allowance = self.allowance(load_settings())
@@ -200,10 +200,10 @@ class SandboxRequest:
         )
 
     def document(self, connection: Connection) -> dict[str, JsonValue]:
-        """What a run keeps of it as plain JSON: what was asked for, and what that came to.
+        """The request as plain JSON for a run, with the runtime and image that were chosen.
 
         Args:
-            connection: What `connect` has found.
+            connection: The result of `connect`.
         """
         return {
             "max_sandboxes": self.max_sandboxes,

@@ -144,7 +144,7 @@ def test_what_stands_ready_at_a_runtime_that_died_is_thrown_away_and_costs_no_re
     assert {tuple(ledger.events[key]) for key in ready} <= {("intent", "stopped"), ("intent",)}
     assert not [event for event in told if isinstance(event, RetryScheduled)]
     assert [event.message for event in told if isinstance(event, Warned)] == [
-        f"the local runtime ended; the job goes on with another one at {job.connection.address}"
+        f"the local runtime ended; the job continues with another one at {job.connection.address}"
     ]
 
 

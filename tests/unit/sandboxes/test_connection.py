@@ -41,7 +41,7 @@ def test_the_remote_service_without_credentials_is_an_error_with_a_way_out(tmp_p
 
 
 def test_packages_are_for_the_local_runtime(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="packages is for sandboxes of this machine"):
+    with pytest.raises(UsageError, match="packages works only with sandboxes of this machine"):
         connect(settings(tmp_path, CWSANDBOX_API_KEY="key-1234"), packages=["rich"])
 
 
@@ -65,4 +65,4 @@ def test_a_runtime_that_cannot_be_listed_says_why(tmp_path: Path) -> None:
     for kind in (RuntimeKind.LOCAL, RuntimeKind.DAEMONLESS):
         assert find_connection(nothing, runtime=kind) is None
     assert absence(nothing, runtime=RuntimeKind.LOCAL) == "The local runtime is not running, so it has no sandboxes."
-    assert absence(nothing, runtime=RuntimeKind.DAEMONLESS).endswith("Commands that use some now: none.")
+    assert absence(nothing, runtime=RuntimeKind.DAEMONLESS).endswith("Commands that have such sandboxes now: none.")

@@ -184,7 +184,7 @@ def test_a_node_that_cannot_be_asked_is_named_and_takes_nothing_from_the_others(
     assert caught.value.exit_code == 3
     assert caught.value.hint == "sandrl sandboxes cleanup --yes a b tries again"
     assert len(read_jobs(tmp_path)) == 1
-    with pytest.raises(InfrastructureError, match="not asked: two"):
+    with pytest.raises(InfrastructureError, match="nodes that could not be asked: two"):
         fleet.get("c")
     assert fleet.get("a").runner == "one"
 
@@ -214,6 +214,6 @@ def test_programs_and_output_of_a_sandbox_are_refused_with_the_name_of_its_node(
     fleet.get("a")
     with pytest.raises(UsageError, match="on node two") as caught:
         fleet.attach("a", ["true"], stdin=False, stdout=NOWHERE, stderr=NOWHERE, timeout_seconds=1)
-    assert caught.value.hint == "on two: sandrl sandboxes exec a --runtime local -- COMMAND"
+    assert caught.value.hint == "run on two: sandrl sandboxes exec a --runtime local -- COMMAND"
     with pytest.raises(UsageError, match="on node two"):
         list(fleet.logs("a"))

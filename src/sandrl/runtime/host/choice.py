@@ -195,7 +195,7 @@ def _way_out() -> str:
     remote = "or set CWSANDBOX_API_KEY to use remote sandboxes"
     if _setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
         return (
-            "this kernel lets only chosen programs make namespaces: sudo apt-get install bubblewrap, or sudo sysctl "
+            "AppArmor lets only selected programs create namespaces: sudo apt-get install bubblewrap, or sudo sysctl "
             f"kernel.apparmor_restrict_unprivileged_userns=0, {remote}"
         )
     if _setting("kernel/unprivileged_userns_clone") == "0":

@@ -145,7 +145,7 @@ class HostSandbox:
         event = message["event"]
         if not are_streams(descriptors):
             discard(descriptors)
-            raise wire.ProtocolError("descriptors that are no streams")
+            raise wire.ProtocolError("descriptors that are not streams")
         if (
             event == "started"
             and len(descriptors) in (1, 2, 3)

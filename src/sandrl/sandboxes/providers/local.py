@@ -14,7 +14,7 @@ from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.sandboxes.providers.protocol import Need, Shown
 from sandrl.settings import RuntimeKind, Settings
 
-_WAY_OUT = "sandrl runtime logs may tell why; sandrl runtime stop ends it and its sandboxes"
+_WAY_OUT = "sandrl runtime logs may show the reason; sandrl runtime stop ends it and its sandboxes"
 
 
 class LocalProvider:

@@ -78,14 +78,14 @@ class RayProvider:
             image="",
             is_local=False,
             state_dir=settings.state_dir,
-            way_out="`ray status` tells what the cluster knows of its nodes",
+            way_out="`ray status` lists the nodes of the cluster",
             cluster=cluster,
             nodes=tuple(nodes),
         )
 
     def absence(self, settings: Settings) -> str:
         """See `Provider.absence`."""
-        return "No node of the Ray cluster has processors to score with, so there are no sandboxes."
+        return "No node of the Ray cluster has processors for scoring, so there are no sandboxes."
 
 
 PROVIDER = RayProvider()
@@ -98,7 +98,7 @@ class RayConnection(Connection):
     Attributes:
         cluster: The cluster.
         node_count: How many nodes it has that may score.
-        asked_image: The image that was asked for; None for the default of each node.
+        asked_image: The requested image; None for the default of each node.
         packages: Installed packages that code in sandboxes may import.
         open_here: Finds or starts the local runtime of this machine.
         find_here: Finds it; None if it does not run.
@@ -116,7 +116,7 @@ class RayConnection(Connection):
         return f"{self.kind.value}:{self.address}", self.asked_image
 
     def concurrency(self, asked: int | None, *, least: int = 1) -> int | None:
-        """See `Connection.concurrency`: so many on each node."""
+        """See `Connection.concurrency`; the number is that of each node."""
         return asked
 
     def at_once(self, concurrency: int | None) -> int:
@@ -145,7 +145,7 @@ class _ClientHere:
             return self._client
 
     def _found(self) -> Client | None:
-        """The client as far as there is something to ask: a runtime that does not run has no sandboxes."""
+        """The client; None if the runtime does not run, and so has no sandboxes."""
         with self._lock:
             if self._client is None:
                 found = self._connection.find_here()

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from sandrl.sandboxes.node import Stops
 
 ANSWER_SECONDS = 30.0
-"""How long a node may take to say what it has; one that has to start a process for it takes some seconds."""
+"""How long a node may take to list its sandboxes; starting a process for that takes some seconds."""
 
 STOP_SECONDS = 120.0
-"""How long a node may take to stop the sandboxes of one question."""
+"""How long a node may take to stop the sandboxes of one call."""
 
 _LIST = "sandrl.sandboxes.node:list_sandboxes"
 _GET = "sandrl.sandboxes.node:get_sandbox"
@@ -46,7 +46,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodesConnection(Connection):
-    """A cluster, whose sandboxes are looked after.
+    """A cluster whose existing sandboxes are listed and stopped.
 
     Attributes:
         cluster: The cluster.
@@ -88,7 +88,7 @@ class NodesClient:
         Raises:
             UsageError: In any case.
         """
-        raise UsageError("sandboxes on the nodes of a Ray cluster are made by jobs, each on its own node")
+        raise UsageError("sandboxes on the nodes of a Ray cluster can only be created by jobs, each on its own node")
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
         """See `Client.list`: those of all nodes that answer."""
@@ -112,7 +112,9 @@ class NodesClient:
                     return self._seen(node, info)
             if self._reasons:
                 names = ", ".join(self._reasons)
-                raise InfrastructureError(f"no node that answers has a sandbox {sandbox_id!r}; not asked: {names}")
+                raise InfrastructureError(
+                    f"no node that answered has a sandbox {sandbox_id!r}; nodes that could not be asked: {names}"
+                )
             raise UnknownSandboxError(sandbox_id)
 
         return _begun(work)
@@ -135,10 +137,10 @@ class NodesClient:
         return _NodeSandbox(replace(info, runner=node.name), self._stops[node.id])
 
     def _ask(self, function: str, *arguments: object) -> Sequence[tuple[Node, Any]]:
-        """What the nodes answer that can be asked.
+        """The answers of the nodes that can be asked.
 
         Raises:
-            InfrastructureError: If there is none.
+            InfrastructureError: If no node answers.
         """
         answers = []
         for node, answer in self._cluster.ask(self._usable(), function, *arguments, timeout_seconds=ANSWER_SECONDS):
@@ -148,11 +150,11 @@ class NodesClient:
                 answers.append((node, answer))
         if not answers:
             reasons = "; ".join(self._reasons.values())
-            raise InfrastructureError(f"no node of the Ray cluster can be asked for its sandboxes: {reasons}")
+            raise InfrastructureError(f"no node of the Ray cluster can list its sandboxes: {reasons}")
         return answers
 
     def _usable(self) -> Sequence[Node]:
-        """The nodes that have the same sandrl as this process, and have answered whatever they were asked."""
+        """The nodes that have the same sandrl as this process, and have answered every call so far."""
         with self._lock:
             if not self._is_examined:
                 for facts in self._cluster.examine(self._nodes):
@@ -163,7 +165,7 @@ class NodesClient:
 
 
 class _StopsOfNode:
-    """The stops of one node: all that are wanted while some are under way go together, after these."""
+    """The stops of one node: stops that are requested while others are under way are sent together afterwards."""
 
     def __init__(self, cluster: Cluster, node: Node) -> None:
         self.node = node
@@ -173,7 +175,7 @@ class _StopsOfNode:
         self._is_busy = False
 
     def begin(self, sandbox_id: str) -> Future[bool]:
-        """Begins to stop a sandbox; done when it is gone, with whether there was anything to stop."""
+        """Begins to stop a sandbox; done when it has ended, with whether it existed."""
         end: Future[bool] = Future()
         with self._lock:
             self._waiting.append((sandbox_id, end))
@@ -273,8 +275,8 @@ class _NodeSandbox:
     def _refuse(self, command: str, words: str) -> NoReturn:
         node = self._stops.node.name
         raise UsageError(
-            f"sandbox {self._info.id!r} is on node {node}, and can be entered there only",
-            hint=f"on {node}: sandrl sandboxes {command} {self._info.id} --runtime local{words}",
+            f"sandbox {self._info.id!r} is on node {node}, and can only be used from there",
+            hint=f"run on {node}: sandrl sandboxes {command} {self._info.id} --runtime local{words}",
         )
 
 

@@ -29,13 +29,13 @@ class RemoteProvider:
         """See `Provider.connect`."""
         if packages:
             raise UsageError(
-                "packages is for sandboxes of this machine; remotely the image decides what is installed",
-                hint="use `image` with an image that has them, or `runtime` local",
+                "packages works only with sandboxes of this machine; a remote sandbox has the packages of its image",
+                hint="give an image that has them with `image`, or use `runtime` local",
                 fields=("packages", "image", "runtime"),
             )
         if settings.base_url is not None:
             source = str(settings.base_url_source)
-            check_address(settings.base_url, source, hint=f"unset {source} for the usual address, {BASE_URL}")
+            check_address(settings.base_url, source, hint=f"unset {source} to use the default address, {BASE_URL}")
         address = settings.base_url or BASE_URL
         return SdkConnection(
             kind=RuntimeKind.REMOTE,
@@ -48,7 +48,7 @@ class RemoteProvider:
             suggested_concurrency=CONCURRENCY,
             has_site_packages=True,
             state_dir=settings.state_dir,
-            way_out=f"is {without_credentials(address)} the right address? The local runtime needs none",
+            way_out=f"check the address {without_credentials(address)}, or use --runtime local, which needs none",
         )
 
     def find(self, settings: Settings, *, reason: str) -> SdkConnection | None:

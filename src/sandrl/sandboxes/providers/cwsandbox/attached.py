@@ -109,13 +109,13 @@ class _Stream:
             self._written += len(block)
 
     def finish(self, complete: bytes | None) -> None:
-        """Passes on what was held.
+        """Passes on the output that was held back.
 
         Args:
-            complete: All there was; None if that is not known, and the text is the best there is.
+            complete: The whole output; None if it is not known, so that only the text is available.
 
         Raises:
-            BrokenPipeError: If nobody reads it any more.
+            BrokenPipeError: If the reader has closed it.
         """
         # A program that could not be started has streams that never end.
         self._thread.join(_DRAIN_SECONDS)

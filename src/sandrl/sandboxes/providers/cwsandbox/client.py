@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cwsandbox import Sandbox as Handle
 
 REQUEST_TIMEOUT_SECONDS = 20.0
-"""How long one question to the service may take, all pages of a listing together."""
+"""How long one call to the service may take; all pages of a listing count as one."""
 
 _LOG_TIMEOUT_SECONDS = 300.0
 # A daemon that refuses a connection is not there, and the next one has another address.
@@ -75,7 +75,7 @@ class SdkClient:
         self._translate = functools.partial(adapter.translate, is_local=connection.is_local)
 
     def _credentials(self) -> object:
-        """What authenticates with the runtime, as the SDK takes it."""
+        """The credentials for the runtime, as the SDK takes them."""
         connection = self._connection
         if connection.token is not None:
             strategy = "sandrl-local" if connection.is_local else "api_key"
@@ -99,7 +99,7 @@ class SdkClient:
 
     @property
     def _resources(self) -> Any:
-        """What each sandbox is to have; None for what the runtime gives by itself."""
+        """The resources of each sandbox; None for the default of the runtime."""
         if not self._connection.has_own_memory:
             return None
         memory = {"memory": str(self._connection.memory_bytes)}
@@ -238,7 +238,7 @@ class SdkSandbox:
 
 @functools.cache
 def _observed_sandbox() -> Any:
-    """The SDK's `Sandbox` that keeps what the service last said of it."""
+    """A subclass of the SDK's `Sandbox` that keeps the latest answer of the service."""
 
     class Observed(adapter.load_sdk().Sandbox):  # type: ignore[misc] # the SDK is imported on use
         def _apply_status_echo(self, view: Any) -> None:

@@ -47,7 +47,7 @@ class _LeftoverTasks(logging.Filter):
 
 
 def load_sdk() -> ModuleType:
-    """Imports the SDK; sandrl handles signals itself, so the SDK's handlers stay out."""
+    """Imports the SDK; sandrl handles signals itself, so the SDK's handlers are disabled."""
     os.environ["CWSANDBOX_DISABLE_SIGNAL_HANDLERS"] = "1"
     import cwsandbox
 
@@ -88,7 +88,7 @@ def translated(
         operation: The SDK's.
         convert: Makes our value of the SDK's.
         translate: Makes our error of the SDK's.
-        late: Our value for a command that ran out of its time, which the SDK has an error for.
+        late: Our value for a command that exceeded its timeout, for which the SDK has an error.
     """
     ours: Future[Value] = Future()
     theirs: Future[Any] = operation._future
@@ -118,7 +118,7 @@ def translate(error: BaseException, *, is_local: bool = False) -> SandrlError:
 
     Args:
         error: The SDK's.
-        is_local: Whether it came from the daemon of the local runtime, whose errors say more.
+        is_local: Whether it came from the daemon of the local runtime, whose errors have more details.
     """
     sdk: Any = load_sdk()
     message = _one_line(error)
@@ -141,7 +141,7 @@ def translate(error: BaseException, *, is_local: bool = False) -> SandrlError:
 
 
 def translate_about(sandbox_id: str, error: BaseException, *, is_local: bool) -> SandrlError:
-    """The same for what asks about a sandbox that was listed or found."""
+    """The same for a call about a sandbox that was listed or found."""
     sdk: Any = load_sdk()
     if isinstance(error, sdk.SandboxNotFoundError):
         return UnknownSandboxError(sandbox_id)
@@ -180,7 +180,7 @@ def _never_connected(error: BaseException) -> bool:
 
 
 def _lost_runtime(error: BaseException, is_local: bool) -> bool:
-    """Whether the local runtime says that it lost the sandbox, or is gone itself."""
+    """Whether the local runtime reports that it lost the sandbox, or has ended itself."""
     if limits.LOST_METADATA in (getattr(error, "metadata", None) or ()):
         return True
     if limits.LOST_REASON in (getattr(error, "status_reason", None) or ""):
@@ -197,7 +197,7 @@ def _one_line(error: BaseException | None) -> str:
 
 @contextmanager
 def addressed_to(base_url: str) -> Iterator[None]:
-    """Makes a sandbox go where its session says; without this the variable would beat it (`--runtime local`)."""
+    """Sends the calls of a sandbox to its session's address, which the environment variable would override."""
     other = os.environ.get(_BASE_URL_VARIABLE)
     if other is None or other == base_url:
         yield

@@ -70,7 +70,7 @@ class DaemonlessProvider:
         )
 
     def find(self, settings: Settings, *, reason: str) -> None:
-        """See `Provider.find`: nobody can ask another process for its sandboxes."""
+        """See `Provider.find`: a process cannot list the sandboxes of another one."""
 
     def absence(self, settings: Settings) -> str:
         """See `Provider.absence`."""
@@ -78,8 +78,8 @@ class DaemonlessProvider:
         alive = [job for job in jobs if liveness(job.process) is Liveness.ALIVE]
         running = "; ".join(f"{job.command} ({job.job_id}, process {job.process.pid})" for job in alive)
         return (
-            "Daemonless sandboxes are known only to the process that made them, and end with it. "
-            f"Commands that use some now: {running or 'none'}."
+            "Daemonless sandboxes are visible only to the process that created them, and end with it. "
+            f"Commands that have such sandboxes now: {running or 'none'}."
         )
 
 

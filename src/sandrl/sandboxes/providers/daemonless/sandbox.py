@@ -66,7 +66,7 @@ class DaemonlessSandbox:
         await self._host()
 
     async def _host(self) -> HostSandbox:
-        """The sandbox itself, created by the first who asks, and again if that failed."""
+        """The sandbox itself, created by the first call, and again if that failed."""
         if self._creation is None or (self._creation.done() and self.id is None):
             self._creation = asyncio.ensure_future(self._create())
             self.runtime.coming.add(self)
@@ -146,7 +146,7 @@ class DaemonlessSandbox:
         feed: Callable[[GuestProcess], Awaitable[None]],
         take: Callable[[Stream, bytes], Awaitable[None]],
     ) -> int | None:
-        """Runs a program to its end; its exit code, or None if its time ran out."""
+        """Runs a program to its end; its exit code, or None if it exceeded its timeout."""
         host = await self._host()
         try:
             number, process = await host.start(argv, self._environment, directory=rootfs.WORKING_DIRECTORY)
