@@ -136,7 +136,7 @@ def test_every_row_on_the_page_of_formats_is_recognised_as_what_it_is_said_to_be
     }
 
 
-HTTP_STATUSES = {status.name: status.value for status in HTTPStatus}
+HTTP_STATUSES = {name: status.value for name, status in HTTPStatus.__members__.items()}
 # In the order of the tables below the heading of a route.
 BODIES: dict[str, tuple[type[BaseModel], ...]] = {
     "POST /v1/score": (models.ScoreRequest, models.ScoreResponse, models.CompletionResult, models.CheckResult),

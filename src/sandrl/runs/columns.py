@@ -587,9 +587,13 @@ def _unit(row: _IndexedRow) -> tuple[int, bool, int, int]:
 
 def _connected(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False)
-    database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA synchronous = OFF")
-    database.execute("PRAGMA cache_size = -16000")
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = OFF")
+        database.execute("PRAGMA cache_size = -16000")
+    except sqlite3.Error:
+        database.close()
+        raise
     return database
 
 

@@ -63,7 +63,7 @@ def test_rows_of_every_format_can_have_the_standard_prelude(tmp_path: Path) -> N
 
 
 def test_a_prelude_that_is_not_python_is_refused(tmp_path: Path) -> None:
-    error = refusal(written(tmp_path / "p.jsonl", {**GOOD, "prelude": "import"}))
+    error = refusal(written(tmp_path / "p.jsonl", {**GOOD, "prelude": "x = = 1"}))
     assert "field 'prelude': must be `standard` or valid Python: invalid syntax" in str(error)
 
 

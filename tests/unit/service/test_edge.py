@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable
+from http import HTTPStatus
 from typing import Any
 
 import pytest
@@ -139,7 +140,7 @@ async def test_an_error_of_sandrl_is_answered_in_its_words() -> None:
     assert await asked.ask("/v1/score") == 422
     assert asked.document == {
         "type": "about:blank",
-        "title": "Unprocessable Entity",
+        "title": HTTPStatus.UNPROCESSABLE_ENTITY.phrase,  # another one from Python 3.13 on
         "status": 422,
         "detail": "completions[3]: field 'task_id': is missing",
         "hint": "give it one",
