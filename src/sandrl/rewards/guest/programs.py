@@ -165,7 +165,7 @@ def environment_of(plan: "Plan", place: Place) -> "dict[str, str]":
     """The variables of a program: those of the image, and those that make it run alike everywhere."""
     given = posix.environ.items()
     environment = {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in given}
-    if environment.get("LD_LIBRARY_PATH") == "/usr/local/lib":
+    if environment.get("LD_LIBRARY_PATH", "").split(":")[-1] in ("/run/sandrl/lib", "/usr/local/lib"):
         del environment["LD_LIBRARY_PATH"]  # that of the local image's Python; others must not load its libraries
     searched = environment.get("PATH", "")
     environment["PATH"] = f"{SEARCHED_FIRST}:{searched}" if searched else SEARCHED_FIRST
