@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandrl.errors import HardwareError, ServiceError, UsageError
+from sandrl.extras import check
 from sandrl.installation import install_command
 from sandrl.models import libraries
 from sandrl.models.places import find_model
@@ -61,7 +62,7 @@ def check_packages(needs: Needs) -> None:
     Raises:
         MissingExtraError: If one is not.
     """
-    extras.check(needs.packages, extra=needs.extra)
+    check(needs.packages, extra=needs.extra)
 
 
 def check_torch(needs: Needs) -> Torch:
