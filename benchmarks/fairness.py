@@ -1,12 +1,12 @@
-"""How often the judge pays what plain Python would pay, over the corpus of honest solutions in `tests/honest/corpus`.
+"""Measures how often the judge agrees with plain Python, over the corpus of solutions in `tests/honest/corpus`.
 
 `python -m benchmarks.fairness` runs every entry in plain Python, in a sandbox, and scores it as `sandrl reward` does.
 It prints the rate of agreement by style, each disagreement with its detail, and how many verdicts are isolated.
 Arguments choose styles or entries: `python -m benchmarks.fairness exceptions enums/color`. `--generated N` judges
 checks on N random classes with special methods instead, right and wrong ones.
 
-Exits with 1 if an entry is not what it says (plain Python fails an honest one, or passes a wrong one), if a wrong
-solution is rewarded, or if the rate is below `--at-least`.
+Exits with 1 if the mark of an entry is wrong (plain Python fails an entry marked as correct, or passes one marked as
+wrong), if a wrong solution is rewarded, or if the rate is below `--at-least`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> int:
     parser.add_argument("--at-least", type=float, default=0.0, metavar="RATE", help="exit with 1 below this rate")
     parser.add_argument("--generated", type=int, metavar="N", help="judge N generated classes instead of the corpus")
     parser.add_argument("--seed", type=int, default=0, help="of the first generated class")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write each disagreement with its code, too")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write each disagreement with its code")
     arguments = parser.parse_args()
     if arguments.generated is not None:
         return report_generated(range(arguments.seed, arguments.seed + arguments.generated), arguments)

@@ -1,13 +1,13 @@
-"""What a fleet costs, with clusters of 1, 2 and 4 nodes on this machine, in one run.
+"""Measures the cost of a fleet, with clusters of 1, 2 and 4 nodes on this machine, in one run.
 
 `python -m benchmarks.fleet` prints:
 
 - sleeping: the rate of completions that sleep, at the same bound per node, on each cluster, and its ratio to that of
-  one node. Sleeping takes no processor, so the processors of one machine do not decide it.
-- driver: the processor time of the process that asks for trivial completions, per completion, on a cluster and with
+  one node. Sleeping takes no processor time, so the processors of the one machine do not limit it.
+- driver: the processor time of the process that has trivial completions scored, per completion, on a cluster and with
   the local runtime in the same rounds. Neither writes a run directory.
 
-Rounds alternate, so that a machine whose speed drifts drifts for all; medians are shown.
+Rounds alternate, so that a change of the machine's speed affects all of them; medians are shown.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What rewards from sandboxes cost a training run, against the same run with its rewards replayed.
+"""Measures the cost of rewards from sandboxes in a training run, against the same run with its rewards replayed.
 
 `python -m benchmarks.grpo_overhead` trains the tiny policy twice with one seed. The first run executes completions in
 sandboxes and keeps the verdicts; the second samples the same completions and finds every verdict, so it is the training
-alone. The difference is what sandboxes cost where the model costs almost nothing; beside it stands what a real step, of
-10 seconds by default, would see of the same rewards.
+alone. The difference is the cost of sandboxes with a model that costs almost nothing. The share that the same rewards
+would have of a real step, of 10 seconds by default, is also printed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         live, replayed = (measure(Path(folder), name, arguments.steps, arguments.seed) for name in ("live", "replayed"))
     if replayed.executions:
-        print(f"{replayed.executions:.0f} completions were executed in the replayed run, too", file=sys.stderr)
+        print(f"{replayed.executions:.0f} completions were also executed in the replayed run", file=sys.stderr)
     for name, run in (("live", live), ("replayed", replayed)):
         print(
             f"{name}: {run.steps} steps in {run.seconds:.1f} s, of these {run.reward_seconds:.1f} s in rewards,"

@@ -1,4 +1,4 @@
-"""What the isolated judge costs: judged completions per second against a plain run of the same code and asserts.
+"""Measures the cost of the isolated judge: completions per second, against a plain run of the same code and asserts.
 
 `python -m benchmarks.judge` alternates, on the same runtime and at the same concurrency:
 

@@ -1,12 +1,12 @@
-"""What many cases of one problem cost, against the same runs of other problems; and what an end at a failure saves.
+"""Measures the cost of many cases of one problem, and the time saved if a completion ends at its first failure.
 
 `python -m benchmarks.many_cases` alternates, one completion after the other on the same runtime:
 
 - one: a completion of one problem with 2,000 cases;
 - several: completions of 20 problems with 100 cases each, the same 2,000 inputs and the same program.
 
-The ratio of the two is the figure to quote: above 1, cost grows faster than the number of cases. Sizes are printed
-besides, in bytes for each case: of the request, of the result's line in `--out`, and of its row.
+The ratio of the two is the figure to quote: above 1, cost grows faster than the number of cases. Sizes are also
+printed, in bytes for each case: of the request, of the result's line in `--out`, and of its row.
 
 `--problems FILE` scores an answer that prints nothing for each problem of a set, with all checks and without those
 after the first failure, and prints the ratio of the processor time of its runs.

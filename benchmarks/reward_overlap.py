@@ -1,7 +1,7 @@
-"""What a second reward function costs beside ours: called after it, against both at once.
+"""Measures the cost of a second reward function: called after the function of sandrl, against both at once.
 
 `python -m benchmarks.reward_overlap` rewards the completions of a step by sandboxes and by a second function that
-waits, as one does that asks a model. `serial` calls one after the other, as TRL calls plain reward functions;
+waits, as a function that calls a model does. `serial` calls one after the other, as TRL calls plain reward functions;
 `overlapped` awaits `sandrl.combined_rewards(...).as_async()`, as TRL awaits a coroutine function. They take turns, on
 completions that no other round has. The least that `overlapped` can take is the longer of the two parts.
 """

@@ -4,11 +4,12 @@
 
 - bare: `subprocess` running `python -c PROGRAM`, the best of several pool sizes, no isolation, no judging;
 - sandbox: a fresh sandbox per program through the SDK and the local runtime, boot and end included, by the same launch
-  path as any `exec` (what a reward costs without its judge);
-- reward: `sandrl.rewards.score`, the whole of what `sandrl reward` does to a completion.
+  path as any `exec` (the cost of a reward without its judge);
+- reward: `sandrl.rewards.score`, everything that `sandrl reward` does with a completion.
 
-Rounds alternate, so that a machine whose speed drifts drifts for all three; the median ratio is the figure to quote.
-Then the latency of one warm completion, and `--soak N` completions at concurrency 32 with what they left behind.
+Rounds alternate, so that a change of the machine's speed affects all three; the median ratio is the figure to quote.
+Then come the latency of one warm completion, and `--soak N` completions at concurrency 32 with the processes,
+descriptors and memory that remain.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5, help="alternating rounds of each workload")
     parser.add_argument("--concurrency", type=int, default=2 * len(os.sched_getaffinity(0)) + 2)
-    parser.add_argument("--soak", type=int, default=1000, help="completions of the soak (0: none)")
+    parser.add_argument("--soak", type=int, default=1000, help="completions of the soak; 0: no soak")
     arguments = parser.parse_args()
     settings = load_settings()
     connection = connect(settings, runtime=RuntimeKind.LOCAL)

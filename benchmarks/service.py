@@ -1,13 +1,13 @@
-"""`sandrl serve` beside scoring in the same process, in one run.
+"""Compares `sandrl serve` with scoring in the same process, in one run.
 
 `python -m benchmarks.service` prints, for trivial completions that all differ:
 
-- in process: `Scorer.score` on batches, in a process of its own, whose processor time is measured;
-- /v1/score: the same batches over HTTP, from a client that uses the standard library alone, and the processor time of
+- in process: `Scorer.score` on batches, in a separate process, whose processor time is measured;
+- /v1/score: the same batches over HTTP, from a client that uses only the standard library, and the processor time of
   the service;
-- /run_code: programs that print one line, one in a request, from many threads.
+- /run_code: programs that print one line, one program per request, from many threads.
 
-Rounds alternate, so that a machine whose speed drifts drifts for all. Rates are completions per second, and
+Rounds alternate, so that a change of the machine's speed affects all. Rates are completions per second, and
 `added` is processor time of the service less that of scoring in process, per completion; medians are shown.
 """
 

@@ -1,11 +1,11 @@
-"""Honest and hostile completions, four to one, while the local runtime is killed again and again.
+"""Scores correct and hostile completions, four to one, while the local runtime is killed repeatedly.
 
-`python -m benchmarks.soak --minutes 30` scores batches: honest solutions from `tests/honest/corpus` that plain Python
+`python -m benchmarks.soak --minutes 30` scores batches: solutions from `tests/honest/corpus` that plain Python
 passes, and exploits from `sandrl redteam` aimed at the bundled problems. Meanwhile a thread sends SIGKILL, alternately
 to the daemon and to a process of its fork server, every 20 to 60 seconds. A line a minute shows the state.
 
-Exits with 1 if an honest completion got 0.0, if a hostile one was rewarded, or if a completion has no result. Null is
-right where the sandboxes of a completion were killed too often; the reasons are counted.
+Exits with 1 if a correct completion got 0.0, if a hostile one was rewarded, or if a completion has no result. A reward
+of null is correct if the sandboxes of a completion were killed too often; the reasons are counted.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def main() -> int:
     arguments = parser.parse_args()
     settings = load_settings()
     honest, hostile = honest_entries(arguments.concurrency), targets()
-    print(f"{len(honest)} honest solutions, {len(EXPLOITS)} exploits, {len(hostile)} problems to attack")
+    print(f"{len(honest)} correct solutions, {len(EXPLOITS)} exploits, {len(hostile)} problems to attack")
     tally = Tally()
     before = memory()
     print(f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}, {before}", flush=True)
@@ -246,7 +246,7 @@ def heartbeat(tally: Tally) -> Iterator[None]:
         while not over.wait(HEARTBEAT_SECONDS):
             print(
                 f"{(time.monotonic() - begun) / 60:5.1f} min: {tally.completions} completions, "
-                f"honest {dict(tally.honest)}, {tally.hostile['rewarded']} hostile rewarded, "
+                f"correct {dict(tally.honest)}, {tally.hostile['rewarded']} hostile rewarded, "
                 f"{tally.kills.total()} kills, {memory()} after {tally.sandboxes} sandboxes, "
                 f"load {os.getloadavg()[0]:.1f}",
                 flush=True,
@@ -266,10 +266,10 @@ def report(tally: Tally, before: str) -> int:
     time.sleep(2)  # killed processes are gone by then
     left = sum(start_time(pid) == start for pid, start in tally.orphans)
     print(f"\n{tally.completions} completions, {tally.lost} without a result")
-    print(f"  honest: {tally.honest.total()}: {shown(tally.honest)}")
+    print(f"  correct: {tally.honest.total()}: {shown(tally.honest)}")
     print(f"  hostile: {tally.hostile.total()}: {shown(tally.hostile)}")
     print(f"  kills: {shown(tally.kills)}")
-    print(f"  slowest honest: {tally.slowest[1]}")
+    print(f"  slowest correct: {tally.slowest[1]}")
     for title, lines in (("must not be", tally.bad), ("ended a batch", tally.errors)):
         for line in lines:
             print(f"  {title}: {line}")

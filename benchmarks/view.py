@@ -1,10 +1,10 @@
-"""How fast `sandrl view` shows a large run, and how much memory its server takes.
+"""Measures how fast `sandrl view` shows a large run, and how much memory its server takes.
 
 `python -m benchmarks.view` makes a run of a million completions in a temporary directory (about 1.2 GB), starts the
-real command on it and asks what the page asks when it is opened: the page, the list of runs, the run, its first rows.
-It prints how long that took before anything is indexed (the figure to hold against 5 s), how long indexing took, the
-same questions to a new server once all is indexed (against 1 s), what lists, searches and groups take then, and the
-largest resident memory of the servers (against 300 MiB). `--rows 10000` does so for a smaller run.
+real command on it and sends the requests of a page that is opened: the page, the list of runs, the run, its first rows.
+It prints their time before anything is indexed (limit: 5 s), the time of indexing, the time of the same requests to a
+new server after indexing (limit: 1 s), the times of lists, searches and groups then, and the largest resident memory of
+the servers (limit: 300 MiB). `--rows 10000` does so for a smaller run.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ QUESTIONS = {
     "far down in the slowest": "rows?limit=50&order=duration&desc=1&offset={middle}",
     "rows of one status": "rows?limit=50&status=timeout",
     "search for a problem": "rows?limit=50&search=problem-777",
-    "search for what nothing has": "rows?limit=50&search=nothing_has_this",
+    "search without a match": "rows?limit=50&search=nothing_has_this",
     "groups": "groups?limit=50",
     "groups that flip": "groups?limit=50&flipped=1",
     "one trajectory": "rows/0.7",

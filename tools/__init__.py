@@ -1,1 +1,1 @@
-"""Programs for those who work on sandrl; nothing here is part of the package."""
+"""Programs for the development of sandrl; nothing here is part of the package."""

@@ -1,6 +1,6 @@
 """Writes the files that are generated from the code: the reference of commands and options, and shell completion.
 
-The same program writes the files and checks them (`--check`), so CI compares what a developer generates.
+The same program writes the files and checks them (`--check`), so CI uses the generator that a developer uses.
 """
 
 import argparse

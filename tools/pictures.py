@@ -1,8 +1,8 @@
 """Makes the README's pictures from real runs: nothing in them is drawn by hand.
 
 The tables are what a terminal shows at one moment of a real run (Rich's own SVG export); the report is the page of a
-run in a headless browser. Pictures of training need a training run, which needs an extra: name it with `--run`. What
-its table showed is shown again from what the run wrote down, event by event, each at its time.
+run in a headless browser. Pictures of training need a training run, which needs an extra: name it with `--run`. The
+table is reproduced from the events in the run's log, each at its time.
 """
 
 import argparse
@@ -201,7 +201,7 @@ def main() -> int:
     """Makes the pictures; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--run", help="a training run for the pictures of metrics and report; default: the demo's")
-    parser.add_argument("--art-run", help="a run of `sandrl art train`; with it, only the picture of that is made")
+    parser.add_argument("--art-run", help="a run of `sandrl art train`; with it, only its picture is made")
     given = parser.parse_args()
     name = given.run
     settings = load_settings()

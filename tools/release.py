@@ -1,7 +1,7 @@
-"""Builds a release in a clean copy of the last commit, checks it, and says what to upload (`make release`).
+"""Builds a release in a clean copy of the last commit, checks it, and prints how to publish it (`make release`).
 
-The wheel is built from the sdist, so that an incomplete sdist is found here. Neither depends on the time, the directory
-or the permissions of the checkout: two builds of a commit by the same hatchling have the same bytes.
+The wheel is built from the sdist, which detects an incomplete sdist. Neither depends on the time, the directory or the
+permissions of the checkout: two builds of a commit by the same hatchling have the same bytes.
 """
 
 from __future__ import annotations

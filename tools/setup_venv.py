@@ -1,8 +1,8 @@
 """Makes the project's virtual environment from the lock, with nothing but the standard library.
 
-One script instead of make rules, because what can go wrong here (an old python3, Debian's venv without ensurepip, a
-moved checkout, an empty HOME, two makes at once) needs real branches. It runs on any Python 3 so that it can say which
-one is needed, and does nothing, in milliseconds, when the environment already matches the lock.
+One script instead of make rules, because the possible failures (an old python3, Debian's venv without ensurepip, a
+moved checkout, an empty HOME, two makes at once) need branches. It runs on any Python 3, so that it can name the
+version that is needed, and does nothing, in milliseconds, when the environment already matches the lock.
 """
 
 import argparse
@@ -117,7 +117,7 @@ def create(python: str, venv: str) -> None:
     if os.path.isdir(venv) and os.listdir(venv):
         # Never empty a directory that is not a virtual environment: VENV may be mistyped.
         if not os.path.exists(os.path.join(venv, "pyvenv.cfg")):
-            raise SetupError(f"{venv} exists and is no virtual environment; choose another: make VENV=.venv")
+            raise SetupError(f"{venv} exists and is not a virtual environment; choose another: make VENV=.venv")
         shutil.rmtree(venv)
     listing = (
         "import importlib.util as u; print(*[m for m in ('venv', 'ensurepip', 'pip', 'virtualenv') if u.find_spec(m)])"

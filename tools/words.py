@@ -1,7 +1,8 @@
-"""Finds words in texts for users that plain technical English does without (`tools/words.toml` lists them).
+"""Finds words in texts for users that have a plainer alternative (`tools/words.toml` lists them).
 
-It reads the prose of the Markdown pages, including those generated from the help of all commands, and in the source the
-texts that reach a user: messages, hints and help, docstrings of modules and of the public API.
+It reads the prose of the Markdown pages, including those generated from the help of all commands. In the source, the
+tools and the benchmarks it reads the texts that reach a user: messages, hints and help, docstrings of modules and of
+the public API.
 """
 
 import argparse
@@ -16,8 +17,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LIST = Path(__file__).with_name("words.toml")
 SOURCE = ROOT / "src"
+# Programs for developers: their module docstrings are their help, and they print texts.
+PROGRAMS = (ROOT / "tools", ROOT / "benchmarks")
 # Programs that run in sandboxes, as data: their words are those of an attacker or of a model.
-NOT_TEXTS = ("sandrl/rewards/redteam/corpus/", "sandrl/tiny/")
+NOT_TEXTS = ("sandrl/rewards/redteam/corpus/",)
 # Texts in these files are prompts, which a model reads: other words would train another policy.
 PROMPTS = ("sandrl/rollouts/feedback.py",)
 # Files in which every docstring is documentation: `docs/reference/python-api.md` shows them.
@@ -76,6 +79,8 @@ def texts() -> Iterator[Text]:
         name = path.relative_to(SOURCE).as_posix()
         if not name.startswith(NOT_TEXTS):
             yield from of_source(path, is_public=name.startswith(PUBLIC), has_prompts=name in PROMPTS)
+    for path in sorted(each for program in PROGRAMS for each in program.rglob("*.py")):
+        yield from of_source(path, is_public=False)
 
 
 def prose(page: str) -> str:

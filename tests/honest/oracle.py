@@ -1,7 +1,7 @@
-"""What plain Python says of solutions: it runs them in sandboxes, many in each.
+"""Runs solutions and their checks in plain Python, in sandboxes with many solutions each.
 
-The design decision: the oracle shares nothing with the judge but the sandbox. It is a process whose namespace holds
-solution and checks together, as in most graders, so it can be fooled; on code that is known to be honest it is right.
+The oracle shares only the sandbox with the judge. It is a process whose namespace holds solution and checks together,
+as in most graders, so hostile code can deceive it; its verdicts on the corpus, which has no such code, are correct.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tests of several processes run side by side, except those that must run alone.
 
-The design decision: two locks of the kernel. A test holds `machine` while it runs: shared, or exclusively if it must
+There are two locks of the kernel. A test holds `machine` while it runs: shared, or exclusively if it must
 run alone. It holds `queue` while it waits for `machine`: without `queue`, workers with many short tests would renew
 their shared locks again and again, and the exclusive one would never be granted.
 """

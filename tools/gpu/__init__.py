@@ -1,6 +1,6 @@
-"""Scripts that a person with a GPU runs to verify what could not be run without one.
+"""Scripts that verify, on a machine with a GPU, the code paths that need one.
 
-The design decision: a script runs the `sandrl` command as a user does, and verifies what the command has left in the
-run directory. It asks nothing of the training process itself, so what it finds is what a user would find.
+A script runs the `sandrl` command as a user does, and verifies the files in the run directory. It communicates with no
+training process, so its results are those of a user.
 `docs/guides/gpu.md` lists the code paths and the script that covers each.
 """

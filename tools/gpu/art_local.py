@@ -2,16 +2,16 @@
 
     python tools/gpu/art_local.py
     python tools/gpu/art_local.py --model DIRECTORY           # without network, once ART's vLLM is installed
-    python tools/gpu/art_local.py --rollout tools             # episodes with calls of tools
+    python tools/gpu/art_local.py --rollout tools             # episodes with tool calls
 
 It needs an environment with `pip install 'sandrl[art-local]'`, one NVIDIA GPU with 16 GiB of memory or more, 30 GiB of
 disk space, and the model: from the hub (1.5 GB), from its cache, or from a directory. Nearly all memory of the GPU must
 be free: vLLM takes nine tenths of it by default, and ART sets no other share. On its first use ART installs vLLM into
-an environment of its own, with `uv` and from the network. The sizes are estimates.
+its own environment, with `uv` and from the network. The sizes are estimates.
 
 It trains adapters for a few steps on the problems that come with sandrl, with the model itself as the actor. Then it
 does so again, kills that run with SIGKILL and resumes it. Last, it trains for a step on the episodes of the first run
-as if a teacher had played them, so that vLLM scores their tokens.
+as if a teacher had sampled them, so that vLLM scores their tokens.
 
 Exit code: 0 if every check passes, 1 if one fails, 2 if something that it needs is missing.
 """

@@ -1,7 +1,7 @@
-"""What must hold of a run directory, whatever trained.
+"""Checks of a run directory, for every trainer.
 
-The design decision: a check reads the files of the run by sandrl's own reader and knows nothing of how the run was
-made. So the tests hold it against run directories that a processor has made.
+A check reads the files of the run with sandrl's own reader and uses no information about how the run was made. So the
+tests can apply it to run directories that were made without a GPU.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _finite(reader: RunReader, steps: int) -> Check:
     wrong = [f"step {step}: {loss}" for step, loss in found if loss is None or not math.isfinite(loss)]
     detail = f"{len(found)} of {steps} steps have a loss" + (f", not finite: {', '.join(wrong)}" if wrong else "")
     if restored:
-        detail += f"; the row of step {restored} was written when the run went on, without a loss"
+        detail += f"; the row of step {restored} was written when the run was resumed, without a loss"
     return checked("every step has a finite loss", len(rows) == steps and len(restored) < 2 and not wrong, detail)
 
 
@@ -95,7 +95,7 @@ def _sums(reader: RunReader, *, is_complete: bool) -> Check:
 def ended_well(reader: RunReader) -> Check:
     """Whether the last job of a run finished."""
     outcomes = [job.outcome for job in reader.config.jobs]
-    shown = ", ".join("none (killed)" if outcome is None else outcome.value for outcome in outcomes)
+    shown = ", ".join("no outcome (killed)" if outcome is None else outcome.value for outcome in outcomes)
     return checked("the last job finished", bool(outcomes) and outcomes[-1] is RunOutcome.FINISHED, shown)
 
 
@@ -171,7 +171,7 @@ def resumption_checks(reader: RunReader, steps: int, done_before_kill: int, *, i
     resumed = sum(_is_later(row, jobs) for row in rows)
     return [
         checked(
-            "the run was killed and went on",
+            "the run was killed and resumed",
             len(jobs) == 2 and reader.config.jobs[0].outcome is None and resumed > 0,
             f"{len(jobs)} jobs, {resumed} steps by the second",
         ),
@@ -250,7 +250,7 @@ def adapters_check(text: str) -> Check:
     """Whether adapters were trained in all seven projections, as `sandrl unsloth` found in the model itself."""
     found = _ADAPTERS.findall(text)
     holds = bool(found) and all(set(modules.split(", ")) == set(LORA_MODULES) for _, modules, _ in found)
-    detail = ", ".join(f"rank {rank}, {weights} weights" for rank, _, weights in found) or "none in the output"
+    detail = ", ".join(f"rank {rank}, {weights} weights" for rank, _, weights in found) or "no adapters in the output"
     return checked("adapters are trained in all seven projections", holds, detail)
 
 

@@ -1,4 +1,4 @@
-"""Runs `sandrl` as a user does, kills it as `kill -9` does, and looks for what outlives that."""
+"""Runs `sandrl` as a user does, kills it as `kill -9` does, and looks for processes and sandboxes that remain."""
 
 from __future__ import annotations
 

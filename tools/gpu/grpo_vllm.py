@@ -7,7 +7,7 @@ r"""Verifies `sandrl grpo` with vLLM on a GPU, end to end, with a small model.
 It needs an environment with `pip install 'sandrl[vllm]'`, one NVIDIA GPU with 20 GiB of free memory, 30 GiB of disk
 space for checkpoints, and the model: from the hub (1 GB), from its cache, or from a directory. The sizes are estimates.
 
-A server must be started before, on a GPU of its own, as TRL's page on vLLM says:
+A server must be started before, on a separate GPU, as TRL's page on vLLM describes:
 
     VLLM_SERVER_DEV_MODE=1 vllm serve MODEL --weight-transfer-config '{"backend": "nccl"}' \
         --logprobs-mode processed_logprobs --max-logprobs -1
@@ -124,7 +124,7 @@ def _check_server(arguments: argparse.Namespace) -> None:
     if arguments.on_cpu:
         raise UsageError("--server-url: the processor trains without vLLM")
     if not hub_answers(f"{arguments.server_url.rstrip('/')}/health"):
-        raise ServiceError(f"no vLLM server answers at {arguments.server_url}", hint="--help says how to start one")
+        raise ServiceError(f"no vLLM server answers at {arguments.server_url}", hint="--help shows how to start it")
 
 
 def _found(reader: RunReader, text: str, arguments: argparse.Namespace) -> list[Check]:

@@ -1,7 +1,6 @@
-"""The GPU and what is installed, without loading torch into this process.
+"""Describes the GPU and the installed packages, without loading torch into this process.
 
-The design decision: `nvidia-smi` measures memory, because it sees the memory of all processes: the one that trains and
-the one in which vLLM generates.
+`nvidia-smi` measures memory, because it includes the memory of all processes: of training, and of vLLM.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def look_at_gpu() -> Gpu:
         found = [_gpu(line) for line in done.stdout.splitlines() if line.strip()]
     except subprocess.CalledProcessError as error:
         said = (error.stdout + error.stderr).strip().split("\n")[0]
-        raise HardwareError(f"no GPU was found: nvidia-smi says: {said}") from error
+        raise HardwareError(f"no GPU was found: nvidia-smi reports: {said}") from error
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         raise HardwareError(f"no GPU was found: nvidia-smi cannot be used: {error}") from error
     wanted = os.environ.get("CUDA_VISIBLE_DEVICES")

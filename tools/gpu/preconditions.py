@@ -1,7 +1,7 @@
-"""What must be there before anything is downloaded or started.
+"""Conditions that must be met before anything is downloaded or started.
 
-The design decision: each condition that is not met is one of sandrl's own errors with the next step, and the scripts
-end with exit code 2 for all of them, so that a failed condition is never taken for a failed check (exit code 1).
+Each condition that is not met is one of sandrl's own errors with the next step, and the scripts end with exit code 2
+for all of them, so that a failed condition is not confused with a failed check (exit code 1).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def check_model(name: str) -> None:
     if not isinstance(hub.try_to_load_from_cache(name, "config.json"), str):
         raise ServiceError(
             f"the hub does not answer, and {name} is not in its cache",
-            hint="--model DIRECTORY takes a model that is on this machine",
+            hint="use a model on this machine with --model DIRECTORY",
         )
 
 
@@ -108,5 +108,5 @@ def check_disk(directory: Path, needs: Needs) -> None:
     if free_gib < needs.disk_gib:
         raise UsageError(
             f"{place} has {free_gib:.1f} GiB of free space, and {needs.disk_gib:.1f} GiB are needed",
-            hint="--work DIRECTORY keeps the runs elsewhere",
+            hint="select another directory for the runs with --work DIRECTORY",
         )

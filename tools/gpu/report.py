@@ -1,6 +1,6 @@
-"""What a script found out: checks that pass or fail, what was measured, and the versions of everything.
+"""The report of a script: checks that pass or fail, measurements, and the versions of all libraries.
 
-The design decision: the text is Markdown, because it is made to be copied into an issue. Values of secrets in the
+The text is Markdown, so that it can be copied into an issue. Values of secrets in the
 environment are masked in it, and the home directory is written as `~`.
 """
 

@@ -2,7 +2,7 @@
 
     python tools/gpu/unsloth_4bit.py
     python tools/gpu/unsloth_4bit.py --model DIRECTORY        # without network
-    python tools/gpu/unsloth_4bit.py --vllm                   # generates with Unsloth's vLLM engine, too
+    python tools/gpu/unsloth_4bit.py --vllm                   # also generates with Unsloth's vLLM engine
 
 It needs an environment with `pip install 'sandrl[unsloth]'` (and `vllm` for `--vllm`), one NVIDIA GPU with 8 GiB of
 free memory, 4 GiB of disk space, and the model: from the hub (0.5 GB), from its cache, or from a directory. A model

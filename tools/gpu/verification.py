@@ -1,7 +1,7 @@
-"""The flow that all scripts share: a whole run, a run that is killed and goes on, and a report on both.
+"""The flow that all scripts share: a whole run, a run that is killed and resumed, and a report on both.
 
-The design decision: two runs, because the numbers of a run agree exactly only where no job was killed, and because a
-run that is killed shows what one that ends by itself cannot: what `--resume` finds, and what outlives SIGKILL.
+There are two runs, because the numbers of a run agree exactly only if no job was killed, and because only a run that is
+killed shows whether `--resume` finds its checkpoint and which processes and sandboxes remain after SIGKILL.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Verifier:
             line = verification.milestone.format(step=verification.kill_after)
             if not command.wait_for(line, verification.timeout_seconds):
                 detail = f"it ended, or took too long, before the line {line!r}\n{command.last_lines}"
-                self._add("killed", [checked("the run was killed and went on", False, detail)])
+                self._add("killed", [checked("the run was killed and resumed", False, detail)])
                 return
             children = children_of(command.process.pid)
             command.kill()
@@ -234,7 +234,7 @@ def make_parser(
     parser.add_argument("--problems", default=problems, help=f"a problem set or a file (default: {problems})")
     parser.add_argument("--steps", type=int, default=steps, help=f"steps of each run, 4 or more (default: {steps})")
     parser.add_argument("--work", type=Path, help="a new directory for the runs (default: one below runs)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the report as JSON, too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the report as JSON")
     parser.add_argument("--check-only", action="store_true", help="check what is needed, download and run nothing")
     parser.add_argument(
         "--timeout-minutes", type=float, default=60.0, help="how long a command may take (default: %(default)g)"
@@ -264,7 +264,7 @@ def check_needs(needs: Needs, model: str, work: Path) -> tuple[Gpu, Torch]:
 
 def machine_facts(gpu: Gpu | None, torch: Torch | None) -> dict[str, str]:
     """The machine as a report has it."""
-    facts = {"GPU": "none: tried on the processor" if gpu is None else f"{gpu.name}, {gpu.total_mib} MiB"}
+    facts = {"GPU": "no GPU: tried on the processor" if gpu is None else f"{gpu.name}, {gpu.total_mib} MiB"}
     if gpu is not None:
         facts["driver"] = gpu.driver
     if torch is not None:

@@ -1,7 +1,7 @@
-"""Whether weights have changed, told from the files of checkpoints.
+"""Determines from the files of checkpoints whether weights have changed.
 
-The design decision: the format of safetensors is a header of JSON and the raw numbers, so it is read here without torch
-(https://huggingface.co/docs/safetensors): a script needs no GPU memory of its own.
+The format of safetensors is a header of JSON and the raw numbers, so it is read here without torch
+(https://huggingface.co/docs/safetensors): the script itself needs no GPU memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def read_tensors(directory: Path) -> dict[str, Tensor]:
     """The tensors of a model, or of adapters, by name; none if the directory has none.
 
     Raises:
-        ValueError: If a file is no file of safetensors.
+        ValueError: If a file is not a safetensors file.
     """
     found: dict[str, Tensor] = {}
     for path in sorted(directory.glob("*.safetensors")):
@@ -67,7 +67,7 @@ def _read(path: Path) -> dict[str, Tensor]:
         try:
             header: dict[str, Any] = json.loads(file.read(size))
         except (UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise ValueError(f"{path} is no file of safetensors") from error
+            raise ValueError(f"{path} is not a safetensors file") from error
         found = {}
         for name, facts in header.items():
             if name == "__metadata__":
