@@ -65,6 +65,8 @@ facts["writable"] = {
     path: fails_with(lambda path=path: open(path + "/probe", "w").close())
     for path in ("/tmp", "/workspace", "/var/tmp", "/dev/shm", os.path.expanduser("~"))
 }
+mounts = [line.split()[4:6] for line in open("/proc/self/mountinfo")]
+facts["writable_mounts"] = [place for place, options in mounts if "ro" not in options.split(",")]
 facts["interfaces"] = sorted(name for _, name in socket.if_nameindex())
 facts["outside"] = fails_with(lambda: socket.create_connection(("192.0.2.1", 80), timeout=2))
 facts["udp"] = fails_with(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("192.0.2.1", 53)))

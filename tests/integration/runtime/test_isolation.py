@@ -65,6 +65,14 @@ def test_programs_and_libraries_are_read_only(facts: Facts) -> None:
     assert all(error in ("EROFS", "EACCES", "EPERM") for error in facts["writes"].values()), facts["writes"]
 
 
+def test_only_its_own_places_are_mounted_writable(facts: Facts) -> None:
+    """What is shared with other sandboxes is read-only whoever owns it: a sandbox may have its owner's user id."""
+    own = {"/tmp", "/var/tmp", "/workspace", "/home/sandbox", "/var/sandbox", "/dev/shm", "/dev/pts", "/proc"}
+    devices = {f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty")}
+    assert facts["writable_mounts"]
+    assert set(facts["writable_mounts"]) <= own | devices
+
+
 def test_the_places_for_files_are_writable(facts: Facts) -> None:
     assert set(facts["writable"].values()) == {None}, facts["writable"]
 

@@ -23,7 +23,8 @@ os.environ.update(CWSANDBOX_BASE_URL=endpoint.base_url, CWSANDBOX_API_KEY=endpoi
 from cwsandbox import AuthHeaders, Sandbox, SandboxDefaults
 auth = AuthHeaders(headers={"Authorization": f"Bearer {endpoint.token}"}, strategy="api_key")
 defaults = SandboxDefaults(base_url=endpoint.base_url, auth=auth, data_plane_mode="gateway")
-with Sandbox.run(defaults=defaults) as sandbox:
+image = f"python:{sys.version_info[0]}.{sys.version_info[1]}"
+with Sandbox.run(defaults=defaults, container_image=image) as sandbox:
     words = ["python", "-c", *sys.argv[1:]]
     print(sandbox.exec(words).result().stdout, end="", flush=True)
     del os.environ["CWSANDBOX_BASE_URL"], os.environ["CWSANDBOX_API_KEY"]
@@ -96,7 +97,8 @@ def test_programs_of_a_sandbox_run_and_see_the_library_but_not_its_directory(
         "import os, sys, ssl, ctypes\n"
         f"seen = [path for path in {paths} if os.path.exists(path)]\n"
         "print(seen, sorted(os.environ), os.environ['LD_LIBRARY_PATH'])\n"
-        "print('read-only' if os.statvfs(sys.argv[1]).f_flag & os.ST_RDONLY else 'writable')\n"
+        "places = [sys.argv[1], os.path.dirname(sys.argv[1])]\n"
+        "print(*('read-only' if os.statvfs(each).f_flag & os.ST_RDONLY else 'writable' for each in places))\n"
     )
     name = next(python.library.glob("libpython*")).name
     is_inside = python.library == python.prefix / "lib"
@@ -104,7 +106,7 @@ def test_programs_of_a_sandbox_run_and_see_the_library_but_not_its_directory(
     done = sandrl(code, f"{folder}/{name}", script=_EXEC, SECRET_TOKEN="hidden")
     assert done.returncode == 0, done.stderr
     of_sdk, kind, of_command, other_kind = done.stdout.splitlines()
-    assert kind == other_kind == "read-only"
+    assert kind == other_kind == "read-only read-only"
     for line in (of_sdk, of_command):
         assert line.startswith("[] [")
         assert line.endswith(f"] {folder}")

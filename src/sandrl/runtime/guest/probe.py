@@ -65,7 +65,8 @@ def _writes(path: str) -> Callable[[], None]:
 def _reach(paths: list[str], port: int) -> dict[str, Any]:
     with open("/proc/self/status") as file:
         status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
-    places = ("/usr", "/usr/bin", "/usr/local", "/etc", "/lib", "/dev", "/proc/sys/kernel")
+    searched = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
+    places = ("/usr", "/usr/bin", "/usr/local", "/etc", "/lib", "/dev", "/proc/sys/kernel", *searched)
     return {
         "namespaces": {name: os.readlink("/proc/self/ns/" + name) for name in _NAMESPACES},
         "visible": [path for path in paths if os.path.lexists(path)],

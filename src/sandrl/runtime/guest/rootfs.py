@@ -123,11 +123,13 @@ def _mask_packages(library: str) -> None:
 
 def _add_image(image: Image, sources: dict[str, int]) -> None:
     if image["libraries"]:
-        os.mkdir(f"libraries/{image['name']}")
-    for name, path in image["libraries"]:
-        target = f"libraries/{image['name']}/{name}"
-        _touch(target)
-        _bind(f"/proc/self/fd/{sources[path]}", target)
+        folder = f"libraries/{image['name']}"
+        os.mkdir(folder)
+        for name, path in image["libraries"]:
+            _touch(f"{folder}/{name}")
+            _bind(f"/proc/self/fd/{sources[path]}", f"{folder}/{name}")
+        # All sandboxes of this image share it, and they may have its owner's user id.
+        _bind(folder, folder)
     target = f"images/{image['name']}"
     os.mkdir(target)
     if image["prefix"] == "/usr":
