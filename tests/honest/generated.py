@@ -1,8 +1,8 @@
 """Random classes with special methods, and checks that use them: the judge must decide each check as plain Python does.
 
 No expectation is written by hand: plain Python evaluates every expression in a sandbox. The value gives a right check
-and a wrong one, and both are judged in plain Python and by the judge. If the judge does not support a method, a right check
-fails; if it accepts an object that it must not accept, a wrong check passes.
+and a wrong one, and both are judged in plain Python and by the judge. If the judge does not support a method, a right
+check fails; if it accepts an object that it must not accept, a wrong check passes.
 """
 
 from __future__ import annotations
