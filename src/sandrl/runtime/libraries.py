@@ -56,14 +56,17 @@ def _find(executable: str, prefix: str, searched: str) -> Libraries:
     modules = [str(path) for path in Path(prefix).glob("lib*/python3*/lib-dynload/*.so")]
     loaded = _trace(executable, modules, searched)
     without = _trace(executable, modules, "") if searched else loaded
-    by_variable = {name: path for name, path in loaded.items() if without.get(name) != path}
+    # A library that is only missing with its dependent, as those of libpython are, is not in these directories.
+    by_variable = {
+        name: path for name, path in loaded.items() if without.get(name) != path and _is_searched(path, searched)
+    }
     if prefix == "/usr":
         return Libraries((), tuple(sorted(by_variable.items())))
     own = os.path.realpath(os.path.join(prefix, "lib"))
     has_own_path = shows_prefix_libraries(prefix)
     shown = {}
     for name, path in loaded.items():
-        if os.path.realpath(os.path.dirname(path)) == own and (has_own_path or name not in by_variable):
+        if os.path.dirname(path) == own and (has_own_path or name not in by_variable):
             continue
         if not _is_in_system(path) or (name in by_variable and not _is_same_file(path, without.get(name))):
             shown[name] = path
@@ -104,7 +107,13 @@ def _trace(executable: str, modules: list[str], searched: str) -> dict[str, str]
         )
     except (OSError, subprocess.SubprocessError):
         return {}
-    return {name: os.path.normpath(path) for name, path in _FOUND.findall(os.fsdecode(done.stdout)) if "/" not in name}
+    found = _FOUND.findall(os.fsdecode(done.stdout))
+    return {name: os.path.join(_folder(path), os.path.basename(path)) for name, path in found if "/" not in name}
+
+
+def _folder(path: str) -> str:
+    """The directory of a file, without symbolic links: `link/..` is not the directory that holds the link."""
+    return os.path.realpath(os.path.dirname(path))
 
 
 def _is_left_out(path: str) -> bool:
@@ -114,10 +123,20 @@ def _is_left_out(path: str) -> bool:
 def search_path() -> str:
     """`LD_LIBRARY_PATH` of this process, its relative directories made absolute, for processes that start elsewhere.
 
-    An empty entry stands for the working directory. It is left out: it is usually a slip in `A:$LD_LIBRARY_PATH`.
+    An empty entry stands for the working directory. It is left out: it is usually a slip in `A:$LD_LIBRARY_PATH`. So
+    is a directory whose absolute path the dynamic linker would read as several, or as another one.
     """
     entries = (entry for entry in re.split("[:;]", os.environ.get(VARIABLE, "")) if entry)
-    return ":".join(dict.fromkeys(entry if entry.startswith("$") else os.path.abspath(entry) for entry in entries))
+    return ":".join(dict.fromkeys(filter(None, map(_absolute, entries))))
+
+
+def _absolute(entry: str) -> str | None:
+    if entry.startswith("$"):
+        return entry
+    if "$" in entry:
+        return entry if os.path.isabs(entry) else None
+    path = os.path.realpath(entry)
+    return None if set(path) & set(":;$") else path
 
 
 def own_executable() -> str:
@@ -133,17 +152,26 @@ def own_libraries() -> Libraries:
 
 
 def start_environment() -> dict[str, str]:
-    """The variable with which a bare copy of this interpreter starts; empty if it needs none."""
+    """The variable with which a bare copy of this interpreter starts; empty if it needs none.
+
+    It has only directories with a needed library. Processes of sandboxes come from this copy by a fork, in which the
+    dynamic linker keeps its paths, and a directory such as `/tmp` has files of the sandbox there.
+    """
     searched = search_path()
     if not searched:
         return {}
-    folders = [os.path.dirname(path) for _, path in own_libraries().by_variable]
-    needed = [entry for entry in searched.split(":") if "$" in entry or any(_is_below(each, entry) for each in folders)]
-    return {VARIABLE: ":".join(needed)} if needed else {}
+    folders = {os.path.dirname(path) for _, path in own_libraries().by_variable}
+    needed: list[str] = []
+    for entry in searched.split(":"):
+        # A file may be in a subdirectory for the processor, which goes first.
+        below = sorted((each for each in folders if _is_searched(f"{each}/", entry)), key=len, reverse=True)
+        needed += [entry] if "$" in entry else below
+    return {VARIABLE: ":".join(dict.fromkeys(needed))} if needed else {}
 
 
-def _is_below(folder: str, entry: str) -> bool:
-    return folder == entry or folder.startswith(f"{entry}/")
+def _is_searched(path: str, searched: str) -> bool:
+    """Whether a library is in one of some directories, or may be: `$LIB` and the like stand for others."""
+    return any("$" in entry or path.startswith(f"{entry}/") for entry in searched.split(":"))
 
 
 def describe_own() -> str:

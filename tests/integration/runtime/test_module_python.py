@@ -159,6 +159,21 @@ def test_a_relative_directory_leads_the_daemon_to_the_library_and_an_empty_one_i
     assert f"LD_LIBRARY_PATH={python.library}".encode() in variables
 
 
+def test_a_directory_is_found_through_links_and_the_fork_server_does_not_search_the_directories_above(
+    sandrl: Sandrl, python: ModulePython, tmp_path: Path
+) -> None:
+    (python.library.parent / "bin").mkdir(exist_ok=True)
+    (tmp_path / "bin").symlink_to(python.library.parent / "bin")
+    done = sandrl("reward", LD_LIBRARY_PATH=f"/tmp:{tmp_path}/bin/../lib")
+    assert "Total reward: 3.0/5" in done.stdout, done.stderr
+    pid = sandrl("runtime", "status").stdout.split()[2]
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    started = {Path(f"/proc/{each}/environ").read_bytes() for each in children}
+    assert started
+    for environment in started:
+        assert f"LD_LIBRARY_PATH={python.library}".encode() in environment.split(b"\0")
+
+
 @pytest.mark.parametrize("runtime", ["local", "daemonless"])
 def test_without_the_variable_the_error_names_the_library_and_its_directory(
     sandrl: Sandrl, python: ModulePython, runtime: str
