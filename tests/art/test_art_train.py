@@ -409,7 +409,7 @@ def test_ctrl_c_finishes_the_step_and_the_second_gives_it_up(training: Training)
             again.request(2)
 
     training.events = _Hearing(give_up_in_step_2)
-    with pytest.raises(InterruptedRunError, match="interrupted before the step in hand was trained"):
+    with pytest.raises(InterruptedRunError, match="interrupted before the current step was trained"):
         training.run(resume=True, interrupt=again)
     reader = RunReader(run.run_dir)
     assert [job.outcome for job in reader.config.jobs] == ["interrupted", "interrupted"]

@@ -228,7 +228,7 @@ def test_a_name_cannot_lead_elsewhere(tinker_server: TinkerServer, name: str) ->
     with http(tinker_server) as raw:
         answer = raw.post("/save_weights", json=body)
         assert answer.status_code == 400
-        assert "not a name" in answer.json()["detail"]
+        assert "not a valid name" in answer.json()["detail"]
         path = f"tinker://{body['model_id']}/weights/{name}"
         assert raw.post("/weights_info", json={"tinker_path": path}).status_code == 404
 
@@ -237,7 +237,7 @@ def test_what_does_not_fit_is_not_loaded(tinker_server: TinkerServer) -> None:
     small = client_of(tinker_server, rank=2)
     saved = small.save_weights_for_sampler("sampler").result().path
     for client, path, complaint in (
-        (client_of(tinker_server, rank=4), saved, "something else is trained"),
+        (client_of(tinker_server, rank=4), saved, "other trained tensors"),
         (small, saved, "no optimizer state"),
         (small, "tinker://nobody:train:0/weights/none", "there is no checkpoint"),
     ):

@@ -15,7 +15,7 @@ def test_a_training_stops_between_steps_saves_and_goes_on_with_a_larger_budget(t
     done = train(*SMALL, "--steps", "300", "--budget", "8s")
     assert done.code == 1, done.stderr
     assert "the budget of 8s is used up (" in done.stderr
-    assert "sandrl grpo --resume run goes on with a larger --budget" in done.stderr
+    assert "sandrl grpo --resume run continues with a larger --budget" in done.stderr
     reader = RunReader(done.run)
     held = held_by(reader).seconds
     rows = reader.metrics().rows

@@ -120,7 +120,7 @@ def test_a_run_that_began_with_other_weights_is_resumed_from_its_own(train_here:
     weights = Path("checkpoints") / "checkpoint-2"
     assert equal(weights_of(parts / weights), weights_of(whole / weights))
     assert RunReader(parts).config.options["init_from"] == str(first / "checkpoints" / "checkpoint-1")
-    with pytest.raises(UsageError, match="resume goes on with the weights of the run itself, and init_from begins a"):
+    with pytest.raises(UsageError, match="resume continues a run with its own weights, and init_from starts a"):
         train_here(resume=parts, init_from=str(first))
     settings = load_settings()
     request = make_plan({}, settings, resume=str(parts), file={"init_from": str(first)})

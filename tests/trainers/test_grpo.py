@@ -148,7 +148,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_names_the_last_good_checkpoin
     options = ("--learning-rate", "9e18", "--save-steps", "1", "--steps", "5", "--set", "max_grad_norm=0")
     done = train(*SMALL, *options)
     assert done.code == 1, done.stderr
-    assert "the policy is lost" in done.stderr or "the policy gives no probabilities" in done.stderr
+    assert "the policy is unusable" in done.stderr or "probabilities are not finite" in done.stderr
     assert f"the last good checkpoint is {done.run}/checkpoints/checkpoint-" in done.stderr
 
 

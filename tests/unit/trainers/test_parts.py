@@ -154,7 +154,7 @@ def test_a_set_to_evaluate_on_leaves_out_training_problems_and_needs_names_of_it
     with pytest.raises(InputError, match="all of its problems are also in the training set"):
         load_splits(mine, num_problems=None, eval_problems=50, seed=0, eval_set=none_left)
     same_name = write("names.jsonl", "Print 3.", "Show 3.")
-    with pytest.raises(InputError, match="has a problem 'p1' than the training set"):
+    with pytest.raises(InputError, match="has a problem 'p1' that differs from the training problem"):
         load_splits(mine, num_problems=None, eval_problems=50, seed=0, eval_set=same_name)
     sets = load_splits("tiny", num_problems=5, eval_problems=3, seed=0, eval_set=mine)
     assert (len(sets.train), len(sets.evaluation), sets.is_held_out) == (5, 3, True)

@@ -243,6 +243,6 @@ def take_streams(request: str, output: str, errors: str) -> None:
 def say_why_not(error: BaseException) -> None:
     """Ends a cell that could not be made; its errors say why."""
     try:
-        write_all(2, f"a cell could not be made: {error}".encode("utf-8", "replace"))
+        write_all(2, f"a cell could not be created: {error}".encode("utf-8", "replace"))
     finally:
         posix._exit(CANNOT_BE_MADE)
