@@ -119,7 +119,7 @@ def test_a_run_that_goes_on_keeps_its_configuration_but_may_have_more_steps(sett
 
 @pytest.mark.parametrize(
     ("command", "more", "message"),
-    [("grpo", {}, "is a run of `sandrl grpo`"), (COMMAND, {"backend": "abacus"}, "another version")],
+    [("grpo", {}, "is a run of `sandrl grpo`"), (COMMAND, {"backend": "abacus"}, "incompatible version")],
 )
 def test_a_run_that_another_command_or_version_has_begun_does_not_go_on(
     settings: Settings, command: str, more: dict[str, str], message: str

@@ -243,7 +243,7 @@ def test_a_held_out_problem_that_is_in_the_training_split_again_is_left_out(
     assert (held_out in sets.evaluation, sets.duplicates) == (not is_duplicate, int(is_duplicate))
     if is_duplicate:
         assert sets.remark == (
-            "1 held-out problem is left out: the training split has the same checks or the same prompt"
+            "1 held-out problem is left out: a training problem has the same checks or the same prompt"
         )
 
 
@@ -251,7 +251,7 @@ def test_a_small_set_is_evaluated_on_itself_and_too_many_problems_are_refused() 
     toy = load_splits("toy", num_problems=None, eval_problems=128, seed=0)
     assert not toy.is_held_out
     assert toy.train == toy.evaluation
-    with pytest.raises(InputError, match="has 5 problems to train on, fewer than the 6 wanted"):
+    with pytest.raises(InputError, match="has 5 problems to train on, fewer than the 6 that were requested"):
         load_splits("toy", num_problems=6, eval_problems=0, seed=0)
 
 
