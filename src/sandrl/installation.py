@@ -182,7 +182,7 @@ def _origin() -> tuple[Path | None, str | None, bool]:
         return None, None, False
     if not found:
         return None, None, False
-    url = str(found["url"])
+    url = _without_password(str(found["url"]))
     path = Path(unquote(urlsplit(url).path)) if url.startswith("file:") else None
     if found.get("dir_info", {}).get("editable"):
         return path, None, False
@@ -193,6 +193,11 @@ def _origin() -> tuple[Path | None, str | None, bool]:
         revision = version_control.get("requested_revision")
         url = f"{version_control['vcs']}+{url}{f'@{revision}' if revision else ''}"
     return None, url, False
+
+
+def _without_password(url: str) -> str:
+    """A URL as messages, logs and reports may show it. Installers should have removed its password (PEP 610)."""
+    return re.sub(r"(?<=://)[^/@\s]*:[^/\s]*@", "", url)
 
 
 def install_command(extra: str, *, directory: Path | None = None) -> str:

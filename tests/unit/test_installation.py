@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shlex
 import sys
 import sysconfig
 from importlib import metadata
@@ -172,6 +173,34 @@ def test_the_source_of_a_tool_is_kept_while_it_can_be_read(tmp_path: Path, monke
         looked_at(path).command(extra="hub")
         == "pipx install --force 'sandrl[hub] @ git+https://host.example/sandrl@v1'"
     )
+
+
+@pytest.mark.parametrize("login", ["", "name:secret@", "name:sec@ret@", "token:@"])
+def test_the_command_has_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, login: str) -> None:
+    path = environment(tmp_path / "sandrl", "uv-receipt.toml")
+    came_from(monkeypatch, {"url": f"https://{login}host.example/a:b@c/sandrl", "vcs_info": {"vcs": "git"}})
+    expected = "uv tool install 'sandrl[hub] @ git+https://host.example/a:b@c/sandrl'"
+    assert looked_at(path).command(extra="hub") == expected
+
+
+def test_the_command_keeps_a_user_without_a_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = environment(tmp_path / "sandrl", "uv-receipt.toml")
+    came_from(monkeypatch, {"url": "ssh://git@host.example/sandrl", "vcs_info": {"vcs": "git"}})
+    assert "git+ssh://git@host.example/sandrl" in looked_at(path).command(extra="hub")
+
+
+@pytest.mark.parametrize(
+    "word", ["a; touch x", "$(touch x)", "`touch x`", "a'; touch x; '", "a[$(touch x)]", "a['$(touch x)]"]
+)
+def test_a_shell_runs_nothing_that_a_url_or_directory_contains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    came_from(monkeypatch, {"url": f"https://host.example/{word}", "archive_info": {}})
+    tool = environment(tmp_path / "tool", "uv-receipt.toml")
+    assert shlex.split(looked_at(tool).command(extra="hub"))[-1] == f"sandrl[hub] @ https://host.example/{word}"
+    came_from(monkeypatch, None)
+    plain = environment(tmp_path / word)
+    assert shlex.split(looked_at(plain).command(extra="hub"))[0] == str(plain / "bin" / "python")
 
 
 def test_a_tool_that_runs_a_checkout_keeps_running_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
