@@ -49,6 +49,8 @@ if "request_size" not in globals():
     )
 
 SEARCHED_FIRST = "/usr/bin:/bin"
+# The values of LD_LIBRARY_PATH in the images of the local runtime; those of other images stay.
+LIBRARIES_OF_PYTHON = ("/usr/local/lib", "/run/sandrl/lib", "/run/sandrl/lib:/usr/local/lib")
 ROOM_FOR_STACKS_BYTES = 1 << 30  # how much larger the local runtime's limit of data is than its memory
 LEAST_MEMORY_BYTES = 32 << 20  # without which a virtual machine does not start
 SHARE_OF_MEMORY = 0.6  # that a virtual machine may use for objects; its code and its threads need the rest
@@ -165,8 +167,8 @@ def environment_of(plan: "Plan", place: Place) -> "dict[str, str]":
     """The variables of a program: those of the image, and those that make it run alike everywhere."""
     given = posix.environ.items()
     environment = {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in given}
-    if environment.get("LD_LIBRARY_PATH", "").split(":")[-1] in ("/run/sandrl/lib", "/usr/local/lib"):
-        del environment["LD_LIBRARY_PATH"]  # that of the local image's Python; others must not load its libraries
+    if environment.get("LD_LIBRARY_PATH") in LIBRARIES_OF_PYTHON:
+        del environment["LD_LIBRARY_PATH"]  # programs of other languages must not load its libraries
     searched = environment.get("PATH", "")
     environment["PATH"] = f"{SEARCHED_FIRST}:{searched}" if searched else SEARCHED_FIRST
     environment.update({"HOME": place.home, "TMPDIR": place.home, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"})
