@@ -14,7 +14,7 @@ from sandrl.doctor.report import Check, State
 from sandrl.installation import install_command, package_command
 
 _DISTRIBUTION = "sandrl"
-_DEVELOPMENT = "dev"
+_DEVELOPMENT = frozenset({"dev", "docs"})
 _MOST_NAMED = 3
 
 
@@ -71,7 +71,7 @@ def _extras() -> list[str]:
         known = metadata.metadata(_DISTRIBUTION).get_all("Provides-Extra") or []
     except metadata.PackageNotFoundError:
         return []  # run from its source, never installed
-    return [extra for extra in known if extra != _DEVELOPMENT]
+    return [extra for extra in known if extra not in _DEVELOPMENT]
 
 
 def _all_requirements(distribution: str, extra: str) -> Iterator[Requirement]:
