@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from sandrl import extras, forks
@@ -28,9 +28,10 @@ from sandrl.addresses import check_address, is_of_this_machine, refuse_password
 from sandrl.closing import Closing
 from sandrl.errors import AuthenticationError, ForkedProcessError, InputError, SandrlError, ServiceError, UsageError
 from sandrl.events.results import ScoredCompletion
-from sandrl.problems import Problem, own_row
+from sandrl.problems import Completion, Problem
 from sandrl.rewards.batch import OnResult
 from sandrl.rewards.document import result_of_document, to_line
+from sandrl.rewards.service_rows import completion_rows, problem_rows
 from sandrl.rewards.summary import ScoreReport
 from sandrl.runs.summary import summarise
 from sandrl.settings import load_settings
@@ -60,6 +61,7 @@ TCP_KEEP_ALIVE = (
 """Options of both sides' sockets: a peer may disappear without closing, and routers may drop idle connections."""
 
 _Value = TypeVar("_Value")
+_Problems: TypeAlias = Mapping[str, Problem | Mapping[str, Any]] | Iterable[Problem | Mapping[str, Any]]
 
 
 @dataclass(eq=False)
@@ -153,8 +155,8 @@ class AsyncServiceClient:
 
     async def score(
         self,
-        completions: Iterable[Mapping[str, Any]],
-        problems: Iterable[Problem | Mapping[str, Any]] | None = None,
+        completions: Iterable[Completion | Mapping[str, Any]],
+        problems: _Problems | None = None,
         *,
         options: Mapping[str, Any] | None = None,
         on_result: OnResult | None = None,
@@ -163,9 +165,9 @@ class AsyncServiceClient:
         """Scores completions.
 
         Args:
-            completions: N rows with `task_id`, and `completion` or `code`.
-            problems: The problems of the rows, as `Problem` or as rows in any format of a file. None: the problems that
-                the service was started with.
+            completions: N completions: `Completion`, or rows with `task_id`, and `completion` or `code`.
+            problems: Their problems, `Problem` or rows in any format of a file, as a mapping by `task_id` or as a list.
+                None: the problems that the service was started with.
             options: Scoring options, by their names in a configuration file: `timeout_seconds`, `reward`, …
             on_result: Called with each result as soon as it arrives; `index` is the position of its row, from 0.
             wants_more: Called before each request; if it returns False, the remaining rows are not sent.
@@ -174,14 +176,17 @@ class AsyncServiceClient:
             N results in the order of the rows, and their totals; fewer results if `wants_more` returned False.
 
         Raises:
-            InputError: If the service refuses a row; the message names the row and its field.
-            UsageError: If the service refuses another part of the request.
+            InputError: If a completion or a problem is neither an object of sandrl nor a row, or if the service refuses
+                a row; the message names the row and its field.
+            UsageError: If the completions or problems are not a list, or if the service refuses another part of the
+                request.
             AuthenticationError: If the service refuses the token.
             ServiceError: If the service does not answer.
         """
-        rows = [dict(row) for row in completions]
-        problem_rows = None if problems is None else [_row(problem) for problem in problems]
-        by_name = {str(row.get("task_id")): row for row in problem_rows or ()}
+        rows = completion_rows(completions)
+        needed = [str(row.get("task_id")) for row in rows]
+        rows_of_problems = None if problems is None else problem_rows(problems, needed)
+        by_name = {str(row.get("task_id")): row for row in rows_of_problems or ()}
         given = dict(options or {})
         _check_options(given)
         numbered = _numbered(rows)
@@ -202,11 +207,11 @@ class AsyncServiceClient:
                 if not wants_more():
                     return
                 body: dict[str, Any] = {"completions": part, "options": given}
-                if problem_rows is not None:
+                if rows_of_problems is not None:
                     names = list(dict.fromkeys(str(row.get("task_id")) for row in part))
                     # Rows of some formats are named by the service.
                     is_known = all(name in by_name for name in names)
-                    body["problems"] = [by_name[name] for name in names] if is_known else problem_rows
+                    body["problems"] = [by_name[name] for name in names] if is_known else rows_of_problems
                 job_ids.append(await self._score_part(body, keep))
 
         tasks = [asyncio.ensure_future(score_part(part)) for part in _parts(numbered)]
@@ -375,8 +380,8 @@ class ServiceClient(Closing):
 
     def begin_scoring(
         self,
-        completions: Iterable[Mapping[str, Any]],
-        problems: Iterable[Problem | Mapping[str, Any]] | None = None,
+        completions: Iterable[Completion | Mapping[str, Any]],
+        problems: _Problems | None = None,
         *,
         options: Mapping[str, Any] | None = None,
         on_result: OnResult | None = None,
@@ -393,8 +398,8 @@ class ServiceClient(Closing):
 
     def score(
         self,
-        completions: Iterable[Mapping[str, Any]],
-        problems: Iterable[Problem | Mapping[str, Any]] | None = None,
+        completions: Iterable[Completion | Mapping[str, Any]],
+        problems: _Problems | None = None,
         *,
         options: Mapping[str, Any] | None = None,
         on_result: OnResult | None = None,
@@ -437,10 +442,6 @@ class ServiceClient(Closing):
 
 
 _JSON = {"Content-Type": "application/json"}
-
-
-def _row(problem: Problem | Mapping[str, Any]) -> dict[str, Any]:
-    return own_row(problem) if isinstance(problem, Problem) else dict(problem)
 
 
 def _numbered(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

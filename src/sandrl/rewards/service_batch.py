@@ -83,7 +83,6 @@ def score_with_service(
         SandrlError: If the service refuses a row, or does not answer.
     """
     asked = [index for index, each in enumerate(completions) if not each.loss]
-    rows = [_row(completions[index]) for index in asked]
     names = dict.fromkeys(completions[index].task_id for index in asked)
     arrived: SimpleQueue[ScoredCompletion] = SimpleQueue()
     results: dict[int, ScoredCompletion] = {}
@@ -102,8 +101,8 @@ def score_with_service(
             take(ScoredCompletion(index, completion.id, completion.task_id, *lost))
     level = Level.NONE
     report = client.begin_scoring(
-        rows,
-        [problems[name] for name in names],
+        [completions[index] for index in asked],
+        {name: problems[name] for name in names},
         options=options,
         on_result=arrived.put,
         wants_more=lambda: not interrupt.level,
@@ -122,8 +121,3 @@ def score_with_service(
     ordered = tuple(results[index] for index in sorted(results))
     unfinished = len(completions) - len(ordered)
     return ScoreReport("", ordered, summarise(ordered), unfinished, interrupt.signal_number)
-
-
-def _row(completion: Completion) -> dict[str, Any]:
-    text = {"completion": completion.completion} if completion.code is None else {"code": completion.code}
-    return {"task_id": completion.task_id, "id": completion.id, **text}

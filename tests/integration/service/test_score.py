@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import socket
 import threading
 import time
@@ -15,10 +17,11 @@ from typing import Any
 import httpx
 import pytest
 
-from sandrl.client import ServiceClient
+from sandrl import score
+from sandrl.client import AsyncServiceClient, ServiceClient
 from sandrl.errors import AuthenticationError, InputError, ServiceError, UsageError
 from sandrl.files import raise_descriptor_limit
-from sandrl.problems import load_problems, own_row
+from sandrl.problems import Completion, load_completions, load_problems, own_row
 from tests.support.service import TOKEN, RunningService, running_service
 
 INC = {"task_id": "inc", "prompt": "Add one.", "tests": ["assert f(1) == 2", "assert f(2) == 3"]}
@@ -434,3 +437,43 @@ def test_problems_as_objects_go_along(service: RunningService) -> None:
         assert client.score(rows, problems).summary.pass_rate == 1.0
         assert client.score(rows, [own_row(each) for each in problems]).summary.pass_rate == 1.0
         assert client.score(rows).summary.pass_rate == 1.0
+
+
+def test_loaded_completions_and_problems_are_scored_as_they_are(service: RunningService, tmp_path: Path) -> None:
+    (tmp_path / "problems.jsonl").write_text(json.dumps(INC) + "\n")
+    rows = [{"task_id": "inc", "completion": RIGHT}, {"task_id": "inc", "code": "def f(x): return 2", "id": "mine"}]
+    (tmp_path / "completions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    problems = load_problems(tmp_path / "problems.jsonl").problems
+    completions = load_completions(tmp_path / "completions.jsonl", task_ids=problems).completions
+    local = score(completions, problems).results
+    with ServiceClient(service.url, TOKEN) as client:
+        for given in (problems, list(problems.values())):
+            results = client.score(completions, given).results
+            assert [each.reward for each in results] == [each.reward for each in local] == [1.0, 0.0]
+            assert [each.id for each in results] == [each.id for each in local] == ["inc#1", "mine"]
+        unnamed = client.score([Completion("", "inc", RIGHT)], {"inc": {**INC, "task_id": "another"}})
+        assert [(each.id, each.reward) for each in unnamed.results] == [("inc#0", 1.0)]
+
+
+def test_an_asynchronous_client_takes_objects_too(service: RunningService) -> None:
+    async def scored() -> list[float | None]:
+        async with AsyncServiceClient(service.url, TOKEN) as client:
+            report = await client.score([Completion("", "inc", code="def f(x): return x + 1")], [INC])
+            return [each.reward for each in report.results]
+
+    assert asyncio.run(scored()) == [1.0]
+
+
+def test_what_is_neither_an_object_nor_a_row_is_refused_before_a_request(service: RunningService) -> None:
+    neither = "must be a dictionary, or a Problem or Completion of sandrl, not 'inc'"
+    with ServiceClient(service.url, TOKEN) as client:
+        with pytest.raises(InputError, match=re.escape(f"completions[0]: {neither}")):
+            client.score(["inc"], [INC])  # type: ignore[list-item]
+        with pytest.raises(InputError, match=re.escape(f"problems[0]: {neither}")):
+            client.score([{"task_id": "inc", "code": ""}], ["inc"])  # type: ignore[list-item]
+        with pytest.raises(UsageError, match="completions must be a list of completions or of dictionaries"):
+            client.score({"task_id": "inc", "code": ""}, [INC])  # type: ignore[dict-item]
+        with pytest.raises(UsageError, match="problems must be a list of problems or of dictionaries"):
+            client.score([{"task_id": "inc", "code": ""}], "bundled")  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=re.escape("completions[0]: field 'loss': cannot be scored: the endpoint")):
+            client.score([Completion("", "inc", loss="the endpoint did not answer")], [INC])
