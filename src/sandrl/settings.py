@@ -199,10 +199,10 @@ class Settings:
         """
         kind, address = split_runtime(requested)
         if kind not in (RuntimeKind.AUTO, RuntimeKind.REMOTE):
-            return RuntimeChoice(kind, "asked for", address)
+            return RuntimeChoice(kind, "requested", address)
         if self.credentials is not None:
             if kind is RuntimeKind.REMOTE:
-                return RuntimeChoice(RuntimeKind.REMOTE, f"asked for, with {self.credentials}")
+                return RuntimeChoice(RuntimeKind.REMOTE, f"requested, with {self.credentials}")
             return RuntimeChoice(RuntimeKind.REMOTE, f"{self.credentials} is set")
         if kind is RuntimeKind.REMOTE:
             missing = "runtime remote needs credentials, and no credentials are set"

@@ -280,7 +280,7 @@ def test_episodes_are_played_without_an_endpoint_and_can_be_trained_on(command: 
     words = ("--model", "tiny", "--steps", "2", "--samples", "4", "--run-name", "played")
     code, stdout, stderr = ended(command("rollout", *words))
     assert code == 0, stderr
-    assert stderr.splitlines()[0] == "Model: tiny, in this process (asked for)"
+    assert stderr.splitlines()[0] == "Model: tiny, in this process (requested)"
     assert stdout.splitlines()[-1].startswith("Total of 2 steps: reward=0.")
     rows = RunReader(tmp_path / "runs" / "played").trajectories().rows
     assert len(rows) == 32

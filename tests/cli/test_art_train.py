@@ -22,7 +22,7 @@ def test_without_a_gpu_the_local_backend_is_one_clear_line(sandrl: Run, tmp_path
     done = sandrl("art", "train", "--backend", "local", "--runs-dir", tmp_path / "runs")
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        "Backend: local (asked for), model Qwen/Qwen3-8B",
+        "Backend: local (requested), model Qwen/Qwen3-8B",
         "sandrl: error: --backend local needs a GPU with CUDA, and this machine has none",
         "  hint: --backend tinker trains elsewhere; --backend embedded trains a small model on the processor",
     ]

@@ -64,6 +64,8 @@ def test_a_gate_a_key_and_an_error_end_as_elsewhere(sandrl: Run) -> None:
         assert (refused.returncode, "set OPENAI_API_KEY" in refused.stderr) == (3, True)
         gated = sandrl(*words, "--fail-under", "0.9", OPENAI_API_KEY="sk-secret-secret")
     assert gated.returncode == 1, gated.stderr
+    assert gated.stdout.splitlines()[1] == "Problems: 2 of toy, 1 completion per problem"
+    assert "Model: scripted, 2 problems, 1 completion per problem" in gated.stderr.splitlines()
     assert server.requests[-1]["temperature"] == 0
     run_dir = re.search(r"^Run: (.*)$", gated.stderr, re.MULTILINE)
     assert run_dir is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from tests.cli.conftest import Run
@@ -30,6 +31,7 @@ def test_checks_that_accept_nonsense_fail_the_command(sandrl: Run, tmp_path: Pat
     assert "Rewarded: equal-object on gullible (trust: isolated)" in done.stdout.splitlines()
     assert done.stdout.splitlines()[-1] == "Verdict: not held"
     assert "1 of 2 exploits were rewarded (first: equal-object on gullible)" in done.stderr
+    assert "hint: list the exploits and what each one does with `sandrl redteam --list`" in done.stderr
 
 
 def test_groups_and_a_verdict_fit_on_a_screen_and_exploits_are_shown_on_request(sandrl: Run, tmp_path: Path) -> None:
@@ -41,6 +43,7 @@ def test_groups_and_a_verdict_fit_on_a_screen_and_exploits_are_shown_on_request(
         ["group", "exploits", "rewarded"], ["exit", "2", "0"], ["subclass", "1", "0"]
     ]  # fmt: skip
     assert lines[-4:-2] == ["Trust: 3 isolated", "Rewarded: 0 of 3 attempts (3 exploits)"]
+    assert re.fullmatch(r"Failed controls: 0 of \d+", lines[-2])
     assert lines[-1] == "Verdict: held"
     assert max(map(len, lines)) <= 80
     every = sandrl("redteam", "--problems", path, "-e", "exit-zero", "--verbose").stdout.splitlines()

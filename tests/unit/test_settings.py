@@ -94,7 +94,7 @@ def test_another_name_of_a_runtime_is_refused_with_the_words_that_are_possible(n
 def test_the_address_of_a_cluster_is_part_of_the_choice() -> None:
     settings = Settings.from_environment({"CWSANDBOX_API_KEY": "key"})
     named = settings.choose_runtime("ray:host:6379")
-    assert (named.kind, named.reason, named.address) == (RuntimeKind.RAY, "asked for", "host:6379")
+    assert (named.kind, named.reason, named.address) == (RuntimeKind.RAY, "requested", "host:6379")
     assert settings.choose_runtime("ray").address is None
 
 

@@ -79,14 +79,13 @@ def _document(finished: EvalRun) -> dict[str, Any]:
 def _print_summary(finished: EvalRun) -> None:
     from sandrl.cli.scores import disagreement_lines, held_line, pass_at_text, total_lines
     from sandrl.cli.tables import print_wrapped
-    from sandrl.cli.text import visible
+    from sandrl.cli.text import counted, visible
 
     config = finished.config
     how = "greedy" if config.is_greedy else f"sampled at temperature {config.temperature:g}"
     print_wrapped(f"Model: {visible(finished.model)}, {how}")
-    print_wrapped(
-        f"Problems: {finished.problems} of {visible(config.problems)}, {config.answers} completions per problem"
-    )
+    answers = counted(config.answers, "completion")
+    print_wrapped(f"Problems: {finished.problems} of {visible(config.problems)}, {answers} per problem")
     summary = finished.run.report.summary
     for line in total_lines(summary):
         print_wrapped(line)

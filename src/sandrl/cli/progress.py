@@ -15,7 +15,7 @@ import typer
 
 from sandrl import events
 from sandrl.cli.flags import spelled
-from sandrl.cli.text import visible
+from sandrl.cli.text import counted, visible
 from sandrl.config.budget import duration_text
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def remark(event: events.Event) -> str | None:
             measured = "" if right is None else f", {right:.0%} right"
             return f"Policy: {name}, training on {stage}, step {step}{measured}"
         case events.PolicyAsked(name, problems, answers):
-            return f"Model: {name}, {problems} problems, {answers} completions per problem"
+            return f"Model: {name}, {counted(problems, 'problem')}, {counted(answers, 'completion')} per problem"
         case events.ModelSettingsFound(name, settings, are_used):
             what = ", ".join(f"{setting}={value}" for setting, value in settings.items())
             return f"Sampling: {name}'s own {what} {'are applied' if are_used else 'are not applied'}"

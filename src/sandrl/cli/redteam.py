@@ -105,14 +105,14 @@ def _print_report(report: RedteamReport, held: Held, *, by_exploit: bool) -> Non
         result = attempt.result
         typer.echo(f"Rewarded: {attempt.exploit.name} on {visible(result.task_id)} (trust: {result.trust})")
     for result in report.disturbed:
-        typer.echo(f"Disturbed: {visible(result.task_id)}: {result.status}: {visible(result.detail, 200)}")
+        typer.echo(f"Failed control: {visible(result.task_id)}: {result.status}: {visible(result.detail, 200)}")
     results = [attempt.result for attempt in report.attempts]
     typer.echo("Statuses: " + _counted(result.status for result in results))
     typer.echo("Trust: " + _counted(result.trust or "none" for result in results))
     typer.echo(
         f"Rewarded: {len(report.rewarded)} of {len(report.attempts)} attempts ({len(report.tallies())} exploits)"
     )
-    typer.echo(f"Disturbed: {len(report.disturbed)} of {len(report.neighbours)} controls")
+    typer.echo(f"Failed controls: {len(report.disturbed)} of {len(report.neighbours)}")
     if report.unscorable:
         typer.echo(f"Unscorable: {len(report.unscorable)} (their sandboxes failed)")
     if report.unfit:

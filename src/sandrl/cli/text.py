@@ -28,6 +28,11 @@ def visible(text: str, limit: int | None = None) -> str:
     return line
 
 
+def counted(count: int, noun: str) -> str:
+    """A count with its noun, which takes an s in the plural: `1 problem`, `2 problems`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def visible_lines(text: str) -> str:
     """The text with its lines and tabs, in which every other character that could act on a terminal is an escape."""
     if text.isprintable():

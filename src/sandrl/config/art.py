@@ -70,7 +70,7 @@ def choose_backend(requested: ArtBackendKind, settings: Settings, *, can_train_h
     if requested is ArtBackendKind.AUTO and can_train_here:
         return BackendChoice(ArtBackendKind.LOCAL, "this machine has a GPU")
     if requested in (ArtBackendKind.LOCAL, ArtBackendKind.EMBEDDED):
-        return BackendChoice(requested, "asked for")
+        return BackendChoice(requested, "requested")
     if settings.tinker_api_key is not None:
         return BackendChoice(ArtBackendKind.TINKER, f"{settings.tinker_api_key_source} is set")
     if settings.tinker_base_url is not None:

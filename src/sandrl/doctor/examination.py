@@ -134,5 +134,7 @@ def _library_checks() -> list[Check]:
 
 def _cells_check(refusal: str | None) -> Check:
     if refusal == "":
-        return Check("cells", State.OK, "a worker sandbox made a cell: completions share sandboxes, each in its own")
-    return Check("cells", State.ABSENT, f"not possible here ({refusal}): each completion has a sandbox of its own")
+        return Check(
+            "cells", State.OK, "a worker sandbox created a cell: completions share sandboxes, each in its own cell"
+        )
+    return Check("cells", State.ABSENT, f"not possible here ({refusal}): each completion has its own sandbox")

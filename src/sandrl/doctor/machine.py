@@ -64,7 +64,7 @@ def port_check() -> Check:
     except OSError as error:
         detail = f"a process cannot connect to another one: {error.strerror or error}"
         return Check("port on 127.0.0.1", State.FAILED, detail, "ip link set lo up, or use `runtime` daemonless")
-    return Check("port on 127.0.0.1", State.OK, "a process can open one, and another one can connect to it")
+    return Check("port on 127.0.0.1", State.OK, "a process can open a port, and another process can connect to it")
 
 
 def _asked() -> list[str]:

@@ -39,4 +39,4 @@ def runtime_check(kind: RuntimeKind, checks: Sequence[Check]) -> Check:
     unknown = next((check for check in checks if check.state is not State.OK), None)
     if unknown is not None:
         return Check(kind, unknown.state, unknown.detail, unknown.hint)
-    return Check(kind, State.OK, f"works here: sandboxes come from {find_provider(kind).summary}")
+    return Check(kind, State.OK, f"works here: {find_provider(kind).summary}")

@@ -189,7 +189,9 @@ def read_csv(path: Path) -> Iterator[Row | BadRow]:
                     continue
                 number += 1
                 if len(cells) != len(names):
-                    message = f"the row has {len(cells)} cells, and the first line has {len(names)} names"
+                    row = f"{len(cells)} cell" + ("" if len(cells) == 1 else "s")
+                    head = f"{len(names)} name" + ("" if len(names) == 1 else "s")
+                    message = f"the row has {row}, and the first line has {head}"
                     yield BadRow(number, InputError(message, path=path, line=number))
                 else:
                     yield Row(number, _cells(names, cells))

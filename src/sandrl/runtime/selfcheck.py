@@ -183,7 +183,7 @@ def _judge_reach(facts: Facts) -> Iterator[Property]:
     yield _property("no other processes", others, f"{len(pids)} inside, process 1 cannot be read")
     ways = [name for name in facts["interfaces"] if name != "lo"]
     ways += [name for name, key in (("outside", "outside"), ("the host's ports", "host_port")) if facts[key] is None]
-    yield _property("no network", ways, f"loopback alone; outside: {facts['outside']}", "reachable")
+    yield _property("no network", ways, f"only loopback; outside: {facts['outside']}", "reachable")
     rights = ["capabilities"] if set(facts["capabilities"]) != {_NO_CAPABILITY} else []
     rights += [] if facts["no_new_privs"] == "1" else ["new privileges"]
     rights += ["user 0"] if facts["uid"] == 0 else []
@@ -200,7 +200,7 @@ async def _memory(choice: Choice, _folder: Path) -> Sequence[Property]:
     facts = await _run(choice, request, "memory", str(_MEMORY_BYTES))
     over = ["one process got more"] if facts["alone"] else []
     over += [] if facts["killed"] else ["several processes got more together"]
-    detail = f"limit {_MEMORY_BYTES // _MIB} MiB: a process and a family of processes were killed"
+    detail = f"limit {_MEMORY_BYTES // _MIB} MiB: one process, and several processes together, were killed"
     return [_property("memory limit", over, detail)]
 
 
@@ -229,13 +229,15 @@ async def _shared_resources(choice: Choice, _folder: Path) -> Sequence[Property]
         for outcome in greedy.values():
             outcome.cancel()
     if other["refusal"] is not None or other["written"] != _PIPE_BYTES:
-        disturbed.append("a sandbox beside them")
+        disturbed.append("another sandbox")
     kept = [what for what, was_stopped in stopped.items() if not was_stopped]
     return [
         _property(
             "limits of what is shared", kept, f"{', '.join(_GREED)}: programs that took more were killed", "kept"
         ),
-        _property("undisturbed sandboxes", disturbed, "a sandbox beside them and this process", "disturbed"),
+        _property(
+            "undisturbed sandboxes", disturbed, "another sandbox and this process worked at the same time", "disturbed"
+        ),
         Property("accounting", True, _accounting(choice)),
     ]
 
@@ -264,7 +266,7 @@ def _disturbances() -> list[str]:
 
 def _accounting(choice: Choice) -> str:
     if choice.groups is not None:
-        return f"{choice.groups_detail} counts memory, that of the kernel included"
+        return f"{choice.groups_detail} counts memory, including kernel memory"
     return (
         f"{choice.groups_detail}: memory that is not resident is estimated 20 times a second, so that a sandbox may "
         "hold about twice its limit for a moment"

@@ -111,7 +111,7 @@ class CleanupPlan:
         if self.unreached:
             names = ", ".join(each.node for each in self.unreached)
             raise ServiceError(
-                f"some nodes could not be asked, so their sandboxes were not stopped: {names}",
+                f"some nodes could not be queried, so their sandboxes were not stopped: {names}",
                 hint=f"{self.request.command()} tries again",
             )
 

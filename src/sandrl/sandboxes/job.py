@@ -242,10 +242,10 @@ class Job(Closing):
 
     def _make_workers(self, concurrency: int | None) -> Workers:
         def on_refusal(why: str) -> None:
-            self._journal.tell(Warned(f"cells are not possible here ({why}): each completion has a sandbox of its own"))
+            self._journal.tell(Warned(f"cells are not possible here ({why}): each completion has its own sandbox"))
 
         def on_users(why: str) -> None:
-            message = f"cells are not possible here ({why}): completions share sandboxes, each with a user of its own"
+            message = f"cells are not possible here ({why}): completions share sandboxes, each with its own user"
             hint = "use `fresh_sandboxes` instead of `reuse_sandboxes` to give each completion its own sandbox"
             self._journal.tell(Warned(message, hint, fields=("fresh_sandboxes", "reuse_sandboxes")))
 

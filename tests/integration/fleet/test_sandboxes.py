@@ -158,7 +158,7 @@ def test_one_sandbox_is_found_on_its_node_and_entered_there_only(nodes: Nodes, l
         assert f"is on node {lines['runner']}, and can only be used from there" in refused.stderr
     missing = nodes.sandrl("sandboxes", "show", "nope")
     assert missing.returncode == 3, "it may be on the node that is not asked"
-    assert "nodes that could not be asked: " in missing.stderr
+    assert "nodes that could not be queried: " in missing.stderr
 
 
 def test_asking_starts_no_runtime_on_any_node(nodes: Nodes) -> None:

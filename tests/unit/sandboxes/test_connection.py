@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sandrl.cli.flags import spell
 from sandrl.errors import AuthenticationError, UsageError
 from sandrl.events import Event, RuntimeChosen
 from sandrl.sandboxes.connection import absence, connect, find_connection
@@ -41,8 +42,11 @@ def test_the_remote_service_without_credentials_is_an_error_with_a_way_out(tmp_p
 
 
 def test_packages_are_for_the_local_runtime(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="packages works only with sandboxes of this machine"):
+    with pytest.raises(UsageError, match="packages works only with sandboxes of this machine") as caught:
         connect(settings(tmp_path, CWSANDBOX_API_KEY="key-1234"), packages=["rich"])
+    spell(caught.value)
+    assert caught.value.message.startswith("--packages works only with")
+    assert caught.value.hint == "set --image to an image that has them, or use --runtime local"
 
 
 def test_no_secret_is_in_the_representation(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def fleet_of(cluster: Cluster) -> Fleet:
     return Fleet(
         NodesConnection(
             kind=RuntimeKind.RAY,
-            reason="asked for",
+            reason="requested",
             address=cluster.address,
             image="",
             is_local=False,
@@ -184,7 +184,7 @@ def test_a_node_that_cannot_be_asked_is_named_and_takes_nothing_from_the_others(
     assert caught.value.exit_code == 3
     assert caught.value.hint == "sandrl sandboxes cleanup --yes a b tries again"
     assert len(read_jobs(tmp_path)) == 1
-    with pytest.raises(InfrastructureError, match="nodes that could not be asked: two"):
+    with pytest.raises(InfrastructureError, match="nodes that could not be queried: two"):
         fleet.get("c")
     assert fleet.get("a").runner == "one"
 

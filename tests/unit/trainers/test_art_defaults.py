@@ -42,8 +42,8 @@ def _no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         ("tinker", BARE, True, "embedded", "no key is set"),
         ("tinker", KEY, True, "tinker", "TINKER_API_KEY is set"),
         ("tinker", ADDRESS, False, "tinker", "TINKER_BASE_URL is set"),
-        ("embedded", KEY, True, "embedded", "asked for"),
-        ("local", KEY, False, "local", "asked for"),
+        ("embedded", KEY, True, "embedded", "requested"),
+        ("local", KEY, False, "local", "requested"),
     ],
 )
 def test_the_backend_follows_from_what_is_there(
@@ -102,7 +102,7 @@ def test_a_word_that_is_no_backend_is_named() -> None:
 
 def test_a_request_says_why_it_has_its_backend() -> None:
     assert make_request({}, BARE).why == "no key is set"
-    assert make_request({"backend": "embedded"}, BARE).why == "asked for"
+    assert make_request({"backend": "embedded"}, BARE).why == "requested"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "[::1]", "127.9.8.7"])
@@ -159,7 +159,7 @@ class TestWhoPlays:
         assert playing.make_request({}, given, settings).why == ""
 
     def test_it_can_be_asked_for(self) -> None:
-        assert playing.make_request({}, {"model": "tiny"}, BARE).why == "asked for"
+        assert playing.make_request({}, {"model": "tiny"}, BARE).why == "requested"
 
     def test_it_has_no_tools(self, port: int) -> None:
         with pytest.raises(UsageError, match="supports only `attempts` in this process"):

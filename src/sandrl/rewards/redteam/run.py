@@ -74,7 +74,7 @@ class RedteamRun:
             complaints.append(f"{len(disturbed)} of {len(report.neighbours)} controls failed (first: {first})")
         if complaints:
             raise GateError(
-                "; ".join(complaints), hint="see docs/guides/redteam.md for the weakness that each exploit uses"
+                "; ".join(complaints), hint="list the exploits and what each one does with `sandrl redteam --list`"
             )
 
 

@@ -176,7 +176,7 @@ def _own_range(wanted: Window | None, state: Path) -> HostUsers:
         lock = _lock(window)
         if lock is not None:
             last = window.start + window.count - 1
-            detail = f"each sandbox has host uids of its own, {BLOCK} of {window.start}-{last}"
+            detail = f"each sandbox has its own host uids, {BLOCK} of {window.start}-{last}"
             return HostUsers(detail, window.start, window, _lock=lock)
     if wanted:
         raise HostUsersError(
@@ -265,7 +265,7 @@ def _subordinate_range() -> HostUsers | None:
             for start in range(granted.start, granted.start + granted.count - size + 1, size):
                 window = Window(start, size)
                 if _lies_in(window, groups) and (lock := _lock(window)) is not None:
-                    detail = f"each sandbox has host uids of its own, {BLOCK} of {start}-{start + size - 1} (newuidmap)"
+                    detail = f"each sandbox has its own host uids, {BLOCK} of {start}-{start + size - 1} (newuidmap)"
                     return HostUsers(detail, os.getuid(), window, uses_newuidmap=True, _lock=lock)
     return None
 

@@ -20,7 +20,7 @@ _WAY_OUT = "sandrl runtime logs may show the reason; sandrl runtime stop ends it
 class LocalProvider:
     """See `Provider`."""
 
-    summary: ClassVar[str] = "a background process of this user"
+    summary: ClassVar[str] = "a daemon of this user runs the sandboxes"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.ISOLATION, Need.FILES, Need.PORT})
 
     def connect(

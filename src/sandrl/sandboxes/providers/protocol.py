@@ -391,7 +391,7 @@ class Provider(Protocol):
     """Makes one runtime's sandboxes available.
 
     Attributes:
-        summary: Where its sandboxes come from, in a few words.
+        summary: Which process or service runs its sandboxes, as a short sentence.
         needs: What it needs on this machine and outside of it.
     """
 

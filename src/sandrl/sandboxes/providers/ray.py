@@ -30,7 +30,7 @@ _Value = TypeVar("_Value")
 class RayProvider:
     """See `Provider`."""
 
-    summary: ClassVar[str] = "the machines of a Ray cluster, each with its local runtime"
+    summary: ClassVar[str] = "the machines of a Ray cluster run the sandboxes, each with its local runtime"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CLUSTER})
 
     def connect(

@@ -113,7 +113,7 @@ class NodesClient:
             if self._reasons:
                 names = ", ".join(self._reasons)
                 raise InfrastructureError(
-                    f"no node that answered has a sandbox {sandbox_id!r}; nodes that could not be asked: {names}"
+                    f"no node that answered has a sandbox {sandbox_id!r}; nodes that could not be queried: {names}"
                 )
             raise UnknownSandboxError(sandbox_id)
 

@@ -20,7 +20,7 @@ CONCURRENCY = 32
 class RemoteProvider:
     """See `Provider`."""
 
-    summary: ClassVar[str] = "the sandbox service"
+    summary: ClassVar[str] = "the sandbox service runs the sandboxes"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.SERVICE})
 
     def connect(
@@ -30,7 +30,7 @@ class RemoteProvider:
         if packages:
             raise UsageError(
                 "packages works only with sandboxes of this machine; a remote sandbox has the packages of its image",
-                hint="give an image that has them with `image`, or use `runtime` local",
+                hint="set `image` to an image that has them, or use `runtime` local",
                 fields=("packages", "image", "runtime"),
             )
         if settings.base_url is not None:

@@ -82,7 +82,7 @@ def _why_tiny(said: Mapping[str, Any], settings: Settings) -> str:
     if said.get("base_url") or said.get("use_openai") or settings.openai_base_url is not None:
         return ""
     if said.get("model") == TINY:
-        return "asked for"
+        return "requested"
     if said.get("model") is not None or not all(importlib.util.find_spec(name) for name in _NEEDED):
         return ""
     address = urlsplit(VLLM_BASE_URL)

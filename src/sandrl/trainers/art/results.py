@@ -31,7 +31,7 @@ class ArtRequest:
 
     config: ArtTrainConfig
     resume: Path | None = None
-    why: str = "asked for"
+    why: str = "requested"
 
     @property
     def recorded(self) -> Path | None:

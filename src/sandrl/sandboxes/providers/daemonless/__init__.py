@@ -36,7 +36,7 @@ _REMEMBERED_ENDED = 1_000
 class DaemonlessProvider:
     """See `Provider`."""
 
-    summary: ClassVar[str] = "the command itself; no background process, no port"
+    summary: ClassVar[str] = "the command itself runs the sandboxes, without a daemon and without a port"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.ISOLATION, Need.FILES})
 
     def connect(
