@@ -265,6 +265,7 @@ def serve(
     Raises:
         RuntimeUnavailableError: If code cannot be isolated on this machine.
     """
+    forks.begin_grpc()
     from sandrl.runtime.server.app import run
 
     run(

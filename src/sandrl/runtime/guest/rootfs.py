@@ -33,8 +33,10 @@ TOP_LEVEL = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ETC_FROM_HOST = (
     *("ld.so.cache", "localtime", "alternatives", "mime.types", "services", "protocols"),
     # Debian's packages of programming languages link from `/usr` to their configuration; Java and R do not start
-    # without it. Of PHP's, what the web server reads stays out of sight.
-    *("java-*-openjdk", "R", "perl", "php/*/cli", "php/*/mods-available"),
+    # without it. Sandboxes do not see what PHP's web server reads, nor R's `Renviron.site` and `Rprofile.site`, which
+    # may have tokens of package repositories.
+    *("java-*-openjdk", "R/Makeconf", "R/Renviron", "R/ldpaths", "R/repositories"),
+    *("perl", "php/*/cli", "php/*/mods-available"),
 )
 _ETC_MADE = {
     "passwd": f"root:x:0:0:root:/root:/usr/sbin/nologin\n{USER_NAME}:x:{USER_ID}:{USER_ID}::/home/{USER_NAME}:/bin/sh\n"
@@ -155,6 +157,7 @@ def _make_etc() -> None:
             os.makedirs(f"etc/{name}")
             _bind(source, f"etc/{name}")
         elif os.path.isfile(source):
+            os.makedirs(os.path.dirname(f"etc/{name}"), exist_ok=True)
             _touch(f"etc/{name}")
             _bind(os.path.realpath(source), f"etc/{name}")
     sc.mount("etc", "etc", flags=sc.MS_BIND | sc.MS_REC)

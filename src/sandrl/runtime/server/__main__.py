@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+from sandrl import forks
 from sandrl.errors import RuntimeUnavailableError
 from sandrl.runtime import limits
 from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
@@ -16,7 +17,8 @@ def main() -> None:
     """Serve, and tell the command that started us, once, how that went."""
     if os.fork():
         os._exit(0)
-    # Only now: gRPC must not exist before a fork.
+    # Only now: gRPC must not exist before a fork. Its own fork handlers could end a child that becomes bubblewrap.
+    forks.begin_grpc()
     from sandrl.runtime.server.app import run
 
     directory = RuntimeDirectory(Path(sys.argv[1]))
