@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
 
 from sandrl.bounds import check_finite, check_text
+from sandrl.cli.narrow import NarrowHelpCommand
 from sandrl.errors import UsageError
 
 _LARGEST = 2**63 - 1
@@ -21,7 +21,7 @@ _LARGEST = 2**63 - 1
 _FREE = frozenset({"command"})
 
 
-class CheckedCommand(TyperCommand):
+class CheckedCommand(NarrowHelpCommand):
     """A command that refuses empty texts and impossible numbers, whatever its options are."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
