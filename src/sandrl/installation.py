@@ -24,7 +24,13 @@ from urllib.parse import unquote, urlsplit
 
 _NAME = "sandrl"
 # The extras whose pins contradict one another, with the package that shows which one is installed.
-_TRAINERS = {"grpo": "trl", "unsloth": "unsloth", "art-tinker": "openpipe-art", "art-local": "openpipe-art"}
+_TRAINERS = {
+    "grpo": "trl",
+    "vllm": "trl",
+    "unsloth": "unsloth",
+    "art-tinker": "openpipe-art",
+    "art-local": "openpipe-art",
+}
 # In a clone, `make` sets up an environment for each of them.
 _MAKE_TARGETS = {"grpo": "venv-grpo", "unsloth": "venv-unsloth", "art-tinker": "venv-art"}
 
@@ -220,7 +226,7 @@ def install_command(extra: str, *, directory: Path | None = None) -> str:
     if any(_is_installed(package) for package in others):
         return f"in a new virtual environment: {_line('pip', 'install', _requirement([extra]))}"
     command = here.command(extra=extra)
-    return command if here.kind is not Kind.PIP else f"{command} (one trainer per environment)"
+    return command if here.kind is not Kind.PIP else f"one trainer per environment: {command}"
 
 
 def _is_made_by_make(clone: Path, prefix: Path, target: str) -> bool:

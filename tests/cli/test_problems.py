@@ -183,7 +183,7 @@ def test_mbpp_without_its_extra_names_the_command_that_installs_it(sandrl: Run) 
     assert done.returncode == 2
     assert done.stderr == (
         "sandrl: error: google-research-datasets/mbpp needs `datasets`: the package 'datasets' is not installed\n"
-        f"  hint: {install_command('hub')}, or give a local .jsonl file\n"
+        f"  hint: give a local .jsonl file, or: {install_command('hub')}\n"
     )
 
 

@@ -225,10 +225,10 @@ def test_trainers_get_environments_of_their_own(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", str(tmp_path))
     pip = f"{path}/bin/python -m pip install"
     assert install_command("hub") == f"{pip} 'sandrl[hub]'"
-    assert install_command("grpo") == f"{pip} 'sandrl[grpo]' (one trainer per environment)"
+    assert install_command("grpo") == f"one trainer per environment: {pip} 'sandrl[grpo]'"
     monkeypatch.setattr(module, "_is_installed", lambda name: name == "openpipe-art")
     assert install_command("grpo") == "in a new virtual environment: pip install 'sandrl[grpo]'"
-    assert install_command("art-local") == f"{pip} 'sandrl[art-local]' (one trainer per environment)"
+    assert install_command("art-local") == f"one trainer per environment: {pip} 'sandrl[art-local]'"
 
 
 def test_a_clone_makes_them_by_its_makefile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,7 +216,7 @@ def _explained(wanted: str) -> Iterator[None]:
     try:
         yield
     except MissingExtraError as error:
-        hint = f"{error.hint}, or give a local .jsonl file"
+        hint = f"give a local .jsonl file, or: {error.hint}"
         raise MissingExtraError(f"{wanted} needs `datasets`: {error.message}", hint=hint) from error
 
 

@@ -16,7 +16,7 @@ from sandrl.problems.hub import HubDataset
 from sandrl.problems.named import NAMED_SETS, Source, from_hub, named_set
 from sandrl.problems.tables import file_set, is_file_name, read_directory, read_file
 
-_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
+_REPOSITORY = re.compile(r"\w[\w.-]*/[\w.-]+")
 _WHAT_WORKS = (
     f"use {', '.join(f'`{each.name}`' for each in NAMED_SETS)}, a dataset of the hub (owner/name), or a .jsonl,"
     " .jsonl.gz, .json, .csv or .parquet file, or a directory of them"

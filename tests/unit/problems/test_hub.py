@@ -91,7 +91,7 @@ def test_an_address_that_is_none_is_no_answer(address: str) -> None:
 def test_a_dataset_without_the_extra_names_the_extra_and_the_other_way(source: str) -> None:
     with pytest.raises(MissingExtraError, match="needs `datasets`: the package 'datasets' is not installed") as caught:
         load_problems(source)
-    assert caught.value.hint == f"{install_command('hub')}, or give a local .jsonl file"
+    assert caught.value.hint == f"give a local .jsonl file, or: {install_command('hub')}"
 
 
 @pytest.mark.skipif(find_spec("datasets") is not None, reason="`datasets` is installed here")

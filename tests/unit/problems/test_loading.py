@@ -219,6 +219,8 @@ def test_a_compressed_file_is_read(tmp_path: Path) -> None:
         ("nowhere:test", "there is no problem set or file 'nowhere:test'"),
         ("bundled:test", "the set bundled has no split 'test'"),
         ("a/b/c", "there is no problem set or file 'a/b/c'"),
+        ("./nowhere", "there is no problem set or file './nowhere'"),
+        ("../nowhere", "there is no problem set or file '../nowhere'"),
         ("mbpp:dev", "the set mbpp has no split 'dev'"),
         ("nowhere.jsonl:test", "nowhere.jsonl: no such file"),
         ("/proc/self", "/proc/self: the directory has no file that ends in .jsonl, .jsonl.gz, .json, .csv, .parquet"),
