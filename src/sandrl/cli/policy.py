@@ -25,7 +25,7 @@ def build(
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", help="Output directory; must not exist or must be empty.")
     ],
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed of its weights.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed of the weights.")] = 0,
 ) -> None:
     """Train the tiny policy from scratch, without downloads, and save it in the Hugging Face format."""
     from sandrl.cli import results

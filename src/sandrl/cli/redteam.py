@@ -30,7 +30,7 @@ def redteam(
 ) -> None:
     """Run exploits against the judge and your problems.
 
-    Exits with 1 if an exploit earns a reward, or if a correct solution running beside it fails.
+    Exits with 1 if an exploit earns a reward, or if a control (a correct solution) fails.
     """
     from sandrl.cli import results
     from sandrl.cli.output import print_json

@@ -183,7 +183,7 @@ def remove(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     runs_dir: RunsDirOption = None,
 ) -> None:
-    """Delete runs and all of their files. A run whose job is running is refused."""
+    """Delete runs and all of their files. Refuses a run whose job is still running."""
     from sandrl.cli.text import visible
     from sandrl.errors import UsageError
     from sandrl.runs import overviews, remove_run

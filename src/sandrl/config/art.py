@@ -97,7 +97,8 @@ class ArtTrainConfig(EpisodesConfig):
         Option(
             "Where to train: `local` on a GPU of this machine, `tinker` with a Tinker service, `embedded` with a"
             " service inside this command, for small models. `auto` takes `local` if there is a GPU, `tinker` if a key"
-            " or TINKER_BASE_URL is set, else `embedded`. Without both, `tinker` also takes `embedded`.",
+            " or TINKER_BASE_URL is set, else `embedded`. Without a key and TINKER_BASE_URL, `tinker` also means"
+            " `embedded`.",
             TRAINING,
         ),
     ] = ArtBackendKind.AUTO

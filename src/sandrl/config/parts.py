@@ -139,7 +139,7 @@ class ScoringPart(Config):
     ] = 1 << 20  # fmt: skip
     max_file_bytes: Annotated[
         Count,
-        Option("Maximum size of a file that a completion writes, its output included.", SCORING, metavar="BYTES"),
+        Option("Maximum size of a file that a completion writes, including its output.", SCORING, metavar="BYTES"),
     ] = 64 << 20
     max_cases: Annotated[
         Count | None,
@@ -274,7 +274,7 @@ class SandboxesPart(Config):
     max_sandboxes: Annotated[
         Count | None,
         Option(
-            "Maximum number of sandboxes at the same time, those being created or stopped included.",
+            "Maximum number of sandboxes at the same time, including sandboxes being created or stopped.",
             SANDBOXES,
             metavar="N",
         ),

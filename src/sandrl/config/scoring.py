@@ -31,7 +31,7 @@ class ScoredRunConfig(OutputPart, SandboxesPart, CachePart, MappingPart):
     service: Annotated[
         str | None,
         Option(
-            "Score with the `sandrl serve` at this address, without own sandboxes. Its token is read from"
+            "Score with the service (`sandrl serve`) at this address, without own sandboxes. Its token is read from"
             " SANDRL_SERVICE_TOKEN.",
             SANDBOXES,
             metavar="URL",
@@ -64,7 +64,7 @@ class RewardConfig(ScoredRunConfig):
         ),
     ] = None
     skip_bad_rows: SkipBadRows = False
-    job_id: Annotated[str | None, Option("Id of this job; default: a random one.", SANDBOXES, metavar="ID")] = None
+    job_id: Annotated[str | None, Option("Id of this job; default: a random id.", SANDBOXES, metavar="ID")] = None
 
 
 class ValidateConfig(SandboxesPart, CachePart, MappingPart):

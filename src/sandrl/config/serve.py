@@ -86,7 +86,7 @@ class ServeConfig(SandboxesPart, CachePart, MappingPart):
     sandbox_memory_bytes: Annotated[
         Count,
         Option(
-            "Memory of each sandbox. The default is the usual request of `/run_code` clients.",
+            "Memory of each sandbox. The default is the value that `/run_code` clients usually request.",
             SANDBOXES,
             metavar="BYTES",
             flag="--sandbox-memory",

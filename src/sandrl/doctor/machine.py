@@ -42,7 +42,10 @@ def state_check(directory: Path) -> Check:
     if complaint is None:
         return Check("state directory", State.OK, str(directory))
     return Check(
-        "state directory", State.FAILED, f"{directory}: {complaint}", "set SANDRL_STATE_DIR to a directory of your own"
+        "state directory",
+        State.FAILED,
+        f"{directory}: {complaint}",
+        "set SANDRL_STATE_DIR to a directory that belongs to you",
     )
 
 

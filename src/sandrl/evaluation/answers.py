@@ -1,6 +1,6 @@
 """Generates a model's completions while earlier ones are being scored.
 
-Each answer is written to the run directory before it is scored, so nothing that was paid for is lost, however the job
+Each answer is written to the run directory before it is scored, so no answer that was paid for is lost when the job
 ends. A question without an answer becomes a completion without text and with a reason; a failure of the endpoint is
 never counted as a wrong answer. After many failed requests in a row the endpoint is treated as unavailable and the
 remaining questions are not sent, because a thousand requests to a server that hangs would take hours.

@@ -1,6 +1,6 @@
 """The messages of an episode, in one form for every protocol that an endpoint may use.
 
-Everything that a model sends becomes one of these records, however malformed it is: a tool call without a name or with
+Everything that a model sends becomes one of these records, even if it is malformed: a tool call without a name or with
 broken arguments is still a tool call, and its result describes the error. No part of an answer is dropped, because
 training needs every token that was sampled.
 """

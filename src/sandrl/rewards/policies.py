@@ -79,7 +79,7 @@ def load_policy(name: str, *, field: str = "reward") -> RewardPolicy:
         meant = f"; did you mean {close[0]!r}?" if close else ""
         raise UsageError(
             f"{field} is {name!r}, which is not one of {', '.join(POLICIES)}{meant}",
-            hint="a function of your own is named package.module:function",
+            hint="name your own function as package.module:function",
         )
     return POLICIES[name]
 

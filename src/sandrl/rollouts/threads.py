@@ -1,7 +1,7 @@
 """Runs many episodes at once, each in its own thread, until all of them end or the caller stops.
 
 An episode mostly waits, for a model or for a sandbox, so one thread per episode is enough. The threads are daemons:
-episodes that are given up are not waited for, however long an endpoint keeps its socket open. The caller receives each
+episodes that are given up are not waited for, even if an endpoint keeps its socket open. The caller receives each
 episode when it ends, in one thread.
 """
 

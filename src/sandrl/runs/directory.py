@@ -1,6 +1,6 @@
 """Names, creates and locks run directories.
 
-The writer of a run holds a lock on its directory as long as it lives. The kernel releases a lock however a process
+The writer of a run holds a lock on its directory until it ends. The kernel releases the lock of every process that
 ends, so the check whether a run is being written never depends on a process id, which may belong to another process by
 now.
 """

@@ -58,7 +58,7 @@ class Metric:
 PERCENTILES = (50, 95, 99)
 
 _LATENCIES = {
-    "startup": "from the request for a sandbox until it runs; a cell has none",
+    "startup": "from the request for a sandbox until it runs; not measured for cells",
     "queue": "from when a completion is ready until it is first given to a cell or a sandbox",
     "exec": "from when the sandbox runs, or the cell receives the completion, until the command ends",
     "judge": "of that, the time of the code and all of its checks, by the clock inside the sandbox",
@@ -189,7 +189,7 @@ HELD_OUT_METRICS = (
 )
 
 EPISODE_METRICS = (
-    Metric("episodes/dropped", Unit.COUNT, "episodes lost to infrastructure failures; their groups do without them"),
+    Metric("episodes/dropped", Unit.COUNT, "episodes lost to infrastructure failures; their groups are smaller"),
     Metric("episodes/tool_calls", Unit.COUNT, "calls of tools in all episodes"),
     Metric("episodes/attempts", Unit.COUNT, "attempts in all episodes"),
     Metric("episodes/prompt_tokens", Unit.TOKENS, "tokens that the model read, over all turns"),

@@ -1,8 +1,8 @@
 """Turns the events of a job into metrics, and writes them step by step.
 
 The recorder is an `Emit`: it counts all events of a workflow, so no workflow counts for itself. Closing it writes the
-counts that no step has written yet, however the job ends: a crash loses no number. The processes of a distributed job
-combine their counts when all of them ask for it, which they do when a trainer logs a step.
+counts that no step has written yet, also after an error: an exception loses no number. The processes of a distributed
+job combine their counts when all of them ask for it, which they do when a trainer logs a step.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The host part of the daemon, without a daemon: in a thread of the process that needs sandboxes.
 
 The thread must live as long as the sandboxes. The kernel treats it as the parent of the fork server, so the fork
-server, and with it every sandbox, is killed when the thread ends, and thus however the process ends.
+server, and with it every sandbox, is killed when the thread ends, and thus when the process ends for any reason.
 """
 
 from __future__ import annotations

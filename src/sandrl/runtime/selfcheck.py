@@ -116,7 +116,8 @@ def check_isolation(worker: WorkerTrial | None = None) -> SelfCheck:
             return asyncio.run(_check(Path(folder), worker))
     except OSError as error:
         raise RuntimeUnavailableError(
-            f"a temporary directory cannot be used: {error.strerror}", hint="set TMPDIR to a directory of your own"
+            f"a temporary directory cannot be used: {error.strerror}",
+            hint="set TMPDIR to a directory that belongs to you",
         ) from error
 
 

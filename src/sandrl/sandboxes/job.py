@@ -1,8 +1,8 @@
 """A job: one process that owns sandboxes, and leaves none behind.
 
 A job connects three parts that keep one promise each. The dispatch (`dispatch.py`) holds no more sandboxes than it may,
-the journal (`journal.py`) records each sandbox before it exists, and the stopping (`stopping.py`) is awaited before the
-job ends, however it ends.
+the journal (`journal.py`) records each sandbox before it exists, and the stopping (`stopping.py`) is awaited before
+the job ends, also after an error.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Ends the sandboxes of a process that was killed: `python -m sandrl.sandboxes.keeper TAG…`.
 
-The process that starts it holds the other end of its standard input. The kernel closes that end however the process
-ends, so the keeper only waits for it, and needs no signal and no clock. It is not a child of the process that starts
-it, because some processes (a worker of Ray, for example) kill their children when they end.
+The process that starts it holds the other end of its standard input. The kernel closes that end when the process
+ends, also after SIGKILL, so the keeper only waits for it, and needs no signal and no clock. It is not a child of the
+process that starts it, because some processes (a worker of Ray, for example) kill their children when they end.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class Service:
             raise Failure(
                 HTTPStatus.UNPROCESSABLE_ENTITY,
                 message,
-                "set a function of your own when you start the service",
+                "name your own function when you start the service",
                 place="options.reward",
             )
         try:

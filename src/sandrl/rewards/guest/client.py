@@ -1,9 +1,9 @@
 """The judge's end of the channel: how far the completion's objects are trusted.
 
-An object that a function or a method of the completion returned equals no plain value, whatever its own `__eq__`
-returns. If its class is derived from a builtin type, the plain value that it holds is compared instead, by the methods
-of the builtin type. A class's own operators count for objects that the check itself made of it, if the problem requires
-a class.
+An object that a function or a method of the completion returned equals no plain value, even if its own `__eq__`
+returns true. If its class is derived from a builtin type, the plain value that it holds is compared instead, by the
+methods of the builtin type. A class's own operators count for objects that the check itself made of it, if the problem
+requires a class.
 """
 
 # The style is explained in `descriptors.py`.

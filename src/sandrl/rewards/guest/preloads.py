@@ -3,7 +3,7 @@
 A cell must not see a module that it has not imported. The worker takes the modules that it loads out of `sys.modules`
 again. A finder gives one to the first `import` in a cell, with the modules that it imports itself, as if it had been
 loaded then; each cell has copies of its own, because each has memory of its own. A file of the same name that would be
-found before the standard library is imported instead, as always.
+found before the standard library is imported instead, as usual.
 
 A module is among these if many completions import it, and if it makes no difference when it is loaded: `random` draws
 its seed then, and `threading` remembers the thread.

@@ -2,7 +2,7 @@
 
 Between two runs the program is in this process's memory, which no other process can reach. Each run has directories of
 its own, with a fresh copy of the program, and every process that a run left behind is killed before the next one. So
-each run starts from the same state, whatever the one before it did to its files, its home, or its own program. The
+each run starts from the same state, even if the run before it changed its files, its home, or its own program. The
 compiler, which reads hostile text, is a child like any other, with a time limit of its own.
 """
 

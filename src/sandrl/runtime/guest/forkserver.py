@@ -1,7 +1,7 @@
 """A small single-threaded process that turns "boot" requests into sandboxes.
 
 It is started before gRPC exists in the daemon, because only a process without threads can fork safely and only a
-small one can fork fast. It runs as process 1 of a PID namespace of its own: when it dies, for whatever reason,
+small one can fork fast. It runs as process 1 of a PID namespace of its own: when it ends, for any reason,
 the kernel kills every sandbox with it. A sandbox is one `clone` into seven new namespaces; the child drops
 everything it must not have and becomes the sandbox's agent without an `exec`.
 """

@@ -1,6 +1,6 @@
 """Tries, as hostile code would, what can be reached from inside a sandbox, and prints the result as one JSON object.
 
-Its text is sent into a sandbox and run there by whatever interpreter the image has, so it is one file that uses only
+Its text is sent into a sandbox and run there by the interpreter of the image, so it is one file that uses only
 the standard library, for Python 3.8 and newer. It reports facts; the caller decides whether they are right.
 
     python -c TEXT reach PATHS PORT    files, processes, network and rights

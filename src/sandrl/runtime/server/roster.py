@@ -1,7 +1,7 @@
 """The roster: a file with the living sandboxes, for shells that complete their ids and tags.
 
 A shell that waits for TAB has no time to call a daemon, so the daemon leaves a small file. It is written at most once a
-second and only after a change, however many sandboxes start and end in between. Only completion reads it, and nothing
+second and only after a change, even if many sandboxes start and end in between. Only completion reads it, and nothing
 depends on the file being there or right.
 """
 
