@@ -129,7 +129,7 @@ def test_vllm_on_the_gpu_that_trains_and_its_fields_reach_trl(on_gpu: None) -> N
         (
             {"vllm": "colocate", "set": {"generation_kwargs": {"typical_p": 0.5}}},
             UsageError,
-            "set generation_kwargs: vLLM has no typical_p",
+            "set generation_kwargs: vLLM does not support typical_p",
         ),
         ({"vllm": "colocate", "set": {"use_vllm": True}}, UsageError, "set 'use_vllm': sandrl sets this field itself"),
         (

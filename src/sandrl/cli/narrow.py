@@ -10,7 +10,6 @@ import shutil
 from collections import defaultdict
 from typing import Any
 
-import typer
 from typer.core import TyperCommand
 
 _WIDE = 100
@@ -19,7 +18,7 @@ _WIDE = 100
 class NarrowHelpCommand(TyperCommand):
     """A command whose help shows the whole name of each option, also in a narrow terminal."""
 
-    def format_help(self, ctx: typer.Context, formatter: Any) -> None:
+    def format_help(self, ctx: Any, formatter: Any) -> None:
         """Writes a table if the terminal has room for it, otherwise a list."""
         if shutil.get_terminal_size().columns >= _WIDE:
             super().format_help(ctx, formatter)
@@ -27,7 +26,7 @@ class NarrowHelpCommand(TyperCommand):
             # The plain help of click, which Typer's class replaces by the table.
             super(TyperCommand, self).format_help(ctx, formatter)
 
-    def format_options(self, ctx: typer.Context, formatter: Any) -> None:
+    def format_options(self, ctx: Any, formatter: Any) -> None:
         """Writes the options of each panel in a section with its title, as the table does."""
         sections: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for parameter in self.get_params(ctx):

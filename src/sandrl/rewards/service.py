@@ -119,7 +119,7 @@ class AsyncServiceClient:
         token = token or settings.service_token or (_token_of_user(settings.state_dir, url) if is_local else None)
         if token is None:
             message = f"there is no token for the service at {self.url}"
-            hint = "set SANDRL_SERVICE_TOKEN to its token; the first line of `sandrl serve` says where the token is"
+            hint = "set SANDRL_SERVICE_TOKEN to its token; `sandrl serve` prints the file of its token"
             raise AuthenticationError(message, hint=hint)
         headers = {"Authorization": f"Bearer {token}"}
         if name:

@@ -109,7 +109,7 @@ def test_the_command_that_continues_means_the_same_sandboxes() -> None:
 
 def test_a_request_must_say_what_is_meant_and_only_one_way() -> None:
     for wrong in ({}, {"force": True}, {"ids": ("a",), "everything": True}):
-        with pytest.raises(UsageError, match="nothing was stopped$"):
+        with pytest.raises(UsageError, match=r"nothing was stopped$"):
             CleanupRequest(**wrong)
 
 
