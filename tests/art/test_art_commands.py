@@ -124,7 +124,7 @@ def test_a_dry_run_says_what_it_would_use_and_uses_nothing(
     [
         ((), {"TINKER_BASE_URL": "http://127.0.0.1:1"}, 3, "Tinker at http://127.0.0.1:1 cannot be reached: "),
         ((), {"TINKER_API_KEY": "tml-no-key-of-theirs"}, 3, "Tinker refuses the key in TINKER_API_KEY"),
-        ((), {"TINKER_API_KEY": "sk-1234567890"}, 3, "TINKER_API_KEY holds no key of Tinker"),
+        ((), {"TINKER_API_KEY": "sk-1234567890"}, 3, "TINKER_API_KEY does not contain a Tinker key"),
         ((), {"TINKER_API_KEY": ""}, 3, "--backend tinker needs an API key, and no key is set"),
         (("--base-model", "Qwen/Qwen3-8B"), {}, 2, "has no model 'Qwen/Qwen3-8B'"),
         (("--renderer", "llama3"), {}, 2, "--renderer llama3 does not suit"),
