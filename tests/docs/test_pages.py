@@ -13,7 +13,7 @@ from tests.support.page_runs import run_page
 from tests.support.pages import Page, pages
 
 # Their commands run in a minute or more.
-LONG = ("docs/reference/formats/", "docs/guides/redteam.md", "docs/guides/fleet.md")
+LONG = ("docs/reference/formats/", "docs/guides/redteam.md", "docs/guides/rl-training.md")
 RUN = [page for page in pages() if any(block.is_run_here and block.extra is None for block in page.blocks)]
 
 

@@ -13,10 +13,10 @@ DOCS = ROOT / "docs"
 # The language of `sandrl` itself and of the shell; everything else is shown, or is a file.
 RUN_LANGUAGES = ("sh", "console", "python")
 # What a block can need that no test machine has: its commands are parsed, not run.
-NEEDS = ("needs-gpu", "needs-key", "needs-hub", "needs-cluster")
+NEEDS = ("needs-gpu", "needs-key", "needs-hub", "needs-cluster", "needs-download")
 # Environments of the trainers, by the extra: slow tests run these blocks there.
 EXTRAS = ("extra-grpo", "extra-unsloth", "extra-art-tinker")
-# `installs`: run in environments of their own (`test_installs.py`); `fragment`: Python that does not stand alone.
+# `installs`: run in an environment of its own (`tests/package/test_pages.py`); `fragment`: Python that is no program.
 CLASSES = (*NEEDS, *EXTRAS, "background", "installs", "fragment")
 
 _BLOCK = re.compile(
