@@ -17,10 +17,10 @@ ARGS   ?=
 JOBS   ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check static format lint types imports generated words docs docs-serve venv-docs generate venv venv-base venv-grpo test-grpo venv-unsloth test-unsloth venv-art test-art venv-integrations test-integrations lock pictures bench release venv-release clean
+.PHONY: help demo test check static format lint types imports generated words docs docs-exceptions docs-serve venv-docs generate venv venv-base venv-grpo test-grpo venv-unsloth test-unsloth venv-art test-art venv-integrations test-integrations lock pictures bench release venv-release clean
 
 help: ## List the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 venv-base:
 	@$(SETUP) --lock base $(VENV)
@@ -89,6 +89,9 @@ MKDOCS = NO_MKDOCS_2_WARNING=1 $(VENV_DOCS)/bin/python -m mkdocs
 
 docs: venv-docs ## Build the documentation's site into site/, strictly
 	@$(MKDOCS) build
+
+docs-exceptions: venv ## List the commands of the documentation that no test runs, with the reasons
+	@$(BIN)/python -m tests.docs.exceptions
 
 docs-serve: venv-docs ## Show the documentation's site while its pages are edited
 	@$(MKDOCS) serve $(ARGS)
