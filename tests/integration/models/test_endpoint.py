@@ -155,7 +155,7 @@ def test_an_unknown_model_is_told_with_those_there_are() -> None:
     with ScriptedModel([Says("")], models=("Qwen/Qwen3-8B", "other")) as server:
         with pytest.raises(UsageError, match="has no model 'Qwen/Qwen3-9B'") as caught:
             EndpointModel(ModelEndpoint(server.base_url), "Qwen/Qwen3-9B").check()
-        assert caught.value.hint == "name one of its models with `model: Qwen/Qwen3-8B, other"
+        assert caught.value.hint == "set `model` to one of its models: Qwen/Qwen3-8B, other"
     missing = {"error": {"message": "The model `m` does not exist", "type": "NotFoundError"}}
     with pytest.raises(UsageError, match="has no model"):
         ask([Fault(404, body=missing)])

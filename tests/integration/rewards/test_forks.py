@@ -61,7 +61,7 @@ print(use())
     assert lines[0] == lines[-1] == "[1.0]"
     assert lines[2:-1:2] == ["0"] * 4
     for line in lines[1:-1:2]:
-        assert line.startswith("refused: this process was forked from one that had used sandboxes")
+        assert line.startswith("refused: this process was forked from a process that had used sandboxes")
         assert "`spawn`" in line
 
 

@@ -328,7 +328,7 @@ def test_exploits_in_cpp_are_never_rewarded_and_disturb_nobody(job: Job) -> None
 
 
 def test_setup_and_what_only_python_has() -> None:
-    with pytest.raises(InputError, match="calls of functions are for Python only, and the language is cpp"):
+    with pytest.raises(InputError, match="calls of functions are supported for Python only, and the language is cpp"):
         Problem("f", "", fn="f", calls=(Call.of([1], 1),), language="c++")
     with pytest.raises(InputError, match="Python only"):
         Problem("f", "", cases=SUM, prelude="import math", language="go")
