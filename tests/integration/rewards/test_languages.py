@@ -332,7 +332,7 @@ def test_setup_and_what_only_python_has() -> None:
         Problem("f", "", fn="f", calls=(Call.of([1], 1),), language="c++")
     with pytest.raises(InputError, match="Python only"):
         Problem("f", "", cases=SUM, prelude="import math", language="go")
-    with pytest.raises(InputError, match="it is empty"):
+    with pytest.raises(InputError, match="is empty, so it checks nothing"):
         Problem("f", "", tests=(" \n",), language="rust")
     problem = Problem("f", "", tests=("int main() {}",), setup="#include <cmath>", language="cpp")
     [build] = builds_of(problem, "int f();")
