@@ -8,6 +8,7 @@ import shlex
 import sys
 import sysconfig
 from importlib import metadata
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -25,8 +26,12 @@ class Distribution:
 
 
 @pytest.fixture(autouse=True)
-def _from_an_index(monkeypatch: pytest.MonkeyPatch) -> None:
+def _from_an_index_with_pip(monkeypatch: pytest.MonkeyPatch) -> None:
     came_from(monkeypatch, None)
+    # The tests may run in an environment of uv's, which has no pip.
+    find = importlib.util.find_spec
+    pip = ModuleSpec("pip", None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *words: pip if name == "pip" else find(name, *words))
 
 
 def came_from(monkeypatch: pytest.MonkeyPatch, direct_url: object) -> None:
