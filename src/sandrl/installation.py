@@ -223,7 +223,7 @@ def install_command(extra: str, *, directory: Path | None = None) -> str:
         make = _line("make", *([] if there else ["-C", str(here.clone)]), target)
         return f"{make}, then {_line(str(program))}"
     others = {package for name, package in _TRAINERS.items() if name != extra} - {_TRAINERS[extra]}
-    if any(_is_installed(package) for package in others):
+    if any(installed_version(package) is not None for package in others):
         return f"in a new virtual environment: {_line('pip', 'install', _requirement([extra]))}"
     command = here.command(extra=extra)
     return command if here.kind is not Kind.PIP else f"one trainer per environment: {command}"
@@ -242,12 +242,16 @@ def package_command(requirement: str) -> str:
     return installation().command(package=requirement)
 
 
-def _is_installed(package: str) -> bool:
+def installed_version(package: str) -> str | None:
+    """Returns the version of a package from its metadata, without an import; None if it is not installed.
+
+    Args:
+        package: Its name, as pip has it.
+    """
     try:
-        metadata.distribution(package)
+        return metadata.version(package)
     except metadata.PackageNotFoundError:
-        return False
-    return True
+        return None
 
 
 def _requirement(

@@ -26,7 +26,6 @@ _BLOCK = re.compile(
 )
 _INFO = re.compile(r"(?P<language>[\w-]*)(?: \{(?P<classes>[^}]*)\})?(?: title=\"(?P<title>[^\"]+)\")?")
 _HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1\n.*?^\s*\2$", re.DOTALL | re.MULTILINE)
-_SPAN = re.compile(r"(?<!`)`(sandrl [^`\n]+)`(?!`)")
 _CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _OPTION = re.compile(r"(?<!\S)--[a-z][a-z-]*")
 
@@ -115,8 +114,9 @@ def page_of(path: Path) -> Page:
     name, text = path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
     blocks = tuple(_block(name, found, text.count("\n", 0, found.start()) + 1) for found in _BLOCK.finditer(text))
     sentences = _BLOCK.sub("", text)
-    options = [option for code in _CODE.findall(sentences) for option in _OPTION.findall(code)]
-    return Page(name, blocks, tuple(_SPAN.findall(sentences)), tuple(options))
+    codes = _CODE.findall(sentences)
+    options = tuple(option for code in codes for option in _OPTION.findall(code))
+    return Page(name, blocks, tuple(code for code in codes if code.startswith("sandrl ")), options)
 
 
 def _block(page: str, found: re.Match[str], line: int) -> Block:

@@ -231,7 +231,7 @@ def test_trainers_get_environments_of_their_own(tmp_path: Path, monkeypatch: pyt
     pip = f"{path}/bin/python -m pip install"
     assert install_command("hub") == f"{pip} 'sandrl[hub]'"
     assert install_command("grpo") == f"one trainer per environment: {pip} 'sandrl[grpo]'"
-    monkeypatch.setattr(module, "_is_installed", lambda name: name == "openpipe-art")
+    monkeypatch.setattr(module, "installed_version", lambda name: "1" if name == "openpipe-art" else None)
     assert install_command("grpo") == "in a new virtual environment: pip install 'sandrl[grpo]'"
     assert install_command("art-local") == f"one trainer per environment: {pip} 'sandrl[art-local]'"
 

@@ -6,27 +6,14 @@ The versions are read from the packages' metadata, so that no package is importe
 from __future__ import annotations
 
 import platform
-from importlib import metadata
 
 from sandrl import __version__
-from sandrl.installation import installation
+from sandrl.installation import installation, installed_version
 
 _DEPENDENCIES = ("cwsandbox", "grpcio", "protobuf", "pydantic", "rich", "starlette", "typer", "uvicorn")
 # The main packages of each extra.
 _OPTIONAL = (
-    *(
-        "datasets",
-        "fastapi",
-        "httpx",
-        "openai",
-        "openpipe-art",
-        "peft",
-        "ray",
-        "tinker",
-        "torch",
-        "transformers",
-        "trl",
-    ),
+    *("datasets", "fastapi", "httpx", "openai", "openpipe-art", "peft", "ray", "tinker", "torch", "transformers"),
     *("trl", "unsloth", "vllm", "wandb"),
 )
 
@@ -40,13 +27,6 @@ def version_lines() -> list[str]:
         f"platform {platform.system()} {platform.release()} {platform.machine()}",
         f"installed with {here.kind}{' (editable)' if here.clone is not None else ''}",
     ]
-    lines += [f"{name} {_version(name) or '(not installed)'}" for name in _DEPENDENCIES]
-    lines += [f"{name} {version}" for name in _OPTIONAL if (version := _version(name)) is not None]
+    lines += [f"{name} {installed_version(name) or '(not installed)'}" for name in _DEPENDENCIES]
+    lines += [f"{name} {version}" for name in _OPTIONAL if (version := installed_version(name)) is not None]
     return lines
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None

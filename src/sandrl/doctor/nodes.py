@@ -7,13 +7,12 @@ needs (`sandrl.doctor.node`). The check passes if at least one node can score; t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import metadata
 from typing import TYPE_CHECKING
 
 from sandrl.doctor.report import Check, State
 from sandrl.errors import InfrastructureError, InterruptedRunError, SandrlError
 from sandrl.fleet.cluster import Cluster, NodeFacts, connect
-from sandrl.installation import install_command
+from sandrl.installation import install_command, installed_version
 
 if TYPE_CHECKING:
     from sandrl.doctor.node import NodeView
@@ -27,9 +26,8 @@ _NAME = "Ray cluster"
 
 def unasked_cluster_check() -> Check:
     """What is known of Ray without a question to a cluster."""
-    try:
-        installed = metadata.version("ray")
-    except metadata.PackageNotFoundError:
+    installed = installed_version("ray")
+    if installed is None:
         return Check(_NAME, State.ABSENT, "ray is not installed", install_command("ray"))
     detail = f"not tested; ray {installed} is installed"
     return Check(_NAME, State.SKIPPED, detail, "sandrl doctor --runtime ray tests the nodes")

@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from sandrl import __version__
 from sandrl.doctor.report import Check, State
-from sandrl.installation import install_command, package_command
+from sandrl.installation import install_command, installed_version, package_command
 
 _DISTRIBUTION = "sandrl"
 _DEVELOPMENT = frozenset({"dev", "docs"})
@@ -26,7 +26,7 @@ def version_checks() -> list[Check]:
         Check(platform.system(), State.OK, f"{platform.release()} {platform.machine()}"),
     ]
     for requirement in _requirements(_DISTRIBUTION, ""):
-        installed = _version(requirement.name)
+        installed = installed_version(requirement.name)
         fits = installed is not None and requirement.specifier.contains(installed, prereleases=True)
         detail = installed or "not installed"
         if installed is not None and not fits:
@@ -46,7 +46,7 @@ def _extra_check(extra: str) -> Check:
     missing: list[str] = []
     unfit: list[str] = []
     for requirement in dict.fromkeys(_all_requirements(_DISTRIBUTION, extra)):
-        installed = _version(requirement.name)
+        installed = installed_version(requirement.name)
         if installed is None:
             missing.append(requirement.name)
         elif requirement.specifier.contains(installed, prereleases=True):
@@ -95,10 +95,3 @@ def _requirements(distribution: str, extra: str) -> Iterator[Requirement]:
         wanted = requirement.marker is not None and requirement.marker.evaluate({"extra": extra})
         if always if not extra else (wanted and not always):
             yield requirement
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None

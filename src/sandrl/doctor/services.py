@@ -7,7 +7,6 @@ in a thread that is abandoned after a few seconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import metadata
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,7 +14,7 @@ from sandrl.config.art import ArtBackendKind, choose_backend
 from sandrl.deadlines import TookTooLong, answer_within
 from sandrl.doctor.report import Check, State
 from sandrl.errors import SandrlError
-from sandrl.installation import install_command
+from sandrl.installation import install_command, installed_version
 from sandrl.problems.hub import PROBE_SECONDS, hub_answers
 from sandrl.settings import RuntimeKind, Settings
 
@@ -77,9 +76,8 @@ def hub_check(environment: Mapping[str, str], *, online: bool) -> Check:
 
 def wandb_check(environment: Mapping[str, str]) -> Check:
     """Whether Weights & Biases can be used."""
-    try:
-        installed = metadata.version("wandb")
-    except metadata.PackageNotFoundError:
+    installed = installed_version("wandb")
+    if installed is None:
         return Check("Weights & Biases", State.ABSENT, "wandb is not installed", install_command("wandb"))
     key = _wandb_key(environment)
     if key is None:
@@ -93,7 +91,7 @@ def wandb_check(environment: Mapping[str, str]) -> Check:
 def tinker_check(settings: Settings) -> Check:
     """Which service `sandrl art train --backend tinker` would train with."""
     choice = choose_backend(ArtBackendKind.TINKER, settings, can_train_here=False)
-    missing = [name for name in ("openpipe-art", "tinker") if not _is_installed(name)]
+    missing = [name for name in ("openpipe-art", "tinker") if installed_version(name) is None]
     if missing:
         detail = f"{choice.kind} ({choice.reason}), but not installed: {', '.join(missing)}"
         return Check("Tinker", State.ABSENT, detail, install_command("art-tinker"))
@@ -104,14 +102,6 @@ def tinker_check(settings: Settings) -> Check:
     return Check(
         "Tinker", State.OK, f"{settings.tinker_base_url or 'the default service'} ({choice.reason}); not tested"
     )
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 def _list_nothing(settings: Settings) -> None:
