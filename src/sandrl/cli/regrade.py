@@ -59,6 +59,8 @@ def _document(finished: Regrading) -> dict[str, Any]:
         ],
     }  # fmt: skip
     return {
+        "judge": finished.judge,
+        "judges_of_run": list(finished.judges),
         "compared": finished.compared,
         "left_out": finished.left_out,
         "unscorable": finished.unscorable,
@@ -69,6 +71,7 @@ def _document(finished: Regrading) -> dict[str, Any]:
                 "id": flip.before.id,
                 "task_id": flip.before.task_id,
                 "step": flip.before.step,
+                "judge": flip.judge or None,
                 "before": {
                     "status": flip.before.status, "reward": flip.before.reward, "detail": flip.before.detail
                 },
@@ -87,6 +90,8 @@ def _print(finished: Regrading) -> None:
 
     for flip in finished.flips:
         typer.echo(_line(flip))
+    before = ", ".join(each or "unknown" for each in finished.judges)
+    typer.echo(f"Judge: {finished.judge}, of the run: {before}", err=True)
     typer.echo(f"Flipped: {len(finished.flips)} of {finished.compared} verdicts")
     typer.echo(held_line(finished.held), err=True)
     if finished.second_opinion is not None:

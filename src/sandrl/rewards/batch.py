@@ -26,7 +26,6 @@ from sandrl.events.results import CheckStatus, Isolation, ScoredCompletion, Stat
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.attempts import Attempt
 from sandrl.rewards.cache import VerdictCache
-from sandrl.rewards.expected import ReturnedStore
 from sandrl.rewards.extraction import Extraction, extract_code
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.judging import judging_of
@@ -132,7 +131,6 @@ class Batch:
         interrupt: Interrupt,
         on_result: OnResult | None,
         opinions: OpinionMemory | None = None,
-        returned: ReturnedStore | None = None,
         *,
         keeps_output: bool = True,
         keeps_results: bool = True,
@@ -150,7 +148,7 @@ class Batch:
         self._keeps_output = keeps_output
         self._keeps_results = keeps_results
         self._waiting: deque[Attempt | _Queued] = deque()
-        self._judging = judging_of(job)(job, judge, options.concurrency, emit, self._finish, returned)
+        self._judging = judging_of(job)(job, judge, options.concurrency, emit, self._finish)
         self._opinions = Opinions(job, judge, options, emit, {} if opinions is None else opinions)
         self._results: dict[int, ScoredCompletion] = {}
         self._total = self._finished = 0

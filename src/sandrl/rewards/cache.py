@@ -25,7 +25,6 @@ from sandrl.events.results import Status
 from sandrl.files import read_entry, write_entry
 from sandrl.problems import Problem
 from sandrl.rewards.builds import language_of, tools_of
-from sandrl.rewards.expected import returned_content
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.limits import Limits, check_time_limit, checker_time_limits, time_limit
 from sandrl.rewards.verdict import Verdict
@@ -161,20 +160,23 @@ class VerdictNames:
             code: The code.
             stops_at_failure: Whether checks after the first that fails are left out of the verdict.
         """
+        digest = self._digest_of(problem)
+        conditions = hashlib.sha256(digest).digest() if stops_at_failure else digest
+        return hashlib.sha256(conditions + code.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def name_calibration(self, problem: Problem) -> str:
+        """The name of what is found out about a problem before its first completion: 64 hex digits."""
+        return hashlib.sha256(b"calibration" + self._digest_of(problem)).hexdigest()
+
+    def _digest_of(self, problem: Problem) -> bytes:
+        """The digest of all that decides verdicts on a problem's completions, besides their code."""
         known = self._of_problems.get(problem.task_id)
         if known is None or known[0] is not problem:
             if len(self._of_problems) >= _MOST_PROBLEMS:
                 self._of_problems.clear()
             digest = digest_of([self._conditions | self._checks(problem)])
             known = self._of_problems[problem.task_id] = (problem, digest)
-        conditions = hashlib.sha256(known[1]).digest() if stops_at_failure else known[1]
-        return hashlib.sha256(conditions + code.encode("utf-8", "surrogatepass")).hexdigest()
-
-    def name_returned(self, problem: Problem) -> str:
-        """The name of what a problem's reference returns: 64 hex digits."""
-        conditions = {name: value for name, value in self._conditions.items() if name != "limits"}
-        given = {"time_limit": asdict(time_limit(problem, self._limits))}
-        return digest_of([conditions | returned_content(problem) | given]).hex()
+        return known[1]
 
     def _checks(self, problem: Problem) -> dict[str, Any]:
         return {
@@ -182,6 +184,7 @@ class VerdictNames:
             "prelude": problem.prelude,
             "tools": None if problem.is_python else self._tools(problem),
             "reference": problem.reference,
+            "packages": problem.packages,
             "time_limit": asdict(time_limit(problem, self._limits)),
             "check_timeout_seconds": check_time_limit(problem, self._limits),
             "memory_bytes": problem.memory_bytes,

@@ -7,19 +7,10 @@ it decides how long a completion may take.
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-from pydantic import TypeAdapter, ValidationError
-
-from sandrl.digests import digest_of
-from sandrl.errors import SandrlError
-from sandrl.files import read_entry, write_entry
 from sandrl.problems import Problem
 from sandrl.rewards.guest.oracles import is_floats
-from sandrl.settings import private_directory
 
 LEAST_SECONDS = 4.0
 """The least time limit of each call, unless a limit for checks is given."""
@@ -28,8 +19,6 @@ REFERENCE_FACTOR = 4.0
 """How many times as long as the reference a call may take."""
 
 _FLOAT_TOLERANCE = 1e-6
-_SCHEMA = 1
-_MOST_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +40,6 @@ class Returned:
     def __post_init__(self) -> None:
         if not len(self.sizes) == len(self.seconds) == len(self.floats):
             raise ValueError("these belong to different calls")
-
-
-_RETURNED = TypeAdapter(Returned)
 
 
 def read_returned(line: bytes) -> Returned:
@@ -98,51 +84,3 @@ def call_tolerances(problem: Problem, returned: Returned | None) -> list[float]:
             tolerance = _FLOAT_TOLERANCE
         found.append(tolerance)
     return found
-
-
-def returned_content(problem: Problem) -> dict[str, Any]:
-    """All that decides what a problem's reference returns and how it is packed, as plain values."""
-    return {
-        "reference": problem.reference,
-        "prelude": problem.prelude,
-        "setup": problem.setup,
-        "fn": problem.fn,
-        "calls": [(call.arguments, call.part) for call in problem.calls],
-        "comparison": problem.comparison.value,
-        "tolerance": None if problem.tolerance is None else asdict(problem.tolerance),
-    }
-
-
-class ReturnedStore:
-    """What references returned, in a directory that other processes of this user share.
-
-    What cannot be read is found out anew, and what cannot be written is found out again by the next process. Nothing is
-    read from a directory that others can write to.
-
-    Args:
-        cache_dir: The user's cache directory; made if it is missing.
-    """
-
-    def __init__(self, cache_dir: Path) -> None:
-        self._cache_dir = cache_dir
-
-    def find(self, key: str, problem: Problem) -> Returned | None:
-        """What is kept under a name for a problem; None if nothing is, or it is damaged."""
-        try:
-            content = read_entry(self._directory(), key, _MOST_BYTES)
-            if content["schema"] != _SCHEMA or content["digest"] != digest_of([content["returned"]]).hex():
-                return None
-            returned = _RETURNED.validate_python(content["returned"])
-        except (OSError, SandrlError, ValueError, KeyError, TypeError, RecursionError, ValidationError):
-            return None
-        return returned if len(returned.sizes) == len(problem.calls) else None
-
-    def keep(self, key: str, returned: Returned) -> None:
-        """Keeps what a reference returned."""
-        content = asdict(returned)
-        entry = {"schema": _SCHEMA, "digest": digest_of([content]).hex(), "returned": content}
-        with suppress(OSError, SandrlError):
-            write_entry(self._directory(), key, entry)
-
-    def _directory(self) -> Path:
-        return private_directory(private_directory(self._cache_dir) / "references")

@@ -23,7 +23,6 @@ from sandrl.events import CompletionStarted, Emit, Event, ExecutionFinished, War
 from sandrl.events.results import Status
 from sandrl.fleet.cluster import Cluster, Node, NodeFacts
 from sandrl.rewards.attempts import MOST_MOVES, Attempt
-from sandrl.rewards.expected import ReturnedStore
 from sandrl.rewards.fleet_link import Link, ProblemBook, Said, Sent
 from sandrl.rewards.fleet_watch import Living, News, Retired, Watch
 from sandrl.rewards.judge import IsolatedJudge, Judge, longest_execution_seconds
@@ -518,7 +517,6 @@ class FleetJudging:
         concurrency: int | None,
         emit: Emit,
         on_verdict: OnVerdict,
-        returned: ReturnedStore | None = None,
     ) -> None:
         assert isinstance(job.connection, RayConnection), "there is no other with a fleet"
         if job.elsewhere is None:

@@ -11,31 +11,46 @@ import hashlib
 import marshal
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
-from enum import Enum, auto
+from functools import cache, partial
+from importlib.resources import files
 from typing import Any, Protocol, Self
 
 from sandrl.errors import InfrastructureError
 from sandrl.events.results import CheckStatus, Status, Trust
-from sandrl.problems import Case, Problem
-from sandrl.problems.languages import Form
+from sandrl.problems import EXIT_STATUS, Case, Problem
+from sandrl.problems.languages import PYTHON, Form
+from sandrl.problems.references import expected_answer
 from sandrl.rewards.builds import Build, builds_of, example_of
-from sandrl.rewards.expected import Returned
+from sandrl.rewards.calibration import (
+    LACKING,
+    MOST_BYTES,
+    PLAIN,
+    Calibration,
+    Calibrations,
+    Trial,
+    Trials,
+    draws,
+    invalid_check,
+    invalid_import,
+    is_in_library,
+    is_inert,
+    modules_of,
+    needs_no_trial,
+)
 from sandrl.rewards.guest.clock import LONGEST
 from sandrl.rewards.guest_report import Execution, read_reference_values, read_verdict
 from sandrl.rewards.guest_request import (
     ALL_MODES,
     CHECKED,
     COMPARED,
-    MODES,
     hidden_part,
     mode_of,
     open_part,
     setup_of_completion,
 )
 from sandrl.rewards.headers import Headers, headers_of
-from sandrl.rewards.knowledge import MOST_BYTES, Knowledge
 from sandrl.rewards.limits import (
     Limits,
     check_time_limit,
@@ -55,39 +70,23 @@ from sandrl.rewards.program import (
     digest,
     program_of,
 )
-from sandrl.rewards.reference import is_plain
-from sandrl.rewards.sources import refusal
+from sandrl.rewards.stubs import empty_answer
 from sandrl.rewards.usage import needs_one_process
 from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import CellCommand, Command, CommandOutcome, Connection, WorkerProgram
 
-__all__ = ["Execution", "InProcessJudge", "IsolatedJudge", "Judge", "Limits", "Review"]
+__all__ = ["Execution", "InProcessJudge", "IsolatedJudge", "Judge", "Limits"]
 
 # How long after the latest that the judge's own clock can go off the SDK's does: only for a judge that was stopped.
 _GRACE_SECONDS = 10.0
 _EXCERPT_BYTES = 300
 _KEY_BYTES = 32
-_MOST_SETS_OF_PACKAGES = 1000
-_MISSING_MODULE = re.compile(r"No module named '([^']+)'")
-# How the detail of a check begins that the compiler refused.
-_REFUSALS = ("SyntaxError", "IndentationError", "TabError", "ValueError")
-
-
-class Review(Enum):
-    """What to do with a completion whose verdict does not count yet."""
-
-    AGAIN = auto()
-    """Prepare and run it once more: the judge now judges the problem another way."""
-    TRY_REFERENCE = auto()
-    """Run the problem's reference first: the way of judging may be what failed."""
-    TRY_PACKAGES = auto()
-    """Import the packages that the problem needs first: where one is missing, no completion can be right."""
-    ASK_REFERENCE = auto()
-    """Run the problem's reference first: calls must return what it returns."""
-    TRY_LANGUAGE = auto()
-    """Run an example of the completion's language first: where its tools are missing, no completion can be right."""
-    TRY_NOTHING = auto()
-    """Run an empty completion first: a completion reports that the problem's own setup fails, which it may pretend."""
+# How often known code runs where chance may decide what it does.
+_RUNS_OF_DRAWS = 3
+_MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+# The modules of this package that decide, on this machine, what is judged and how.
+_DECIDING = ("assertions", "builds", "calibration", "expected", "guest_report", "guest_request", "judge", "limits")
+_BARE = Problem("known", "", check=EXIT_STATUS)
 
 
 class Judge(Protocol):
@@ -95,6 +94,7 @@ class Judge(Protocol):
 
     Attributes:
         version: Changes whenever the same completion might be judged differently.
+        calibrations: What was found out about problems.
     """
 
     @property
@@ -102,20 +102,31 @@ class Judge(Protocol):
         """Changes whenever the same completion might be judged differently."""
         ...
 
-    def preview(self, problem: Problem) -> Verdict | Review | None:
-        """What comes before any completion of a problem whose calls ask the reference: the trial, or nothing any more.
+    @property
+    def calibrations(self) -> Calibrations:
+        """What was found out about problems."""
+        ...
 
-        Returns:
-            A verdict if its reference has failed, and no completion can be judged.
+    def calibrate(self, problem: Problem, limits: Limits) -> Trials:
+        """The trials that must be run before the first completion of a problem."""
+        ...
+
+    def refusal(self, problem: Problem, known: Calibration) -> Verdict | None:
+        """The verdict on every completion of a problem that cannot be judged; None if it can."""
+        ...
+
+    def prepare(
+        self, problem: Problem, code: str, limits: Limits, known: Calibration = PLAIN, *, together: bool = False
+    ) -> Execution:
+        """The command that judges `code` as an answer to `problem`.
+
+        Args:
+            problem: The problem.
+            code: The completion.
+            limits: What it may use.
+            known: What is known about the problem.
+            together: Whether `review` found that checks and completion must be in one process.
         """
-        ...
-
-    def learn(self, problem: Problem, returned: Returned) -> None:
-        """Takes over what an earlier process has found out: what the reference of a problem returns."""
-        ...
-
-    def prepare(self, problem: Problem, code: str, limits: Limits) -> Execution:
-        """The command that judges `code` as an answer to `problem`."""
         ...
 
     def interpret(self, execution: Execution, outcome: CommandOutcome) -> Verdict:
@@ -126,21 +137,21 @@ class Judge(Protocol):
         """
         ...
 
-    def review(self, problem: Problem, code: str, verdict: Verdict) -> Verdict | Review:
-        """The verdict that counts for `code`, or what to do before there is one."""
-        ...
-
-    def prepare_trial(self, problem: Problem, wanted: Review, limits: Limits) -> Execution:
-        """The command of the trial that `review` wanted before it gives a verdict."""
-        ...
-
-    def hear_trial(self, problem: Problem, wanted: Review, verdict: Verdict) -> None:
-        """Learns what came of it."""
+    def review(self, problem: Problem, verdict: Verdict) -> Verdict | None:
+        """The verdict that counts; None if the completion must be judged once more, in one process with its checks."""
         ...
 
     def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
         """The command that judges `code` in plain Python, in one process; None if there is no such way."""
         ...
+
+
+@cache
+def judge_version() -> str:
+    """Twelve hex digits that change with the source of the judge: what runs in sandboxes, and what decides here."""
+    package = files("sandrl.rewards")
+    texts = [package.joinpath(f"{name}.py").read_bytes() for name in _DECIDING]
+    return hashlib.sha256(b"".join((digest(ALL_MODES).encode(), *texts))).hexdigest()[:12]
 
 
 def longest_run_seconds(timeout_seconds: float) -> float:
@@ -152,19 +163,6 @@ def longest_execution_seconds(problem: Problem, limits: Limits) -> float:
     """Seconds by the clock that a completion and its judging may take, where processors are scarce."""
     seconds = time_limit(problem, limits).most_seconds + compile_time_limit(problem, limits)
     return longest_run_seconds(seconds + checker_time_limits(problem)[1])
-
-
-def invalid_check(problem: Problem, verdict: Verdict) -> str | None:
-    """Which check of a problem is not valid Python, in words; None if the verdict does not come from such a check.
-
-    The interpreter that judged refused the check, and this one does too: a completion cannot bring about the second.
-    """
-    for number, (check, test) in enumerate(zip(verdict.checks, problem.tests, strict=False), 1):
-        if check.status is CheckStatus.FAILED and check.detail.startswith(_REFUSALS):
-            reason = refusal(test)
-            if reason is not None:
-                return f"check {number} of {len(problem.tests)} of the problem is not valid Python: {reason}"
-    return None
 
 
 class InProcessJudge:
@@ -188,33 +186,25 @@ class InProcessJudge:
         self._image = image
         self._flags = ("-I",) if with_site_packages else ("-I", "-S")
         self._headers = headers or Headers(None)
-        self._known = Knowledge(known_bytes)
-        # Of packages that problems need, the one that sandboxes lack; empty where they have all.
-        self._missing_packages: dict[tuple[str, ...], str] = {}
-        # Why sandboxes cannot run programs in a form of a language, by an example; empty where they can.
-        self._unusable: dict[Form, str] = {}
+        self._calibrations = Calibrations(known_bytes)
+        # Why sandboxes cannot import modules, or run programs in a form of a language; empty where they can.
+        self._unusable: dict[str | Form, str] = {}
+
+    @property
+    def calibrations(self) -> Calibrations:
+        """What was found out about problems."""
+        return self._calibrations
 
     @property
     def version(self) -> str:
-        """A digest of the guest's source."""
-        return "in-process-" + digest(ALL_MODES)
+        """The version of the judge, and its kind."""
+        return "in-process-" + judge_version()
 
-    def preview(self, problem: Problem) -> Verdict | Review | None:
-        """The trial of the reference where calls must return what it returns, or the verdict that it has failed."""
-        if not problem.asks_reference:
-            return None
-        known = self._known.find(problem).returned
-        if known is None:
-            return Review.ASK_REFERENCE
-        return known if isinstance(known, Verdict) else None
-
-    def learn(self, problem: Problem, returned: Returned) -> None:
-        """Takes over what the reference of a problem returns."""
-        self._known.about(problem, len(returned.packed)).returned = returned
-
-    def prepare(self, problem: Problem, code: str, limits: Limits) -> Execution:
+    def prepare(
+        self, problem: Problem, code: str, limits: Limits, known: Calibration = PLAIN, *, together: bool = False
+    ) -> Execution:
         """The command that judges `code`; code and checks travel on standard input, never in its arguments."""
-        return self._execution(problem, code, limits, mode_of(problem))
+        return self._execution(problem, code, limits, mode_of(problem), known)
 
     def _execution(
         self,
@@ -222,8 +212,9 @@ class InProcessJudge:
         code: str,
         limits: Limits,
         mode: Mode,
-        builds: Sequence[Build] = (),
+        known: Calibration = PLAIN,
         *,
+        builds: Sequence[Build] = (),
         keeps: bool = False,
     ) -> Execution:
         """One completion, ready to be run in a mode of the guest.
@@ -233,13 +224,12 @@ class InProcessJudge:
             code: The completion.
             limits: What it may use.
             mode: How it is judged.
+            known: What is known about the problem.
             builds: Programs that are run instead of the completion's.
             keeps: Whether this is the reference, of which is kept what it returns.
         """
         limit = time_limit(problem, limits)
-        known = self._known.find(problem).returned if problem.asks_reference and not keeps else None
-        returned = known if isinstance(known, Returned) else None
-        hidden_content = hidden_part(problem, mode, limits, returned, keeps=keeps)
+        hidden_content = hidden_part(problem, mode, limits, known.returned, keeps=keeps)
         # Version 2 of the format is the one every Python 3 reads.
         hidden = marshal.dumps(hidden_content, 2) if hidden_content else b""
         request: dict[str, Any] = {
@@ -326,112 +316,112 @@ class InProcessJudge:
         quick = self._headers.quick_compile(build.form, plan["compile"], build.source)
         return {**plan, "quick_compile": quick} if quick else plan
 
-    def _review_packages(self, problem: Problem, verdict: Verdict) -> Verdict | Review | None:
-        """What counts for a failed completion whose problem needs packages; None if sandboxes have all of them."""
-        if verdict.is_pass or not problem.packages:
-            return None
-        if problem.packages not in self._missing_packages:
-            return Review.TRY_PACKAGES
-        missing = self._missing_packages[problem.packages]
-        if not missing:
-            return None
-        detail = f"the problem needs the package {missing!r}, which sandboxes do not have"
-        return replace(verdict, status=Status.INVALID_PROBLEM, passed=0, checks=(), detail=detail)
+    def refusal(self, problem: Problem, known: Calibration) -> Verdict | None:
+        """The verdict on every completion of a problem that cannot be judged; None if it can."""
+        return Verdict(Status.INVALID_PROBLEM, None, detail=known.invalid) if known.invalid else None
 
-    def review(self, problem: Problem, code: str, verdict: Verdict) -> Verdict | Review:
-        """The verdict that counts: a completion had the sandbox before it can say that the problem is broken."""
+    def review(self, problem: Problem, verdict: Verdict) -> Verdict | None:
+        """The verdict that counts: what known code did not meet is the completion's doing."""
+        if verdict.status is Status.NOT_ISOLATED:
+            detail = f"it made a check need one process, which known code does not: {verdict.detail}"
+            return replace(verdict, status=Status.FAILED, passed=0, checks=(), detail=detail)
+        if verdict.status is Status.INVALID_PROBLEM:
+            return _blamed(problem, verdict)
+        return self._with_hint(verdict)
+
+    def _with_hint(self, verdict: Verdict) -> Verdict:
+        """A verdict with what to do where a completion imports what sandboxes lack."""
+        found = None if verdict.is_pass else _MISSING_MODULE.search(verdict.detail)
+        name = found.group(1).partition(".")[0] if found is not None else ""
+        if not name or is_in_library(name):
+            return verdict
+        return replace(verdict, detail=f"{verdict.detail}; the completion imports {name!r}, {LACKING}")
+
+    # Calibration
+
+    def calibrate(self, problem: Problem, limits: Limits) -> Trials:
+        """The trials that must be run before the first completion of a problem."""
+        for module in modules_of(problem):
+            if why := (yield from self._try_module(module, limits)):
+                return Calibration(invalid=why)
+        run = partial(self._execution, problem, limits=limits)
+        usable = yield from self.calibrate_build(problem, problem.reference or "", limits)
+        if usable.invalid:
+            return usable
+        if problem.checker is not None:
+            return (yield from self._try_checker(problem, limits))
         if not problem.is_python:
-            return self._review_program(problem, code, verdict)
-        if (ruling := self._review_packages(problem, verdict)) is not None:
-            return ruling
-        broken = invalid_check(problem, verdict)
-        if broken is not None:
-            return replace(verdict, status=Status.INVALID_PROBLEM, passed=0, checks=(), detail=broken)
-        if verdict.status is not Status.INVALID_PROBLEM or _is_of_checker(verdict):
-            return verdict
-        is_broken = self._known.find(problem).is_broken
-        if is_broken is None:
-            return Review.TRY_NOTHING
-        if is_broken:
-            return verdict
-        detail = "it broke the problem's setup, which works without this completion"
-        return replace(verdict, status=Status.CRASHED, passed=0, checks=(), detail=detail)
-
-    def _review_program(self, problem: Problem, code: str, verdict: Verdict) -> Verdict | Review:
-        """What counts for a completion in another language than Python: of a failure, the sandbox may be the reason."""
-        for build in builds_of(problem, code):
-            if verdict.is_pass:
-                self._unusable[build.form] = ""
-            elif build.form not in self._unusable:
-                self._known.about(problem).in_doubt = build
-                return Review.TRY_LANGUAGE
-            elif why := self._unusable[build.form]:
-                return replace(verdict, status=Status.INVALID_PROBLEM, passed=0, checks=(), detail=why)
-        if verdict.status is Status.INVALID_PROBLEM and not _is_of_checker(verdict):
-            detail = "it broke the tools of its language, which work without this completion"
-            return replace(verdict, status=Status.CRASHED, passed=0, checks=(), detail=detail)
-        if (
-            verdict.status is Status.COMPILE_ERROR
-            and problem.reference is not None
-            and (problem.tests or problem.setup)
-        ):
+            if problem.reference is None or not (problem.tests or problem.setup):
+                return PLAIN
             # The problem's own text is a part of the program.
-            compiles = self._known.find(problem).compiles
-            if compiles is None:
-                return Review.TRY_REFERENCE
-            if not compiles:
-                detail = "the problem's reference cannot be compiled with its tests and setup"
-                return replace(verdict, status=Status.INVALID_PROBLEM, passed=0, checks=(), detail=detail)
-        return verdict
+            verdict = yield Trial(partial(run, problem.reference, mode=mode_of(problem)))
+            is_broken = verdict.status is Status.COMPILE_ERROR
+            detail = f"the problem's reference cannot be compiled with its tests and setup: {verdict.detail}"
+            return Calibration(invalid=detail) if is_broken else PLAIN
+        if problem.asks_reference:
+            verdict = yield Trial(partial(run, problem.reference or "", mode=mode_of(problem), keeps=True))
+            if verdict.returned is not None:
+                return Calibration(returned=verdict.returned)
+            return Calibration(invalid=f"the problem's reference fails: {verdict.detail or verdict.status.value}")
+        if problem.kind == "tests":
+            return PLAIN if needs_no_trial(problem) else (yield from self._try_tests(problem, limits))
+        if is_inert(problem.setup) and is_inert(problem.prelude):
+            return PLAIN
+        verdict = yield Trial(partial(run, "", mode=mode_of(problem)))
+        if verdict.status is Status.TIMEOUT:
+            verdict = yield Trial(partial(run, "", mode=mode_of(problem)))
+            if verdict.status is Status.TIMEOUT:
+                return Calibration(invalid="the problem's setup takes all the time that a completion has")
+        return Calibration(invalid=verdict.detail if verdict.status is Status.INVALID_PROBLEM else "")
 
-    def prepare_trial(self, problem: Problem, wanted: Review, limits: Limits) -> Execution:
-        """The command that judges an empty completion, one that imports what the problem needs, or a known program."""
-        if wanted is Review.TRY_REFERENCE:
-            return self._execution(problem, problem.reference or "", limits, mode_of(problem))
-        if wanted is Review.TRY_LANGUAGE:
-            build = self._build_in_doubt(problem)
+    def _try_tests(self, problem: Problem, limits: Limits) -> Trials:
+        """What checks in Python need: of these, all are run in the completion's process."""
+        code = problem.reference if problem.reference is not None else empty_answer(problem)
+        verdict = yield Trial(partial(self._execution, problem, code, limits, TESTS))
+        return Calibration(invalid=_broken(problem, verdict, code))
+
+    def _try_module(self, module: str, limits: Limits) -> Generator[Trial, Verdict, str]:
+        """Why sandboxes cannot import a module; empty if they can."""
+        if not self._image and is_in_library(module):
+            return ""
+        if module not in self._unusable:
+            prepare = partial(self._execution, _BARE, f"import {module}\n", limits, mode_of(_BARE))
+            verdict = yield Trial(prepare, (self, module))
+            reason = verdict.detail.removesuffix(" (line 1)")
+            is_simple = reason == f"ModuleNotFoundError: No module named {module!r}"
+            why = f"the problem needs the module {module!r}, {LACKING}"
+            if not is_simple:
+                why = f"the problem needs the module {module!r}, which sandboxes cannot import: {reason}"
+            self._unusable[module] = why if verdict.status is Status.FAILED else ""
+        return self._unusable[module]
+
+    def calibrate_build(self, problem: Problem, code: str, limits: Limits) -> Trials:
+        """Whether sandboxes can build and run code in a language other than Python."""
+        for build in () if problem.is_python else builds_of(problem, code):
+            if why := (yield from self._try_form(build, limits)):
+                return Calibration(invalid=why)
+        return PLAIN
+
+    def _try_form(self, build: Build, limits: Limits) -> Generator[Trial, Verdict, str]:
+        """Why sandboxes cannot run programs in a form of a language, by an example; empty if they can."""
+        if build.form not in self._unusable:
             example = example_of(build.form, build.language)
-            bare = Problem("example", "", check="exit_status", language=build.language.name)
+            bare = replace(_BARE, language=build.language.name)
             # As long as anything may take: how long the problem's own programs may is another question.
             seconds = max(limits.compile_timeout_seconds, Limits().compile_timeout_seconds)
             usual = Limits(compile_timeout_seconds=seconds)
-            return self._execution(bare, "", usual, PROGRAM_EXIT_STATUS, [example])
-        if wanted is Review.TRY_PACKAGES:
-            imports = "\n".join(f"import {name}" for name in problem.packages)
-            bare = replace(problem, setup="", prelude="")
-            return self._execution(bare, imports, limits, MODES[problem.kind])
-        if wanted is Review.ASK_REFERENCE:
-            return self._execution(problem, problem.reference or "", limits, MODES[problem.kind], keeps=True)
-        return self.prepare(problem, "", limits)
-
-    def hear_trial(self, problem: Problem, wanted: Review, verdict: Verdict) -> None:
-        """Learns whether the problem's setup fails by itself, or takes all the time there is."""
-        if wanted is Review.TRY_REFERENCE:
-            self._known.about(problem).compiles = verdict.status is not Status.COMPILE_ERROR
-            return
-        if wanted is Review.TRY_LANGUAGE:
-            build = self._build_in_doubt(problem)
+            prepare = partial(self._execution, bare, "", usual, PROGRAM_EXIT_STATUS, builds=[example])
+            verdict = yield Trial(prepare, (self, build.form))
             self._unusable[build.form] = "" if verdict.is_pass else self._why_unusable(build, verdict)
-            return
-        if wanted is Review.TRY_PACKAGES:
-            found = _MISSING_MODULE.search(verdict.detail)
-            name = found.group(1).partition(".")[0] if found is not None else ""
-            if len(self._missing_packages) >= _MOST_SETS_OF_PACKAGES:
-                self._missing_packages.clear()
-            self._missing_packages[problem.packages] = name if name in problem.packages else ""
-            return
-        if wanted is Review.ASK_REFERENCE:
-            if verdict.returned is not None:
-                self.learn(problem, verdict.returned)
-            else:
-                self._known.about(problem).returned = _reference_failed(verdict)
-            return
-        self._known.about(problem).is_broken = verdict.status in (Status.INVALID_PROBLEM, Status.TIMEOUT)
+        return self._unusable[build.form]
 
-    def _build_in_doubt(self, problem: Problem) -> Build:
-        """The program that made a completion of a problem ask for an example; the bare form where it is forgotten."""
-        build = self._known.find(problem).in_doubt
-        return build if build is not None else builds_of(problem, "")[0]
+    def _try_checker(self, problem: Problem, limits: Limits) -> Trials:
+        """Whether the checker of a problem works on right outputs: those of its reference, or the expected ones."""
+        answer = problem.reference
+        if answer is None:
+            answer, problem = expected_answer(problem), replace(problem, language=PYTHON)
+        verdict = yield Trial(partial(self._execution, problem, answer, limits, mode_of(problem)))
+        return Calibration(invalid=verdict.detail if verdict.status is Status.INVALID_PROBLEM else "")
 
     def _why_unusable(self, build: Build, verdict: Verdict) -> str:
         """Why no program in a form can be judged, from the verdict on its example, and what to do."""
@@ -479,22 +469,36 @@ def _is_killed(exit_code: int | None) -> bool:
     return exit_code is not None and not 0 <= exit_code <= 128
 
 
-def _reference_failed(verdict: Verdict) -> Verdict:
-    """The verdict on all completions of a problem whose reference does not return what calls must return."""
-    reason = verdict.detail or verdict.status.value
-    return Verdict(Status.INVALID_PROBLEM, None, detail=f"the problem's reference fails: {reason}")
+def _broken(problem: Problem, verdict: Verdict, code: str) -> str:
+    """Why no completion of a problem can be judged, by the verdict on known code; empty if they can."""
+    if verdict.status is Status.INVALID_PROBLEM:
+        return verdict.detail
+    return invalid_check(problem, verdict) or invalid_import(verdict, code)
+
+
+def _blamed(problem: Problem, verdict: Verdict) -> Verdict:
+    """The verdict where the problem's own code failed for a completion, and works without it."""
+    if any(check.status is CheckStatus.INVALID for check in verdict.checks):
+        # The checker accepts right outputs, so this one is not right.
+        checks = tuple(
+            replace(check, status=CheckStatus.FAILED) if check.status is CheckStatus.INVALID else check
+            for check in verdict.checks
+        )
+        detail = f"{verdict.detail}; it works on right outputs"
+        return replace(verdict, status=Status.FAILED, checks=checks, detail=detail)
+    broken = "the problem's setup" if problem.is_python else "the tools of its language"
+    detail = f"it broke {broken}, which works without this completion"
+    return replace(verdict, status=Status.CRASHED, passed=0, checks=(), detail=detail)
 
 
 class IsolatedJudge(InProcessJudge):
     """Runs checks in a process of their own, against proxies of the completion's functions and objects.
 
-    Some checks have another meaning there than in one process (they pass a function to the completion, catch its
-    exception, look at what it prints), and can only be judged in one process. The problem's reference decides whether
-    its checks are of this kind. It runs once, when the first completion fails, unless the checks are plain calls and
-    comparisons: if it passes in one process but not in two, the problem is judged in one process, and the trust of its
-    verdicts is `in_process`. A completion cannot influence this decision. If a problem has no reference, the source of
-    its checks
-    decides: if they need one process, a completion that failed isolated is judged again in one.
+    Some checks have another meaning there than in one process (they look at what the completion prints, or into its
+    frames), and can only be judged in one process. Calibration decides whether a problem's checks are of this kind: its
+    reference passes in one process, and fails apart from its checks, each time. The trust of its verdicts is
+    `in_process`. If a problem has no reference, the source of its checks decides: if they may need one process, a
+    completion that fails isolated is judged again in one.
 
     Args:
         with_site_packages: Whether completions can import what is installed in the image.
@@ -535,90 +539,78 @@ class IsolatedJudge(InProcessJudge):
 
     @property
     def version(self) -> str:
-        """A digest of the guest's source, and whether isolation is required."""
+        """The version of the judge, and whether isolation is required."""
         name = "isolated-required-" if self._require_isolated else "isolated-"
-        return name + digest(ALL_MODES)
+        return name + judge_version()
 
-    def prepare(self, problem: Problem, code: str, limits: Limits) -> Execution:
+    def refusal(self, problem: Problem, known: Calibration) -> Verdict | None:
+        """The verdict on every completion of a problem that cannot be judged, or not as is required."""
+        refused = super().refusal(problem, known)
+        if refused is not None or not self._require_isolated or problem.kind != "tests":
+            return refused
+        if problem.is_python and known.splits:
+            return None
+        detail = "its checks can only be judged in the completion's own process"
+        return Verdict(Status.NOT_ISOLATED, None, detail=f"{detail}: {known.reason}" if known.reason else detail)
+
+    def prepare(
+        self, problem: Problem, code: str, limits: Limits, known: Calibration = PLAIN, *, together: bool = False
+    ) -> Execution:
         """The command that judges `code`; what it is held against never reaches the completion's process."""
-        if problem.kind != "tests" or not problem.is_python or self._is_judged_in_process(problem, code):
-            return super().prepare(problem, code, limits)
+        if problem.kind != "tests" or not problem.is_python or not known.splits or together:
+            return super().prepare(problem, code, limits, known)
         return self._execution(problem, code, limits, ISOLATED_TESTS)
 
-    def _is_judged_in_process(self, problem: Problem, code: str) -> bool:
-        if self._require_isolated:
-            return False
-        found = self._known.find(problem)
-        return found.splits is False or (bool(found.failed_apart) and _digest(code) in found.failed_apart)
+    def review(self, problem: Problem, verdict: Verdict) -> Verdict | None:
+        """The verdict that counts; None if the completion must be judged once more, in one process with its checks."""
+        if (
+            verdict.trust is Trust.ISOLATED
+            and verdict.status in _DOUBTFUL
+            and problem.kind == "tests"
+            and problem.reference is None
+            and not self._require_isolated
+            and needs_one_process(problem)
+        ):
+            return None
+        return super().review(problem, verdict)
 
-    def review(self, problem: Problem, code: str, verdict: Verdict) -> Verdict | Review:
-        """The verdict that counts for `code`, or what to do before there is one."""
-        if not problem.is_python:
-            ruling = super().review(problem, code, verdict)
-            if self._require_isolated and problem.kind == "tests" and isinstance(ruling, Verdict):
-                return _not_isolated(ruling)
-            return ruling
-        if (packages := self._review_packages(problem, verdict)) is not None:
-            return packages
-        is_doubtful = verdict.trust is Trust.ISOLATED and verdict.status in _DOUBTFUL
-        if verdict.status is Status.TIMEOUT and verdict.trust is Trust.ISOLATED and problem.reference is None:
-            # Each side may have waited for the other one.
-            is_doubtful = needs_one_process(problem)
-        if problem.kind != "tests" or not is_doubtful or invalid_check(problem, verdict) is not None:
-            return super().review(problem, code, verdict)
-        is_refusal = verdict.status is Status.NOT_ISOLATED
-        splits = self._known.find(problem).splits
-        if splits is None:
-            if all(map(is_plain, problem.tests)) and not problem.setup:
-                self._known.about(problem).splits = True
-                return verdict
-            if problem.reference is not None:
-                return Review.TRY_REFERENCE
-            # Nothing but the source of its checks says what a problem without a reference needs.
-            if not needs_one_process(problem):
-                return verdict
-            if not self._require_isolated:
-                self._known.about(problem).note_failed_apart(_digest(code))
-                return Review.AGAIN
-        elif splits:
-            return verdict
-        elif not self._require_isolated:
-            return Review.AGAIN
-        return verdict if is_refusal else _not_isolated(verdict)
-
-    def prepare_trial(self, problem: Problem, wanted: Review, limits: Limits) -> Execution:
-        """The command that judges the problem's reference: apart from its checks, or with them once it failed so."""
-        if wanted is not Review.TRY_REFERENCE or not problem.is_python:
-            return super().prepare_trial(problem, wanted, limits)
-        mode = TESTS if self._known.find(problem).fails_apart else ISOLATED_TESTS
-        return self._execution(problem, problem.reference or "", limits, mode)
-
-    def hear_trial(self, problem: Problem, wanted: Review, verdict: Verdict) -> None:
-        """Learns from the reference whether the problem's checks can be kept apart from a completion."""
-        if wanted is not Review.TRY_REFERENCE or not problem.is_python:
-            super().hear_trial(problem, wanted, verdict)
-        elif verdict.trust is Trust.IN_PROCESS:
-            # One that always fails is no reason to judge in a weaker way.
-            self._known.about(problem).splits = not verdict.is_pass
-        elif verdict.is_pass or verdict.status not in _DOUBTFUL:
-            self._known.about(problem).splits = True
-        else:
-            self._known.about(problem).fails_apart = True
+    def _try_tests(self, problem: Problem, limits: Limits) -> Trials:
+        """Whether a problem's checks mean the same apart from a completion as in one process with it."""
+        code = problem.reference if problem.reference is not None else empty_answer(problem)
+        apart, together = (partial(self._execution, problem, code, limits, mode) for mode in (ISOLATED_TESTS, TESTS))
+        verdict = yield Trial(apart)
+        if why := _broken(problem, verdict, code):
+            return Calibration(invalid=why)
+        is_refused = verdict.status is Status.NOT_ISOLATED
+        reason = f"{verdict.status.value}: {verdict.detail}"
+        if problem.reference is None:
+            if is_refused:
+                return Calibration(splits=False, reason=reason)
+            if self._require_isolated and needs_one_process(problem):
+                return Calibration(splits=False, reason="they may need it, and the problem has no reference")
+            return PLAIN
+        runs = _RUNS_OF_DRAWS if draws(problem) else 1
+        if verdict.is_pass:
+            for _ in range(runs - 1):
+                verdict = yield Trial(apart)
+                if not verdict.is_pass:
+                    break
+        if verdict.is_pass or verdict.status not in _DOUBTFUL:
+            return PLAIN
+        reason = f"{verdict.status.value}: {verdict.detail}"
+        for _ in range(runs):
+            verdict = yield Trial(together)
+            if why := _broken(problem, verdict, code):
+                return Calibration(invalid=why)
+            if not verdict.is_pass and not is_refused:
+                return PLAIN  # a reference that always fails is no reason to judge in a weaker way
+        if not is_refused and runs == 1:
+            # One failure may be the machine's.
+            verdict = yield Trial(apart)
+            if verdict.is_pass:
+                return PLAIN
+        return Calibration(splits=False, reason=reason)
 
 
-# What the way of judging may have brought about.
-_DOUBTFUL = frozenset({Status.FAILED, Status.CRASHED, Status.NOT_ISOLATED})
-
-
-def _is_of_checker(verdict: Verdict) -> bool:
-    """Whether the problem's checker failed: only the judge finds that, while setups and tools fail in the child."""
-    return any(check.status is CheckStatus.INVALID for check in verdict.checks)
-
-
-def _not_isolated(verdict: Verdict) -> Verdict:
-    detail = "its checks can only be judged in the completion's own process"
-    return replace(verdict, status=Status.NOT_ISOLATED, detail=detail)
-
-
-def _digest(code: str) -> bytes:
-    return hashlib.blake2b(code.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+# What the way of judging may have brought about: of a timeout, each side may have waited for the other one.
+_DOUBTFUL = frozenset({Status.FAILED, Status.CRASHED, Status.NOT_ISOLATED, Status.TIMEOUT})

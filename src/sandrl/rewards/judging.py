@@ -9,8 +9,8 @@ from __future__ import annotations
 import heapq
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from sandrl.errors import InfrastructureError
@@ -18,11 +18,11 @@ from sandrl.events import CanaryFinished, CompletionStarted, Emit, RetrySchedule
 from sandrl.events.results import Status
 from sandrl.problems import Problem
 from sandrl.rewards.attempts import Attempt, Step
+from sandrl.rewards.calibration import Calibration, CalibrationStore, Trial, Trials
 from sandrl.rewards.canary import has_passed, prepare_canary
 from sandrl.rewards.executions import execution_finished
-from sandrl.rewards.expected import ReturnedStore
 from sandrl.rewards.guest_report import Execution
-from sandrl.rewards.judge import Judge, Review
+from sandrl.rewards.judge import Judge
 from sandrl.rewards.terms import Terms
 from sandrl.rewards.verdict import Verdict
 from sandrl.runs import CANARY_TAG
@@ -80,21 +80,38 @@ class Judging(Protocol):
         """The batch is over."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Trial:
-    """A reference, or a program that is known, on trial.
+@dataclass(slots=True, eq=False)
+class _Calibrating:
+    """A problem that is being calibrated.
 
     Attributes:
-        problem: Whose.
-        wanted: What the judge wants to know.
-        execution: What runs.
-        terms: Those of the completion that made the judge ask.
+        problem: The problem.
+        terms: Those of the first completion that waits.
+        trials: What is still to be run.
+        name: Names what is kept on disk.
+        waiting: The completions that wait.
     """
 
     problem: Problem
-    wanted: Review
-    execution: Execution
     terms: Terms
+    trials: Trials
+    name: str
+    waiting: list[Attempt] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A trial under way.
+
+    Attributes:
+        trial: The trial.
+        execution: What runs.
+        of: The problems that wait for it.
+    """
+
+    trial: Trial
+    execution: Execution
+    of: list[_Calibrating]
 
 
 class SandboxJudging:
@@ -106,7 +123,6 @@ class SandboxJudging:
         concurrency: How many completions at once; what suits the runtime unless given.
         emit: Receives events.
         on_verdict: Called with each verdict.
-        returned: What references returned to earlier processes; the user's own unless given.
     """
 
     def __init__(
@@ -116,14 +132,13 @@ class SandboxJudging:
         concurrency: int | None,
         emit: Emit,
         on_verdict: OnVerdict,
-        returned: ReturnedStore | None = None,
     ) -> None:
         self._job = job
         self._judge = judge
         self._concurrency = concurrency
         self._emit = emit
         self._on_verdict = on_verdict
-        self._returned = returned
+        self._store: CalibrationStore | None = None
         self._ready: deque[Attempt] = deque()
         # Those that need sandboxes of their own, of which fewer run at once than there is room for in cells.
         self._waiting_alone: deque[Attempt] = deque()
@@ -132,9 +147,10 @@ class SandboxJudging:
         # Completions whose judge the runtime had to end; while there are any, the runtime is watched.
         self._late: set[Attempt] = set()
         self._canaries: dict[Launch, tuple[Attempt, Execution]] = {}
-        # References and empty completions on trial, and who waits for what comes of it.
-        self._trials: dict[Launch, _Trial] = {}
-        self._doubted: dict[tuple[Judge, Problem, Review], list[tuple[Attempt, Verdict | None]]] = {}
+        self._calibrating: dict[tuple[Judge, Problem], _Calibrating] = {}
+        self._trials: dict[Launch, _Tried] = {}
+        # Problems that wait for a trial that more than one of them needs.
+        self._shared: dict[Hashable, list[_Calibrating]] = {}
 
     @property
     def in_flight(self) -> int:
@@ -218,11 +234,18 @@ class SandboxJudging:
 
     def _execute(self, attempt: Attempt) -> None:
         completion, problem, terms = attempt.completion, attempt.problem, attempt.terms
-        if problem.asks_reference and not self._is_ready(attempt):
+        known = self._calibration(attempt)
+        if known is None:
             return
+        refused = terms.judge.refusal(problem, known)
+        if refused is not None:
+            self._finish(attempt, refused)
+            return
+        attempt.why_in_process = attempt.why_in_process or known.reason
         attempt.executions += 1
         # Prepared anew for every sandbox: an execution's key is used once.
-        attempt.execution = terms.judge.prepare(problem, attempt.code or "", terms.limits)
+        together = bool(attempt.reruns)
+        attempt.execution = terms.judge.prepare(problem, attempt.code or "", terms.limits, known, together=together)
         self._emit(CompletionStarted(attempt.index, completion.id, completion.task_id, attempt.executions))
         extra = terms.options.tags
         launch = self._job.launch(
@@ -235,28 +258,38 @@ class SandboxJudging:
         attempt.cells += launch.in_cell
         self._flying[launch] = attempt
 
-    def _is_ready(self, attempt: Attempt) -> bool:
-        """Whether it is known what the calls of a completion's problem must return; else its reference runs first."""
+    def _calibration(self, attempt: Attempt) -> Calibration | None:
+        """What is known about the problem of a completion; None if it waits for what is being found out."""
         problem, terms = attempt.problem, attempt.terms
-        ruling = terms.judge.preview(problem)
-        if isinstance(ruling, Verdict):
-            self._finish(attempt, ruling)
-            return False
-        if ruling is Review.ASK_REFERENCE and (terms.judge, problem, ruling) not in self._doubted:
-            kept = self._kept.find(terms.names.name_returned(problem), problem)
-            if kept is not None:
-                terms.judge.learn(problem, kept)
-                return True
-        if ruling is not None:
-            self._try(attempt, ruling, None)
-        return ruling is None
+        known = terms.judge.calibrations.find(problem)
+        if known is not None:
+            return known
+        running = self._calibrating.get((terms.judge, problem))
+        if running is not None:
+            running.waiting.append(attempt)
+            return None
+        trials = terms.judge.calibrate(problem, terms.options.limits)
+        try:
+            first = next(trials)
+        except StopIteration as end:
+            known = end.value
+        else:
+            name = terms.names.name_calibration(problem)
+            known = self._kept.find(name, problem)
+            if known is None:
+                running = _Calibrating(problem, terms, trials, name, [attempt])
+                self._calibrating[terms.judge, problem] = running
+                self._try(running, first)
+                return None
+        terms.judge.calibrations.keep(problem, known)
+        return known
 
     @property
-    def _kept(self) -> ReturnedStore:
-        """What references returned to earlier processes; looked for where a problem asks for it."""
-        if self._returned is None:
-            self._returned = ReturnedStore(load_settings().cache_dir)
-        return self._returned
+    def _kept(self) -> CalibrationStore:
+        """What earlier processes have found out; looked for where a problem needs trials."""
+        if self._store is None:
+            self._store = CalibrationStore(load_settings().cache_dir)
+        return self._store
 
     def _land(self, launch: Launch) -> None:
         attempt = self._flying.pop(launch)
@@ -301,70 +334,76 @@ class SandboxJudging:
 
     def _settle(self, attempt: Attempt, verdict: Verdict) -> None:
         """Does with a verdict what the judge thinks of it."""
-        ruling = attempt.terms.judge.review(attempt.problem, attempt.code or "", verdict)
-        if isinstance(ruling, Verdict):
+        ruling = attempt.terms.judge.review(attempt.problem, verdict)
+        if ruling is not None:
             self._finish(attempt, ruling)
-        elif ruling is Review.AGAIN:
-            attempt.why_in_process = (
-                f"{verdict.status.value}: {verdict.detail}" if verdict.detail else verdict.status.value
-            )
-            attempt.reruns += 1
-            self._ready.appendleft(attempt)
+            return
+        attempt.why_in_process = f"{verdict.status.value}: {verdict.detail}" if verdict.detail else verdict.status.value
+        attempt.reruns += 1
+        self._ready.appendleft(attempt)
+
+    def _try(self, running: _Calibrating, trial: Trial) -> None:
+        """Runs the next trial of a problem, unless it is under way for another one."""
+        if trial.key is None:
+            self._launch_trial(trial, [running], alone=False)
+        elif trial.key in self._shared:
+            self._shared[trial.key].append(running)
         else:
-            self._try(attempt, ruling, verdict)
+            self._shared[trial.key] = [running]
+            self._launch_trial(trial, self._shared[trial.key], alone=False)
 
-    def _try(self, attempt: Attempt, wanted: Review, verdict: Verdict | None) -> None:
-        """Has a completion wait for a trial, with the verdict that it has so far, if it has run."""
-        doubted = self._doubted.setdefault((attempt.terms.judge, attempt.problem, wanted), [])
-        doubted.append((attempt, verdict))
-        if len(doubted) == 1:
-            attempt.canaries += 1
-            self._launch_trial(attempt.problem, wanted, attempt.terms, alone=False)
-
-    def _launch_trial(self, problem: Problem, wanted: Review, terms: Terms, *, alone: bool) -> None:
-        execution = terms.judge.prepare_trial(problem, wanted, terms.options.limits)
-        extra = terms.options.tags
-        tags = (CANARY_TAG, problem_tag(problem.task_id), *extra)
+    def _launch_trial(self, trial: Trial, of: list[_Calibrating], *, alone: bool) -> None:
+        of[0].waiting[0].canaries += 1
+        execution, extra = trial.prepare(), of[0].terms.options.tags
+        tags = (CANARY_TAG, problem_tag(of[0].problem.task_id), *extra)
         launch = self._job.launch(execution.command, tags=tags, alone=alone, traced=() if alone else extra)
-        self._trials[launch] = _Trial(problem, wanted, execution, terms)
+        self._trials[launch] = _Tried(trial, execution, of)
 
     def _land_trial(self, launch: Launch) -> None:
-        trial = self._trials.pop(launch)
-        problem, wanted, terms = trial.problem, trial.wanted, trial.terms
+        tried = self._trials.pop(launch)
         # A trial that came to nothing in a cell is repeated in a sandbox of its own.
         try:
             if launch.in_cell and self._job.collect(launch).exit_code not in (0, 1):
-                self._launch_trial(problem, wanted, terms, alone=True)
+                self._launch_trial(tried.trial, tried.of, alone=True)
                 return
         except InfrastructureError as error:
             if launch.may_have_caused(error):
-                self._launch_trial(problem, wanted, terms, alone=True)
+                self._launch_trial(tried.trial, tried.of, alone=True)
                 return
         except Withdrawn:
             pass
-        doubted = self._doubted.pop((terms.judge, problem, wanted))
+        self._shared.pop(tried.trial.key, None)
         try:
             outcome = self._job.collect(launch)
-            if outcome.timed_out and wanted is Review.ASK_REFERENCE:
-                raise InfrastructureError("the sandbox of the problem's reference hung")
-            tried = terms.judge.interpret(trial.execution, outcome)
-            terms.judge.hear_trial(problem, wanted, tried)
+            if outcome.timed_out:
+                raise InfrastructureError("the sandbox of a trial of the problem hung")
+            verdict = tried.of[0].terms.judge.interpret(tried.execution, outcome)
         except Withdrawn:
             return
         except InfrastructureError as error:
             has_moved = not launch.may_have_caused(error) and self._job.reconnect(launch)
-            for attempt, _ in doubted:
-                retries = attempt.terms.options.retries
-                self._take(attempt.fail(error.message, has_run=False, retries=retries, has_moved=has_moved), attempt)
+            for running in tried.of:
+                del self._calibrating[running.terms.judge, running.problem]
+                for attempt in running.waiting:
+                    retries = attempt.terms.options.retries
+                    self._take(
+                        attempt.fail(error.message, has_run=False, retries=retries, has_moved=has_moved), attempt
+                    )
             return
-        if tried.returned is not None:
-            self._kept.keep(terms.names.name_returned(problem), tried.returned)
-        for attempt, verdict in reversed(doubted):
-            if verdict is None:
-                self._ready.appendleft(attempt)
-        for attempt, verdict in doubted:
-            if verdict is not None:
-                self._settle(attempt, verdict)
+        for running in tried.of:
+            try:
+                following = running.trials.send(verdict)
+            except StopIteration as end:
+                self._end_calibration(running, end.value)
+            else:
+                self._try(running, following)
+
+    def _end_calibration(self, running: _Calibrating, found: Calibration) -> None:
+        """Keeps what was found out about a problem, and runs the completions that wait for it."""
+        del self._calibrating[running.terms.judge, running.problem]
+        running.terms.judge.calibrations.keep(running.problem, found)
+        self._kept.keep(running.name, found)
+        self._ready.extendleft(reversed(running.waiting))
 
     def _fail(self, attempt: Attempt, launch: Launch, error: InfrastructureError) -> None:
         """A launch brought no verdict: its sandbox failed, or never came to be."""
@@ -445,15 +484,7 @@ class SandboxJudging:
 class _MakesJudging(Protocol):
     """Makes the judging of a batch; for arguments see `SandboxJudging`."""
 
-    def __call__(
-        self,
-        job: Job,
-        judge: Judge,
-        concurrency: int | None,
-        emit: Emit,
-        on_verdict: OnVerdict,
-        returned: ReturnedStore | None,
-    ) -> Judging:
+    def __call__(self, job: Job, judge: Judge, concurrency: int | None, emit: Emit, on_verdict: OnVerdict) -> Judging:
         """Makes it."""
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -19,6 +20,7 @@ from sandrl.config.budget import Money, cost_of, duration_text
 from sandrl.config.parts import SandboxesPart
 from sandrl.errors import InputError
 from sandrl.problems import Problem
+from sandrl.rewards.calibration import LACKING, is_in_library, modules_of
 from sandrl.rewards.judge import longest_execution_seconds
 from sandrl.rewards.limits import Limits
 from sandrl.runs import RunReader, list_runs, step_rows
@@ -73,6 +75,7 @@ class Outlook:
         at_once: How many sandboxes at once; None if only the runtime could tell.
         sandboxes: How many in all, if none fails; None if only the runtime could tell.
         own_sandboxes: How many there are besides, in which episodes work.
+        lacking: The modules that problems need and sandboxes are known to lack, with the number of such problems.
         longest_seconds: The most sandbox time that the time limits allow, without executions that are repeated; None if
             nothing bounds it, because sandboxes are held while a model answers.
         typical: What completions of earlier runs have taken; None if there are none.
@@ -91,6 +94,7 @@ class Outlook:
     allowance: Allowance
     service: str | None = None
     own_sandboxes: int = 0
+    lacking: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def typical_seconds(self) -> float | None:
@@ -128,6 +132,7 @@ class Outlook:
             f"Sandboxes: {self._sandboxes_text} (runtime {self.runtime})",
             f"Sandbox time: {self._time_text}",
             f"Cost: {self._cost_text}",
+            *([f"Modules: {self._lacking_text}"] if self.lacking else []),
             *([f"Budget: {self._budget_text}"] if self.allowance.budget else []),
         ]
 
@@ -166,6 +171,11 @@ class Outlook:
         return f"{', '.join(parts) or 'unknown'} (a sandbox-hour costs {price})"
 
     @property
+    def _lacking_text(self) -> str:
+        names = ", ".join(f"{name} ({count} problem{'s' * (count != 1)})" for name, count in self.lacking.items())
+        return f"the problems need {names}, {LACKING}; their completions would be invalid_problem"
+
+    @property
     def _budget_text(self) -> str:
         allowance = self.allowance
         used = ""
@@ -187,6 +197,7 @@ class Outlook:
             "runtime": self.runtime,
             "service": self.service,
             "completions": self.completions,
+            "lacking_modules": dict(self.lacking),
             "cells": self.has_cells,
             "sandboxes": {
                 "at_once": self.at_once,
@@ -250,8 +261,13 @@ def outlook_of(
     # The service has the sandboxes, wherever they are.
     kind = None if service is not None else settings.choose_runtime(config.runtime).kind
     completions, seconds = 0, 0.0
+    needing: defaultdict[str, set[str]] = defaultdict(set)
     for each in wanted:
         completions += each.count
+        if kind is RuntimeKind.LOCAL:
+            for name in modules_of(each.problem):
+                if not is_in_library(name):
+                    needing[name].add(each.problem.task_id)
         seconds += each.count * longest_execution_seconds(each.problem, limits)
     has_cells = not config.fresh_sandboxes
     at_once, sandboxes, longest = _shape(config, kind, completions, seconds)
@@ -267,7 +283,16 @@ def outlook_of(
         allowance,
         service,
         own_sandboxes,
+        _without_packages(needing, config) if needing else {},
     )
+
+
+def _without_packages(needing: Mapping[str, set[str]], config: SandboxesPart) -> dict[str, int]:
+    """How many problems need each of the modules that the packages of a command do not have either."""
+    from sandrl.runtime.packages import modules_of_packages
+
+    given = modules_of_packages(config.packages) if config.packages else ()
+    return {name: len(problems) for name, problems in sorted(needing.items()) if name not in given}
 
 
 def _shape(

@@ -27,7 +27,7 @@ from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion, Problem, demo_problems, load_problems
 from sandrl.problems.reading import reading_of
-from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.judge import IsolatedJudge, judge_version
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
 from sandrl.rewards.scoring import lifetime_seconds, score
@@ -50,10 +50,12 @@ class Flip:
 
     Attributes:
         before: As it was saved.
+        judge: The version of the judge that gave that verdict; empty if the run does not say it.
         after: As it is judged now.
     """
 
     before: TrajectoryRow
+    judge: str
     after: ScoredCompletion
 
 
@@ -64,6 +66,8 @@ class Regrading:
     Attributes:
         run_id: The run.
         fails_on_flips: Whether a flip is a failure.
+        judges: The versions of the judges of the run's jobs; empty for a job that does not say it.
+        judge: The version of the present one.
         compared: How many completions were judged again, and could be.
         flips: Those whose verdicts differ, in the order of the run.
         left_out: How many could not be judged again, because their problem or their text is gone.
@@ -79,6 +83,8 @@ class Regrading:
 
     run_id: str
     fails_on_flips: bool
+    judges: tuple[str, ...]
+    judge: str
     compared: int
     flips: tuple[Flip, ...]
     left_out: int = 0
@@ -169,10 +175,13 @@ def regrade(
         )
     failed = [result for result in report.results if result.status is Status.INFRASTRUCTURE]
     judged = [result for result in report.results if result.status is not Status.INFRASTRUCTURE]
-    flips = (Flip(known[result.index], result) for result in judged)
+    judges = {job.job_id: job.versions.get("judge", "") for job in reader.config.jobs}
+    flips = (Flip(row := known[result.index], judges.get(row.job_id, ""), result) for result in judged)
     return Regrading(
         reader.config.run_id,
         request.fail_on_flips,
+        judges=tuple(dict.fromkeys(judges.values())),
+        judge=judge_version(),
         compared=len(judged),
         flips=tuple(flip for flip in flips if _differs(flip)),
         left_out=len(rows) - len(known),

@@ -19,10 +19,10 @@ from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import EXIT_STATUS, Completion, Problem
 from sandrl.problems.problem_files import files_of
 from sandrl.rewards.builds import builds_of
-from sandrl.rewards.expected import Returned
+from sandrl.rewards.calibration import PLAIN, Calibration, Calibrations, Trials
 from sandrl.rewards.guest.execute import OVER_MEMORY, SIGNALLED, TIMED_OUT
 from sandrl.rewards.guest_report import Execution
-from sandrl.rewards.judge import InProcessJudge, Review, longest_run_seconds
+from sandrl.rewards.judge import InProcessJudge, longest_run_seconds
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.program import EXECUTED
 from sandrl.rewards.verdict import Verdict
@@ -167,14 +167,22 @@ class ProgramJudge:
             return ProgramResult(scored.status, scored.detail)
         return self._latest
 
-    def preview(self, problem: Problem) -> Verdict | Review | None:
-        """Nothing comes before a program."""
-        return None
+    @property
+    def calibrations(self) -> Calibrations:
+        """None: what sandboxes can run is known to the base."""
+        return Calibrations()
 
-    def learn(self, problem: Problem, returned: Returned) -> None:
-        """There is nothing to learn."""
+    def calibrate(self, problem: Problem, limits: Limits) -> Trials:
+        """An example of the program's language, the first time that it is used."""
+        return self._base.calibrate_build(problem, self._program.code, limits)
 
-    def prepare(self, problem: Problem, code: str, limits: Limits) -> Execution:
+    def refusal(self, problem: Problem, known: Calibration) -> Verdict | None:
+        """The verdict where sandboxes cannot run the language."""
+        return self._base.refusal(problem, known)
+
+    def prepare(
+        self, problem: Problem, code: str, limits: Limits, known: Calibration = PLAIN, *, together: bool = False
+    ) -> Execution:
         """The command that runs the program."""
         program = self._program
         seconds = float(limits.timeout_seconds)
@@ -252,17 +260,9 @@ class ProgramJudge:
         compiler = None if compiled == "-" else _compiler(compiled)
         return ProgramResult(verdict.status, verdict.detail, compiler, run, files, tuple(omitted))
 
-    def review(self, problem: Problem, code: str, verdict: Verdict) -> Verdict | Review:
-        """The verdict; in another language than Python, a known program runs first where this one failed."""
-        return verdict if problem.is_python else self._base.review(problem, self._program.code, verdict)
-
-    def prepare_trial(self, problem: Problem, wanted: Review, limits: Limits) -> Execution:
-        """The command of the known program."""
-        return self._base.prepare_trial(problem, wanted, limits)
-
-    def hear_trial(self, problem: Problem, wanted: Review, verdict: Verdict) -> None:
-        """Learns whether sandboxes can run programs in the language."""
-        self._base.hear_trial(problem, wanted, verdict)
+    def review(self, problem: Problem, verdict: Verdict) -> Verdict | None:
+        """The verdict."""
+        return verdict if problem.is_python else self._base.review(problem, verdict)
 
     def prepare_opinion(self, problem: Problem, code: str, limits: Limits) -> Execution | None:
         """There is no other way to run a program."""

@@ -39,7 +39,7 @@ from sandrl.problems import Completion, Problem
 from sandrl.rewards.batch import OnResult, no_code_warning
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.document import result_document, to_line
-from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.judge import IsolatedJudge, judge_version
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.problem_records import KeptProblems
 from sandrl.rewards.records import Place, opinion_row, trajectory_row
@@ -134,7 +134,7 @@ def score_run(
             job_id=job_id,
             options={**request.document(), **found, **allowance.facts, **(facts or {})},
             changes={"budget": request.budget, **allowance.facts},
-            versions=versions or {},
+            versions={**(versions or {}), **({} if client is not None else {"judge": judge_version()})},
             runs_dir=request.runs_dir,
             name=request.run_name,
             resume=None if resumed is None else resumed.path,

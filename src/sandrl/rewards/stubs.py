@@ -59,6 +59,11 @@ def stubs_of(problem: Problem) -> tuple[Stub, ...]:
     )
 
 
+def empty_answer(problem: Problem) -> str:
+    """Code that defines what the tests of a problem use, and whose functions return nothing."""
+    return _definitions(problem, asked_by(problem).names, "None")
+
+
 class _Argument:
     """Stands for the first argument of a call."""
 

@@ -21,6 +21,7 @@ from sandrl.problems import Problem, load_problems
 from sandrl.problems.reading import reading_of
 from sandrl.problems.splits import training_split
 from sandrl.problems.store import select
+from sandrl.rewards.judge import judge_version
 from sandrl.rewards.outlook import Outlook
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rewards.weak_checks import warn_of_weak_checks
@@ -101,7 +102,7 @@ def run_rollouts(
             **allowance.facts,
             TOOL_SCHEMAS: list(tool_schemas(request.tools)) if has_tools else [],
         },
-        versions={},
+        versions={"judge": judge_version()},
         runs_dir=request.runs_dir,
         name=request.run_name,
         report_to=request.report_to,

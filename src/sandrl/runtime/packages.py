@@ -62,6 +62,16 @@ def build_overlay(names: Sequence[str], state_dir: Path, *, image: str) -> str:
     return overlay.name
 
 
+def modules_of_packages(names: Sequence[str]) -> frozenset[str]:
+    """The modules at the top level of an overlay of some packages.
+
+    Raises:
+        UsageError: If a package is not installed.
+    """
+    files = (file for found in _closure(names).values() for file in found.files or [])
+    return frozenset(file.parts[0].partition(".")[0] for file in files)
+
+
 def _publish(building: Path, overlay: Path) -> None:
     for directory, _, _ in os.walk(building):
         os.chmod(directory, 0o755)

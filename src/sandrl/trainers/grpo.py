@@ -32,6 +32,7 @@ from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem, cha
 from sandrl.problems.splits import Splits
 from sandrl.rewards import ScoreOptions
 from sandrl.rewards.function import FunctionOptions, step_opinions
+from sandrl.rewards.judge import judge_version
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rewards.weak_checks import warn_of_weak_checks
 from sandrl.rollouts.workbench import Workshop
@@ -203,7 +204,7 @@ def run_grpo(
                 **({} if request.origin is None else {ORIGIN: request.origin.model_dump(mode="json")}),
             },
             changes={"steps": config.steps, "budget": config.budget, **allowance.facts},
-            versions=engine.versions(),
+            versions={"judge": judge_version(), **engine.versions()},
             runs_dir=config.runs_dir,
             name=config.run_name,
             log_level=config.log_level,

@@ -98,7 +98,7 @@ def test_a_reference_runs_once_for_all_completions_and_for_later_processes(job: 
     report = reported(job, MEAN, *codes)
     assert [result.reward for result in report.results] == [1.0, 0.0, 0.0, 0.0, 0.0]
     assert report.summary.canaries == 1
-    [kept] = cache_dir.glob("references/*/*.json")
+    [kept] = cache_dir.glob("calibrations/*/*.json")
     again = reported(job, MEAN, *codes)
     assert [result.reward for result in again.results] == [1.0, 0.0, 0.0, 0.0, 0.0]
     assert again.summary.canaries == 0, "a judge of its own, and nothing but the file to know the values from"
@@ -121,7 +121,7 @@ def test_other_references_inputs_and_comparisons_have_values_of_their_own(job: J
     for problem in (MEAN, *others):
         [result] = scored(job, problem, problem.reference or "")
         assert result.reward == 1.0
-    assert len(list(cache_dir.glob("references/*/*.json"))) == 1 + len(others)
+    assert len(list(cache_dir.glob("calibrations/*/*.json"))) == 1 + len(others)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from sandrl.events import CanaryFinished, Event, RetryScheduled, Warned
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Call, Completion, Problem
 from sandrl.rewards import ScoreOptions, ScoreReport, run_reward, score
+from sandrl.rewards.calibration import PLAIN, Calibration
 from sandrl.rewards.guest_report import Execution
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.limits import Limits
@@ -224,8 +225,10 @@ class _SilentJudge(IsolatedJudge):
         self._word = word
         self._lost: set[str] = set()
 
-    def prepare(self, problem: Problem, code: str, limits: Limits) -> Execution:
-        execution = super().prepare(problem, code, limits)
+    def prepare(
+        self, problem: Problem, code: str, limits: Limits, known: Calibration = PLAIN, *, together: bool = False
+    ) -> Execution:
+        execution = super().prepare(problem, code, limits, known, together=together)
         if self._word in code:
             self._lost.add(execution.key)
         return execution

@@ -102,7 +102,7 @@ def test_no_completion_buys_itself_a_null_by_breaking_what_its_problem_needs(job
     problem = Problem(
         "echo",
         "",
-        setup="import os\nos.makedirs('/tmp/work', exist_ok=True)",
+        setup=f"import os  # {job.id}\nos.makedirs('/tmp/work', exist_ok=True)",
         cases=(Case("1\n", "1\n"), Case("2\n", "2\n")),
     )
     broken = replace(problem, task_id="broken", setup="import no_such_module")
@@ -120,7 +120,7 @@ def test_no_completion_buys_itself_a_null_by_breaking_what_its_problem_needs(job
         (Status.PASSED, 1.0),
         (Status.INVALID_PROBLEM, None),
     ]
-    assert sum(result.canaries for result in results) == 2
+    assert sum(result.canaries for result in results) == 2, "each problem is tried once, before its completions"
 
 
 KILLS_THE_OTHER_CHILD = """\

@@ -281,17 +281,23 @@ def test_a_language_whose_tools_are_missing_makes_no_wrong_answer(job: Job, monk
     assert results[0].canaries + results[1].canaries + results[2].canaries >= 1
 
 
-def test_a_library_that_is_missing_makes_no_wrong_answer(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_the_problem_needs_and_sandboxes_lack_makes_it_invalid(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
     require_language("c")
     language = language_named("c")
     needs = replace(language.forms[0], example="#include <no/such.h>\n", marks="#include <no/such.h>")
     monkeypatch.setitem(languages._BY_NAME, "c", replace(language, forms=(needs, *language.forms)))
     with_it = "#include <no/such.h>\nint main(void) { return 0; }"
-    problem = Problem("run", "Run.", check="exit_status", language="c")
-    lacking, fine, wrong = scored(job, problem, with_it, "int main(void) { return 0; }", "int main(void) { return 1; }")
-    assert (lacking.reward, lacking.status) == (None, Status.INVALID_PROBLEM)
-    assert "no/such.h" in lacking.detail
-    assert (fine.reward, wrong.reward) == (1.0, 0.0)
+    without = "int main(void) { return 0; }"
+    problem = Problem("run", "Run.", check="exit_status", language="c", reference=with_it)
+    for lacking in scored(job, problem, with_it, without):
+        assert (lacking.reward, lacking.status) == (None, Status.INVALID_PROBLEM)
+        assert "no/such.h" in lacking.detail
+    own_choice, fine = scored(job, replace(problem, reference=None), with_it, without)
+    assert (own_choice.reward, own_choice.status) == (0.0, Status.COMPILE_ERROR)
+    assert "no/such.h" in own_choice.detail
+    assert fine.reward == 1.0
 
 
 def test_a_reference_that_does_not_compile_with_its_tests_makes_the_problem_invalid(job: Job) -> None:

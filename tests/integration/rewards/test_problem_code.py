@@ -89,7 +89,7 @@ def test_line_numbers_of_a_completion_do_not_count_the_prelude(job: Job) -> None
     assert "(line 2)" in result.detail
 
 
-def test_where_a_package_of_the_problem_is_missing_a_failure_is_no_wrong_answer(job: Job) -> None:
+def test_where_a_package_of_the_problem_is_missing_no_completion_is_judged(job: Job) -> None:
     needs = Problem("needs", "", tests=("assert f(1) == 2",), packages=("json", "no_such_package"))
     has = Problem("has", "", tests=("assert f(1) == 2",), packages=("json",))
     program = Problem("program", "", cases=(Case("", "1"),), packages=("no_such_package",))
@@ -98,9 +98,10 @@ def test_where_a_package_of_the_problem_is_missing_a_failure_is_no_wrong_answer(
     results = scored(job, (needs, uses), (needs, right), (has, wrong), (program, "import no_such_package\nprint(1)"))
     assert [result.status for result in results] == [
         Status.INVALID_PROBLEM,
-        Status.PASSED,
+        Status.INVALID_PROBLEM,
         Status.FAILED,
         Status.INVALID_PROBLEM,
     ]
-    assert [result.reward for result in results] == [None, 1.0, 0.0, None]
-    assert results[0].detail == "the problem needs the package 'no_such_package', which sandboxes do not have"
+    assert [result.reward for result in results] == [None, None, 0.0, None]
+    assert results[0].detail.startswith("the problem needs the module 'no_such_package', which sandboxes do not have")
+    assert "the completion imports 'no_such_package'" in results[2].detail

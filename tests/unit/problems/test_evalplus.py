@@ -14,7 +14,8 @@ from sandrl.errors import InputError
 from sandrl.jsonl import Row
 from sandrl.problems import Call, Comparison, Problem, Tolerance, load_problems, own_row, render_prompt, write_problems
 from sandrl.problems.formats import parse_problem
-from sandrl.rewards.expected import Returned, ReturnedStore, call_seconds, call_tolerances
+from sandrl.rewards.calibration import Calibration, CalibrationStore
+from sandrl.rewards.expected import Returned, call_seconds, call_tolerances
 from sandrl.rewards.stubs import stubs_of
 
 ROW: dict[str, Any] = {
@@ -201,17 +202,18 @@ def test_a_call_may_take_four_times_as_long_as_the_reference_but_never_less_than
 
 
 def test_what_a_reference_returned_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
-    store, problem, key = ReturnedStore(tmp_path / "cache"), problem_of(), "ab" * 32
+    store, problem, key = CalibrationStore(tmp_path / "cache"), problem_of(), "ab" * 32
     assert store.find(key, problem) is None
-    store.keep(key, returned("-f-"))
-    assert store.find(key, problem) == returned("-f-")
+    found = Calibration(returned=returned("-f-"))
+    store.keep(key, found)
+    assert store.find(key, problem) == found
     assert store.find(key, problem_of(plus_input=[])) is None, "values of other calls"
-    [path] = (tmp_path / "cache").glob("references/*/*.json")
+    [path] = (tmp_path / "cache").glob("calibrations/*/*.json")
     assert path.stat().st_mode & 0o077 == 0
     path.write_text(path.read_text().replace("0.1", "0.2"))
     assert store.find(key, problem) is None
-    store.keep(key, returned("-f-"))
+    store.keep(key, found)
     assert store.find(key, problem) is not None
     (tmp_path / "cache").chmod(0o777)
     assert store.find(key, problem) is None, "others could have written it"
-    ReturnedStore(Path("/proc/nothing")).keep(key, returned("-f-"))
+    CalibrationStore(Path("/proc/nothing")).keep(key, found)

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from sandrl.events.results import Status, Trust
 from sandrl.problems import Problem
 from sandrl.rewards.guest.values import Decoder, Encoder, Malformed, Unsendable
-from sandrl.rewards.judge import IsolatedJudge, Review
+from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.reference import names_under_test
 from sandrl.rewards.verdict import Verdict
@@ -52,9 +52,16 @@ VALUES = st.recursive(
 )
 
 
-def judged(problem: Problem, code: str, judge: IsolatedJudge | None = None, limits: Limits | None = None) -> Verdict:
+def judged(
+    problem: Problem,
+    code: str,
+    judge: IsolatedJudge | None = None,
+    limits: Limits | None = None,
+    *,
+    together: bool = False,
+) -> Verdict:
     judge = judge or IsolatedJudge()
-    execution = judge.prepare(problem, code, limits or Limits(timeout_seconds=10))
+    execution = judge.prepare(problem, code, limits or Limits(timeout_seconds=10), together=together)
     argv = (sys.executable, *execution.command.argv[1:])
     done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
     return judge.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
@@ -290,19 +297,10 @@ def test_a_completion_that_fails_apart_from_a_check_of_one_process_is_judged_wit
     judge = IsolatedJudge()
     verdict = judged(OF_ONE_PROCESS, DRAWS, judge)
     assert (verdict.status, verdict.trust) == (Status.FAILED, Trust.ISOLATED)
-    assert judge.review(OF_ONE_PROCESS, DRAWS, verdict) is Review.AGAIN
-    again = judged(OF_ONE_PROCESS, DRAWS, judge)
+    assert judge.review(OF_ONE_PROCESS, verdict) is None
+    again = judged(OF_ONE_PROCESS, DRAWS, judge, together=True)
     assert (again.status, again.trust) == (Status.PASSED, Trust.IN_PROCESS)
-    other = judged(OF_ONE_PROCESS, "def f(): return 0", judge)
-    assert other.trust is Trust.ISOLATED, "what one completion does chooses no weaker judge for another one"
-
-
-def test_where_isolation_is_required_there_is_no_way_back() -> None:
-    judge = IsolatedJudge(require_isolated=True)
-    verdict = judged(OF_ONE_PROCESS, DRAWS, judge)
-    ruling = judge.review(OF_ONE_PROCESS, DRAWS, verdict)
-    assert isinstance(ruling, Verdict)
-    assert ruling.status is Status.NOT_ISOLATED
+    assert judge.review(OF_ONE_PROCESS, replace(again, status=Status.FAILED)) is not None, "there is no third time"
 
 
 def test_no_completion_can_make_its_judge_fall_back() -> None:

@@ -12,7 +12,7 @@ import pytest
 from sandrl.errors import InfrastructureError
 from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
 from sandrl.problems import EXIT_STATUS, Call, Case, Completion, Problem
-from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, Review
+from sandrl.rewards.judge import InProcessJudge, IsolatedJudge
 from sandrl.rewards.limits import MOST_SECONDS, Limits, time_limit
 from sandrl.rewards.policies import fraction
 from sandrl.rewards.verdict import Verdict
@@ -271,8 +271,7 @@ def test_a_verdict_that_contradicts_its_checks_cannot_be_made() -> None:
 
 def test_nothing_said_of_checks_counts_where_the_problem_was_blamed_without_reason() -> None:
     judge = InProcessJudge()
-    judge.hear_trial(TESTS, Review.TRY_NOTHING, Verdict(Status.FAILED, Trust.IN_PROCESS, 0, 4))
     checks = (CheckVerdict(CheckStatus.PASSED), *[CheckVerdict(CheckStatus.NOT_REACHED)] * 3)
-    ruling = judge.review(TESTS, "", Verdict(Status.INVALID_PROBLEM, Trust.IN_PROCESS, 1, 4, checks=checks))
+    ruling = judge.review(TESTS, Verdict(Status.INVALID_PROBLEM, Trust.IN_PROCESS, 1, 4, checks=checks))
     assert isinstance(ruling, Verdict)
     assert (ruling.status, ruling.passed, ruling.checks) == (Status.CRASHED, 0, ())

@@ -1,4 +1,4 @@
-"""What the isolated judge learns from a reference: whether a problem's checks can be kept apart from completions."""
+"""Calibration: how a problem is judged follows from trials of known code, before the first completion."""
 
 from __future__ import annotations
 
@@ -6,31 +6,37 @@ from dataclasses import replace
 
 import pytest
 
-from sandrl.events.results import Status, Trust
-from sandrl.problems import Problem
-from sandrl.rewards.judge import InProcessJudge, IsolatedJudge, Review
+from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
+from sandrl.problems import Case, Problem
+from sandrl.problems.checkers import Checker
+from sandrl.rewards.calibration import PLAIN, Calibration, draws, is_inert, modules_of
+from sandrl.rewards.judge import InProcessJudge, IsolatedJudge
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.reference import is_plain
 from sandrl.rewards.verdict import Verdict
 
-CODE = "def f(): pass"
 PROBLEM = Problem("t", "", tests=("x = f()\nassert x == 1",), entry_point="f", reference="def f():\n    return 1\n")
+WITHOUT_REFERENCE = replace(PROBLEM, reference=None)
+DRAWING = replace(PROBLEM, reference="import random\ndef f():\n    return random.choice([1])\n")
 PASSED = Verdict(Status.PASSED, Trust.ISOLATED, 1, 1)
 FAILED = Verdict(Status.FAILED, Trust.ISOLATED, 0, 1, "check 1 of 1: AssertionError")
+SLOW = replace(FAILED, status=Status.TIMEOUT)
 REFUSED = Verdict(Status.NOT_ISOLATED, Trust.ISOLATED, 0, 1, "a function cannot be handed to the completion")
+BROKEN = Verdict(Status.INVALID_PROBLEM, Trust.ISOLATED, 0, 1, "the problem's setup fails: ValueError: 3")
+LIMITS = Limits()
 
 
-def in_process(verdict: Verdict) -> Verdict:
-    return replace(verdict, trust=Trust.IN_PROCESS)
-
-
-def trusts(judge: IsolatedJudge) -> list[Trust]:
-    """The trust of a completion's verdict and of the reference's, if they ran now."""
-    limits = Limits()
-    return [
-        judge.prepare(PROBLEM, "f = 1", limits).trust,
-        judge.prepare_trial(PROBLEM, Review.TRY_REFERENCE, limits).trust,
-    ]
+def calibrated(judge: InProcessJudge, problem: Problem, *verdicts: Verdict) -> tuple[Calibration, list[Trust]]:
+    """The calibration of a problem whose trials get these verdicts, and the trust of each trial."""
+    trials, trusts, left = judge.calibrate(problem, LIMITS), [], list(verdicts)
+    try:
+        trial = next(trials)
+        while True:
+            trusts.append(trial.prepare().trust)
+            trial = trials.send(left.pop(0))
+    except StopIteration as end:
+        assert not left, "fewer trials than verdicts"
+        return end.value, trusts
 
 
 @pytest.mark.parametrize(
@@ -57,95 +63,170 @@ def test_plain_checks_are_calls_and_comparisons(test: str, expected: bool) -> No
     assert is_plain(test) is expected
 
 
-def test_a_problem_of_plain_checks_needs_no_trial() -> None:
-    problem = replace(PROBLEM, tests=("assert f() == 1",))
-    for judge in (IsolatedJudge(), IsolatedJudge(require_isolated=True)):
-        assert judge.review(problem, CODE, FAILED) == FAILED
-        ruling = judge.review(problem, CODE, REFUSED)
-        assert isinstance(ruling, Verdict)
-        assert ruling.status is Status.NOT_ISOLATED, "what cannot cross is no wrong answer"
+def test_plain_checks_need_no_trial() -> None:
+    for problem in (PROBLEM, WITHOUT_REFERENCE):
+        for judge in (IsolatedJudge(), IsolatedJudge(require_isolated=True), InProcessJudge()):
+            assert calibrated(judge, replace(problem, tests=("assert f() == 1",))) == (PLAIN, [])
 
 
-def test_a_pass_needs_no_trial() -> None:
+def test_a_reference_that_passes_apart_is_run_once() -> None:
+    assert calibrated(IsolatedJudge(), PROBLEM, PASSED) == (PLAIN, [Trust.ISOLATED])
+
+
+def test_a_reference_that_passes_only_in_one_process_each_time_decides_for_one() -> None:
+    found, trusts = calibrated(IsolatedJudge(), PROBLEM, FAILED, PASSED, FAILED)
+    assert (found.splits, found.reason) == (False, "failed: check 1 of 1: AssertionError")
+    assert trusts == [Trust.ISOLATED, Trust.IN_PROCESS, Trust.ISOLATED]
     judge = IsolatedJudge()
-    assert judge.review(PROBLEM, CODE, PASSED) == PASSED
-    timeout = replace(FAILED, status=Status.TIMEOUT)
-    assert judge.review(PROBLEM, CODE, timeout) == timeout
+    assert judge.prepare(PROBLEM, "f = 1", LIMITS, found).trust is Trust.IN_PROCESS
+    assert judge.prepare(PROBLEM, "f = 1", LIMITS).trust is Trust.ISOLATED
 
 
-def test_a_failure_counts_once_the_reference_has_passed_in_the_same_way() -> None:
-    judge = IsolatedJudge()
-    assert judge.review(PROBLEM, CODE, FAILED) is Review.TRY_REFERENCE
-    judge.hear_trial(PROBLEM, Review.TRY_REFERENCE, PASSED)
-    assert judge.review(PROBLEM, CODE, FAILED) == FAILED
-    assert trusts(judge) == [Trust.ISOLATED, Trust.ISOLATED]
-
-
-def test_a_reference_that_passes_only_in_one_process_decides_for_one() -> None:
-    judge = IsolatedJudge()
-    assert judge.review(PROBLEM, CODE, FAILED) is Review.TRY_REFERENCE
-    judge.hear_trial(PROBLEM, Review.TRY_REFERENCE, FAILED)
-    assert trusts(judge) == [Trust.ISOLATED, Trust.IN_PROCESS]
-    assert judge.review(PROBLEM, CODE, FAILED) is Review.TRY_REFERENCE
-    judge.hear_trial(PROBLEM, Review.TRY_REFERENCE, in_process(PASSED))
-    assert judge.review(PROBLEM, CODE, FAILED) is Review.AGAIN
-    assert trusts(judge)[0] is Trust.IN_PROCESS
-    assert judge.review(PROBLEM, CODE, in_process(FAILED)) == in_process(FAILED)
+def test_one_failure_of_a_reference_lowers_no_guard() -> None:
+    assert calibrated(IsolatedJudge(), PROBLEM, FAILED, PASSED, PASSED)[0] == PLAIN
 
 
 def test_a_reference_that_always_fails_lowers_no_guard() -> None:
-    judge = IsolatedJudge()
-    judge.hear_trial(PROBLEM, Review.TRY_REFERENCE, FAILED)
-    judge.hear_trial(PROBLEM, Review.TRY_REFERENCE, in_process(FAILED))
-    assert judge.review(PROBLEM, CODE, FAILED) == FAILED
-    assert trusts(judge)[0] is Trust.ISOLATED
+    for verdict in (FAILED, SLOW):
+        assert calibrated(IsolatedJudge(), PROBLEM, verdict, verdict)[0] == PLAIN
+    assert calibrated(IsolatedJudge(), PROBLEM, replace(FAILED, status=Status.RESOURCE_LIMIT))[0] == PLAIN
 
 
-def test_a_reference_that_was_too_slow_lowers_no_guard() -> None:
-    judge = IsolatedJudge()
-    judge.hear_trial(PROBLEM, Review.TRY_REFERENCE, replace(FAILED, status=Status.TIMEOUT))
-    assert judge.review(PROBLEM, CODE, FAILED) == FAILED
+def test_where_each_side_waits_for_the_other_they_need_one_process() -> None:
+    assert not calibrated(IsolatedJudge(), PROBLEM, SLOW, PASSED, SLOW)[0].splits
 
 
-def test_no_completion_decides_that_a_problem_cannot_be_split() -> None:
+def test_a_reference_that_draws_must_do_the_same_each_time() -> None:
+    assert draws(DRAWING)
+    assert not draws(PROBLEM)
+    assert calibrated(IsolatedJudge(), DRAWING, PASSED, PASSED, PASSED)[0] == PLAIN
+    assert not calibrated(IsolatedJudge(), DRAWING, PASSED, FAILED, PASSED, PASSED, PASSED)[0].splits
+    assert calibrated(IsolatedJudge(), DRAWING, FAILED, PASSED, FAILED)[0] == PLAIN
+
+
+def test_what_cannot_cross_needs_one_process_even_if_the_reference_is_wrong() -> None:
+    found, _ = calibrated(IsolatedJudge(), PROBLEM, REFUSED, FAILED)
+    assert (found.splits, found.reason) == (False, "not_isolated: a function cannot be handed to the completion")
+
+
+def test_without_a_reference_an_answer_that_does_nothing_tells_what_cannot_cross() -> None:
+    assert calibrated(IsolatedJudge(), WITHOUT_REFERENCE, FAILED) == (PLAIN, [Trust.ISOLATED])
+    assert not calibrated(IsolatedJudge(), WITHOUT_REFERENCE, REFUSED)[0].splits
+
+
+def test_where_isolation_is_required_no_completion_of_such_a_problem_has_a_reward() -> None:
+    judge = IsolatedJudge(require_isolated=True)
+    found, _ = calibrated(judge, PROBLEM, FAILED, PASSED, FAILED)
+    refused = judge.refusal(PROBLEM, found)
+    assert refused is not None
+    assert (refused.status, refused.trust) == (Status.NOT_ISOLATED, None)
+    assert judge.refusal(PROBLEM, PLAIN) is None
+    assert IsolatedJudge().refusal(PROBLEM, found) is None
+
+
+def test_no_completion_chooses_how_it_is_judged() -> None:
     for require_isolated in (False, True):
         judge = IsolatedJudge(require_isolated=require_isolated)
-        assert judge.review(PROBLEM, CODE, REFUSED) is Review.TRY_REFERENCE
-        judge.hear_trial(PROBLEM, Review.TRY_REFERENCE, PASSED)
-        ruling = judge.review(PROBLEM, CODE, REFUSED)
-        assert isinstance(ruling, Verdict)
-        assert ruling.status is Status.NOT_ISOLATED, "what cannot cross is no wrong answer"
+        for problem in (PROBLEM, WITHOUT_REFERENCE):
+            assert judge.review(problem, PASSED) == PASSED
+            assert judge.review(problem, FAILED) == FAILED
+            ruling = judge.review(problem, REFUSED)
+            assert ruling is not None
+            assert (ruling.status, ruling.passed) == (Status.FAILED, 0)
 
 
-def test_where_isolation_is_required_such_a_problem_has_no_reward() -> None:
-    judge = IsolatedJudge(require_isolated=True)
-    judge.hear_trial(PROBLEM, Review.TRY_REFERENCE, FAILED)
-    judge.hear_trial(PROBLEM, Review.TRY_REFERENCE, in_process(PASSED))
-    ruling = judge.review(PROBLEM, CODE, FAILED)
-    assert isinstance(ruling, Verdict)
-    assert ruling.status is Status.NOT_ISOLATED
-    assert trusts(judge)[0] is Trust.ISOLATED
-    assert judge.review(PROBLEM, CODE, PASSED) == PASSED
-
-
-BROKEN = Verdict(Status.INVALID_PROBLEM, Trust.ISOLATED, 0, 1, "the problem's setup fails: no module named 'x'")
-
-
-@pytest.mark.parametrize("trust", [Trust.ISOLATED, Trust.IN_PROCESS])
 @pytest.mark.parametrize("judge", [InProcessJudge(), IsolatedJudge(), IsolatedJudge(require_isolated=True)])
-def test_a_problem_is_broken_where_it_is_for_an_empty_completion(judge: InProcessJudge, trust: Trust) -> None:
-    problem = replace(PROBLEM, task_id=f"{judge.version}-{trust}")
-    verdict = replace(BROKEN, trust=trust)
-    assert judge.review(problem, CODE, verdict) is Review.TRY_NOTHING
-    judge.hear_trial(problem, Review.TRY_NOTHING, BROKEN)
-    assert judge.review(problem, CODE, verdict) == verdict
+@pytest.mark.parametrize("problem", [PROBLEM, WITHOUT_REFERENCE])
+def test_a_problem_whose_own_code_fails_is_invalid_for_all(judge: InProcessJudge, problem: Problem) -> None:
+    found, _ = calibrated(judge, problem, BROKEN)
+    refused = judge.refusal(problem, found)
+    assert refused is not None
+    assert (refused.status, refused.trust, refused.detail) == (Status.INVALID_PROBLEM, None, BROKEN.detail)
 
 
-@pytest.mark.parametrize("status", [Status.FAILED, Status.PASSED, Status.CRASHED])
-def test_a_completion_that_breaks_the_setup_of_its_problem_has_crashed(status: Status) -> None:
-    judge = IsolatedJudge()
-    judge.hear_trial(PROBLEM, Review.TRY_NOTHING, replace(FAILED, status=status))
-    ruling = judge.review(PROBLEM, CODE, BROKEN)
-    assert isinstance(ruling, Verdict)
+def test_a_completion_that_breaks_the_setup_of_its_problem_has_crashed() -> None:
+    ruling = IsolatedJudge().review(PROBLEM, BROKEN)
+    assert ruling is not None
     assert (ruling.status, ruling.passed) == (Status.CRASHED, 0)
-    assert judge.review(PROBLEM, CODE, FAILED) is Review.TRY_REFERENCE, "nothing was learned about the checks"
+
+
+def test_a_setup_that_takes_all_the_time_is_tried_twice() -> None:
+    problem = Problem("t", "", cases=(Case("", "1"),), setup="while True: pass")
+    assert calibrated(IsolatedJudge(), problem, SLOW, SLOW)[0].invalid
+    assert not calibrated(IsolatedJudge(), problem, SLOW, FAILED)[0].invalid
+
+
+def test_a_checker_that_fails_on_right_outputs_is_invalid_and_one_that_works_has_the_last_word() -> None:
+    problem = Problem(
+        "t", "", cases=(Case("", "1"),), checker=Checker("def check(input, expected, output): return True")
+    )
+    invalid = CheckVerdict(CheckStatus.INVALID, "the checker fails: ValueError")
+    verdict = replace(BROKEN, detail="case 1 of 1: the checker fails: ValueError", checks=(invalid,))
+    assert calibrated(IsolatedJudge(), problem, verdict)[0].invalid == verdict.detail
+    assert calibrated(IsolatedJudge(), problem, PASSED)[0] == PLAIN
+    ruling = IsolatedJudge().review(problem, verdict)
+    assert ruling is not None
+    assert (ruling.status, ruling.checks[0].status) == (Status.FAILED, CheckStatus.FAILED)
+
+
+MISSING = replace(FAILED, detail="ModuleNotFoundError: No module named 'numpy' (line 1)")
+
+
+def test_a_module_that_a_problem_imports_and_sandboxes_lack_makes_it_invalid_and_is_looked_for_once() -> None:
+    judge = IsolatedJudge()
+    problem = replace(PROBLEM, tests=("import math, numpy\nassert f() == 1",))
+    assert "numpy" in calibrated(judge, problem, MISSING)[0].invalid
+    assert "numpy" in calibrated(judge, replace(problem, task_id="other"))[0].invalid
+    assert calibrated(IsolatedJudge(), problem, PASSED, PASSED)[0] == PLAIN
+
+
+def test_a_check_that_imports_later_what_sandboxes_lack_makes_its_problem_invalid() -> None:
+    check = CheckVerdict(CheckStatus.FAILED, "ModuleNotFoundError: No module named 'pandas'")
+    verdict = replace(FAILED, checks=(check,))
+    assert "'pandas'" in calibrated(IsolatedJudge(), WITHOUT_REFERENCE, verdict)[0].invalid
+    by_reference = replace(PROBLEM, reference="import pandas\ndef f():\n    return 1\n")
+    assert not calibrated(IsolatedJudge(), by_reference, verdict, verdict)[0].invalid
+
+
+def test_a_completion_that_imports_what_sandboxes_lack_is_told_what_to_do() -> None:
+    ruling = IsolatedJudge().review(PROBLEM, MISSING)
+    assert ruling is not None
+    assert ruling.status is Status.FAILED
+    assert "the completion imports 'numpy'" in ruling.detail
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import numpy.linalg as la, math", ("numpy", "math")),
+        ("from a.b import c\nif x:\n    import d\nwith y:\n    import e", ("a", "d", "e")),
+        ("try:\n    import a\nexcept ImportError:\n    a = None", ()),
+        ("try:\n    import a\nfinally:\n    import b", ("a", "b")),
+        ("if TYPE_CHECKING:\n    import a", ()),
+        ("def test():\n    import a", ()),
+        ("class Test:\n    import a", ("a",)),
+        ("from solution import f\nfrom . import g", ()),
+        ("import sys\nsys.modules['made'] = sys\nimport made.part, other", ("sys", "other")),
+        ("import (", ()),
+    ],
+)
+def test_the_modules_of_a_problem_are_what_its_own_code_always_imports(text: str, expected: tuple[str, ...]) -> None:
+    problem = Problem("t", "", check="exit_status", setup=text, files={"helper.py": b""})
+    assert modules_of(problem) == expected
+    assert modules_of(replace(problem, prelude="import helper")) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import math\nfrom typing import *\nN = 5\ndef f(a, b=1): return boom()", True),
+        ("import numpy", False),
+        ("x = boom()", False),
+        ("def f(a=boom()): pass", False),
+        ("@boom\ndef f(): pass", False),
+        ("class A: boom()", False),
+        ("(", False),
+    ],
+)
+def test_a_setup_that_only_defines_needs_no_trial(text: str, expected: bool) -> None:
+    assert is_inert(text) is expected

@@ -232,8 +232,8 @@ class CompletionProcess(Guarded):
             # Nor does it end the loop of a check: `all(map(f, …))` would be true.
             if not any(kind.__name__ in self.check for kind in _ENDS_LOOPS):
                 error = RuntimeError(failure)
-        known = ("resource_limit", "not_isolated")
-        self.blamed[id(error)] = error, status if status in known else "failed", failure
+        # Nothing that the completion's process says may excuse it.
+        self.blamed[id(error)] = error, "resource_limit" if status == "resource_limit" else "failed", failure
         return CompletionError(error)
 
     def is_instance(self, question: str, value: object, kind: "Any") -> bool:

@@ -16,7 +16,6 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.child import blame, completion_lines, describe, finish, fresh_module, run_top_level
     from sandrl.rewards.guest.clock import Interruption
     from sandrl.rewards.guest.objects import Peer
-    from sandrl.rewards.guest.values import Unsendable
 
 
 OF_EVERY_MODULE = frozenset(
@@ -94,8 +93,6 @@ class Objects(Peer):
 
     def facts_of(self, error: BaseException) -> "tuple[Any, ...]":
         """What the judge is told of an exception: itself, a description, and its status."""
-        if isinstance(error, ValueError) and isinstance(error.__context__, Unsendable):
-            return error, describe(error), "not_isolated"
         lines = completion_lines(error)
         return error, describe(error, lines[-1] if lines else None), blame(error)
 

@@ -32,6 +32,7 @@ from sandrl.events import (
 from sandrl.models import Sampling
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.libraries import versions
+from sandrl.rewards.judge import judge_version
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.rewards.weak_checks import warn_of_weak_checks
@@ -127,7 +128,7 @@ def run_art(
                 **({**connection.facts(), **allowance.facts} if connection is not None else {}),
             },
             changes={"steps": config.steps, "budget": config.budget, **allowance.facts},
-            versions=versions(_PACKAGES[config.backend]),
+            versions={"judge": judge_version(), **versions(_PACKAGES[config.backend])},
             runs_dir=config.runs_dir,
             name=config.run_name,
             log_level=config.log_level,

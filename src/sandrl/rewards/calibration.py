@@ -1,0 +1,319 @@
+"""Calibration: what is found out about a problem once, before its first completion is judged.
+
+Trials run the problem's own code, or known programs, and never a completion: so no completion, and no order of
+completions, decides how a problem is judged. A problem whose checks are plain calls and comparisons needs no trial.
+What was found is kept on disk by a digest of the problem, the judge and the runtime.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeAlias
+
+from pydantic import TypeAdapter, ValidationError
+
+from sandrl.digests import digest_of
+from sandrl.errors import SandrlError
+from sandrl.events.results import CheckStatus
+from sandrl.files import read_entry, write_entry
+from sandrl.problems import Problem
+from sandrl.problems.store import memory_of
+from sandrl.rewards.expected import Returned
+from sandrl.rewards.guest_report import Execution
+from sandrl.rewards.reference import is_plain
+from sandrl.rewards.sources import refusal
+from sandrl.rewards.verdict import Verdict
+from sandrl.settings import private_directory
+from sandrl.syntax import parse
+
+MOST_BYTES = 256 << 20
+"""How much memory the problems of one judge may take, with what their references returned."""
+
+_SCHEMA = 1
+# How the detail of a check begins that the compiler refused.
+_REFUSALS = ("SyntaxError", "IndentationError", "TabError", "ValueError")
+# The modules that a completion's code is in.
+_OF_COMPLETIONS = frozenset(("solution", "__main__", "__future__"))
+_DRAWING = frozenset(
+    (
+        "random",
+        "secrets",
+        "uuid",
+        "urandom",
+        "time",
+        "datetime",
+        "threading",
+        "multiprocessing",
+        "asyncio",
+        "concurrent",
+    )
+)
+_IMPORT_ERRORS = frozenset(("ImportError", "ModuleNotFoundError", "Exception", "BaseException"))
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What is known about a problem.
+
+    Attributes:
+        invalid: Why no completion of it can be judged; empty if they can.
+        splits: Whether its checks are kept out of the completion's process.
+        reason: Why they are not; empty if they are.
+        returned: What its reference returned, if calls are compared with that.
+    """
+
+    invalid: str = ""
+    splits: bool = True
+    reason: str = ""
+    returned: Returned | None = None
+
+
+PLAIN = Calibration()
+"""Nothing has to be known: the problem is judged as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A program to run before the first completion.
+
+    Attributes:
+        prepare: Makes its command; a key is used once, so each sandbox gets a new one.
+        key: What it finds out, if that holds for other problems, too.
+    """
+
+    prepare: Callable[[], Execution]
+    key: Hashable = None
+
+
+Trials: TypeAlias = Generator[Trial, Verdict, Calibration]
+"""The trials of a problem, one after another: each is sent the verdict on the one before."""
+
+
+class Calibrations:
+    """Calibrations by problem, as many as fit: the judge of a service gets an unlimited number of problems.
+
+    Args:
+        max_bytes: How much memory the problems may take; the latest is kept in any case.
+    """
+
+    def __init__(self, max_bytes: int = MOST_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._found: OrderedDict[Problem, tuple[Calibration, int]] = OrderedDict()
+
+    def __len__(self) -> int:
+        """How many are kept."""
+        return len(self._found)
+
+    def find(self, problem: Problem) -> Calibration | None:
+        """The calibration of a problem; None if it has none yet."""
+        known = self._found.get(problem)
+        if known is None:
+            return None
+        self._found.move_to_end(problem)
+        return known[0]
+
+    def keep(self, problem: Problem, calibration: Calibration) -> None:
+        """Keeps the calibration of a problem."""
+        self._bytes -= self._found.pop(problem, (None, 0))[1]
+        size = memory_of(problem) + (len(calibration.returned.packed) if calibration.returned is not None else 0)
+        self._found[problem] = calibration, size
+        self._bytes += size
+        while self._bytes > self._max_bytes and len(self._found) > 1:
+            self._bytes -= self._found.popitem(last=False)[1][1]
+
+
+_CALIBRATION = TypeAdapter(Calibration)
+
+
+class CalibrationStore:
+    """Calibrations in a directory that other processes of this user share.
+
+    What cannot be read is found out anew, and what cannot be written is found out again by the next process. Nothing is
+    read from a directory that others can write to. That a problem is invalid is not kept: its cause may be gone.
+
+    Args:
+        cache_dir: The user's cache directory; made if it is missing.
+    """
+
+    def __init__(self, cache_dir: Path) -> None:
+        self._cache_dir = cache_dir
+
+    def find(self, key: str, problem: Problem) -> Calibration | None:
+        """What is kept under a name for a problem; None if nothing is, or it is damaged."""
+        try:
+            content = read_entry(self._directory(), key, MOST_BYTES)
+            if content["schema"] != _SCHEMA or content["digest"] != digest_of([content["found"]]).hex():
+                return None
+            found = _CALIBRATION.validate_python(content["found"])
+        except (OSError, SandrlError, ValueError, KeyError, TypeError, RecursionError, ValidationError):
+            return None
+        calls = len(problem.calls) if problem.asks_reference else 0
+        return found if calls == (len(found.returned.sizes) if found.returned is not None else 0) else None
+
+    def keep(self, key: str, calibration: Calibration) -> None:
+        """Keeps a calibration, unless the problem is invalid."""
+        if calibration.invalid:
+            return
+        content = asdict(calibration)
+        entry = {"schema": _SCHEMA, "digest": digest_of([content]).hex(), "found": content}
+        with suppress(OSError, SandrlError):
+            write_entry(self._directory(), key, entry)
+
+    def _directory(self) -> Path:
+        return private_directory(private_directory(self._cache_dir) / "calibrations")
+
+
+# What the source of a problem says
+
+
+def modules_of(problem: Problem) -> tuple[str, ...]:
+    """The modules that a problem needs: its packages, and what its own code imports whenever it runs.
+
+    Imports within functions, and those whose failure is caught, are left out; so are the completion's own module, the
+    problem's files, and modules that its code makes.
+    """
+    checker = "" if problem.checker is None else problem.checker.code
+    own = (problem.prelude, problem.setup, *problem.tests) if problem.is_python else ()
+    found = dict.fromkeys(problem.packages)
+    given = {path.partition("/")[0].removesuffix(".py") for path, _ in problem.files} | _OF_COMPLETIONS
+    for text in (*own, checker):
+        if "import" in text:
+            imported, made = _imports_of(text)
+            found.update(dict.fromkeys(imported))
+            given |= made
+    return tuple(name for name in found if name not in given)
+
+
+@lru_cache(maxsize=4096)
+def _imports_of(text: str) -> tuple[tuple[str, ...], frozenset[str]]:
+    """The modules that a text imports whenever it runs, and those that it puts into `sys.modules` itself."""
+    try:
+        tree = parse(text)
+    except SyntaxError:
+        return (), frozenset()
+    made = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Subscript(
+                value=ast.Attribute(attr="modules"), slice=ast.Constant(value=str(name)), ctx=ast.Store()
+            ):
+                made.add(name.partition(".")[0])
+    return tuple(dict.fromkeys(_imported(tree.body))), frozenset(made)
+
+
+def _imported(statements: Iterable[ast.stmt]) -> Iterator[str]:
+    for statement in statements:
+        match statement:
+            case ast.Import(names=names):
+                yield from (alias.name.partition(".")[0] for alias in names)
+            case ast.ImportFrom(module=str(module), level=0):
+                yield module.partition(".")[0]
+            case ast.Try(handlers=handlers) if any(map(_catches_imports, handlers)):
+                continue
+            case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
+                continue
+            case ast.If() | ast.With() | ast.Try() | ast.ClassDef():
+                for part in ("body", "orelse", "finalbody"):
+                    yield from _imported(getattr(statement, part, ()))
+
+
+def _catches_imports(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    return any(isinstance(node, ast.Name) and node.id in _IMPORT_ERRORS for node in ast.walk(handler.type))
+
+
+@lru_cache(maxsize=1024)
+def is_in_library(module: str) -> bool:
+    """Whether this interpreter has a module in its standard library."""
+    return module in sys.stdlib_module_names and importlib.util.find_spec(module) is not None
+
+
+@lru_cache(maxsize=4096)
+def is_inert(text: str) -> bool:
+    """Whether code does nothing when it runs but import from the standard library, and define functions and constants.
+
+    Such code cannot fail.
+    """
+    try:
+        return all(map(_is_inert, parse(text).body))
+    except SyntaxError:
+        return False
+
+
+def _is_inert(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Import(names=names):
+            return all(is_in_library(alias.name.partition(".")[0]) for alias in names)
+        case ast.ImportFrom(module=str(module), level=0):
+            return is_in_library(module.partition(".")[0])
+        case ast.Expr(value=ast.Constant()) | ast.Assign(value=ast.Constant()) | ast.Pass():
+            return True
+        case ast.FunctionDef(args=arguments, decorator_list=[]):
+            return all(isinstance(each, ast.Constant) for each in (*arguments.defaults, *arguments.kw_defaults) if each)
+        case _:
+            return False
+
+
+@lru_cache(maxsize=4096)
+def draws(problem: Problem) -> bool:
+    """Whether what a problem's reference or checks do may differ from one run to the next."""
+    for text in (problem.reference or "", problem.setup, *problem.tests):
+        try:
+            nodes = ast.walk(parse(text))
+        except SyntaxError:
+            continue
+        for node in nodes:
+            match node:
+                case ast.Name(id=word) | ast.Attribute(attr=word) | ast.ImportFrom(module=str(word)):
+                    words = {word}
+                case ast.Import(names=names):
+                    words = {alias.name.partition(".")[0] for alias in names}
+                case _:
+                    continue
+            if not words.isdisjoint(_DRAWING):
+                return True
+    return False
+
+
+def needs_no_trial(problem: Problem) -> bool:
+    """Whether the tests of a problem mean the same wherever they run, and can fail for no reason of their own."""
+    return not problem.setup and all(map(is_plain, problem.tests))
+
+
+# What a verdict on known code says about a problem
+
+
+def invalid_check(problem: Problem, verdict: Verdict) -> str:
+    """Which check of a problem is not valid Python, in words; empty if the verdict does not come from such a check.
+
+    The interpreter that judged refused the check, and this one does too.
+    """
+    for number, (check, test) in enumerate(zip(verdict.checks, problem.tests, strict=False), 1):
+        if check.status is CheckStatus.FAILED and check.detail.startswith(_REFUSALS):
+            reason = refusal(test)
+            if reason is not None:
+                return f"check {number} of {len(problem.tests)} of the problem is not valid Python: {reason}"
+    return ""
+
+
+def invalid_import(verdict: Verdict, code: str) -> str:
+    """Which check imports a module that sandboxes lack and known code does not import; empty if none does."""
+    for number, check in enumerate(verdict.checks, 1):
+        if check.detail.startswith("ModuleNotFoundError: No module named "):
+            module = check.detail.split("'")[1].partition(".")[0] if "'" in check.detail else ""
+            if module and module not in code:
+                return f"check {number} of {len(verdict.checks)} of the problem imports {module!r}, {LACKING}"
+    return ""
+
+
+LACKING = "which sandboxes do not have; add it with `packages`, or use an image that has it"
