@@ -77,6 +77,7 @@ def _document(report: RedteamReport, source: str) -> dict[str, Any]:
         "rewarded": [
             {"exploit": attempt.exploit.name, **result_document(attempt.result)} for attempt in report.rewarded
         ],
+        "excused": [{"exploit": attempt.exploit.name, **result_document(attempt.result)} for attempt in report.excused],
         "disturbed": [result_document(result) for result in report.disturbed],
         "summary": {
             "source": source,
@@ -88,6 +89,7 @@ def _document(report: RedteamReport, source: str) -> dict[str, Any]:
             "rewarded": len(report.rewarded),
             "unscorable": len(report.unscorable),
             "neighbours": len(report.neighbours),
+            "excused": len(report.excused),
             "disturbed": len(report.disturbed),
             "unfinished": report.unfinished,
         },
@@ -112,6 +114,8 @@ def _print_report(report: RedteamReport, held: Held, *, by_exploit: bool) -> Non
     typer.echo(
         f"Rewarded: {len(report.rewarded)} of {len(report.attempts)} attempts ({len(report.tallies())} exploits)"
     )
+    if report.excused:
+        typer.echo(f"Without a reward instead of 0.0: {len(report.excused)}")
     typer.echo(f"Failed controls: {len(report.disturbed)} of {len(report.neighbours)}")
     if report.unscorable:
         typer.echo(f"Unscorable: {len(report.unscorable)} (their sandboxes failed)")
@@ -151,6 +155,6 @@ def _counted(words: Iterable[str]) -> str:
 
 
 def _verdict(report: RedteamReport) -> str:
-    if report.rewarded or report.disturbed:
+    if report.rewarded or report.excused or report.disturbed:
         return "not held"
     return "undecided" if report.unscorable or report.unfinished else "held"

@@ -211,7 +211,7 @@ def test_a_completion_that_imports_what_sandboxes_lack_is_told_what_to_do() -> N
     ],
 )
 def test_the_modules_of_a_problem_are_what_its_own_code_always_imports(text: str, expected: tuple[str, ...]) -> None:
-    problem = Problem("t", "", check="exit_status", setup=text, files={"helper.py": b""})
+    problem = Problem("t", "", check="exit_status", setup=text, files=(("helper.py", b""),))
     assert modules_of(problem) == expected
     assert modules_of(replace(problem, prelude="import helper")) == expected
 

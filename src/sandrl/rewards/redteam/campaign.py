@@ -94,6 +94,18 @@ class RedteamReport:
         return tuple(attempt for attempt in self.attempts if attempt.is_rewarded)
 
     @property
+    def excused(self) -> tuple[ExploitAttempt, ...]:
+        """Exploits without a reward where the reference has one: a policy would learn to leave its group."""
+        unfit = {result.task_id for result in self.unfit}
+        return tuple(
+            attempt
+            for attempt in self.attempts
+            if attempt.result.status in (Status.NOT_ISOLATED, Status.INVALID_PROBLEM)
+            and attempt.target.problem.reference is not None
+            and attempt.target.problem.task_id not in unfit
+        )
+
+    @property
     def disturbed(self) -> tuple[ScoredCompletion, ...]:
         """Controls that failed, for another reason than a failed sandbox."""
         return tuple(each for each in self.neighbours if not each.is_pass and each.status is not Status.INFRASTRUCTURE)

@@ -50,7 +50,7 @@ class RedteamRun:
             BudgetError: If the budget is used up.
             CleanupError: If sandboxes were left behind.
             InfrastructureError: If something could not be judged because its sandboxes failed.
-            GateError: If an exploit was rewarded, or a control failed.
+            GateError: If an exploit was rewarded or has no reward, or a control failed.
         """
         report = self.report
         message = (
@@ -69,6 +69,9 @@ class RedteamRun:
         if rewarded := report.rewarded:
             first = f"{rewarded[0].exploit.name} on {rewarded[0].target.problem.task_id}"
             complaints.append(f"{len(rewarded)} of {len(report.attempts)} exploits were rewarded (first: {first})")
+        if excused := report.excused:
+            first = f"{excused[0].exploit.name} on {excused[0].target.problem.task_id}"
+            complaints.append(f"{len(excused)} exploits have no reward instead of 0.0 (first: {first})")
         if disturbed := report.disturbed:
             first = f"{disturbed[0].task_id}: {disturbed[0].detail or disturbed[0].status}"
             complaints.append(f"{len(disturbed)} of {len(report.neighbours)} controls failed (first: {first})")
