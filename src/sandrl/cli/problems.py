@@ -226,6 +226,7 @@ def _validation_document(finished: Validation) -> dict[str, Any]:
         **finished.counts(),
         "failed": [result.task_id for result in finished.failed],
         "in_process": list(finished.in_process),
+        "invalid": finished.invalid,
         "accepted_stubs": {task_id: list(stubs) for task_id, stubs in finished.accepted_stubs.items()},
         **opinions,
         "seconds": round(finished.seconds, 3),
@@ -249,6 +250,8 @@ def _print_validation(finished: Validation) -> None:
         typer.echo(f"{name.capitalize()}: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
     if finished.in_process:
         typer.echo(names_line("In process", finished.in_process))
+    for task_id, why in finished.invalid.items():
+        typer.echo(f"Invalid: {visible(task_id)}: {visible(why)}")
     if finished.accepted_stubs:
         typer.echo(names_line("Checks that accept an answer that does no work", tuple(finished.accepted_stubs)))
         for task_id, stubs in finished.accepted_stubs.items():

@@ -7,7 +7,7 @@ training.
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -22,11 +22,12 @@ from sandrl.problems.reading import reading_of
 from sandrl.problems.references import expected_answer
 from sandrl.problems.store import joined, select
 from sandrl.rewards.cache import VerdictCache
+from sandrl.rewards.calibration import is_in_library, modules_of
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions, SecondOpinion
 from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
 from sandrl.rewards.scoring import lifetime_seconds, score
-from sandrl.rewards.stubs import stubs_of
+from sandrl.rewards.stubs import NOTHING, Stub, stubs_of
 from sandrl.rewards.summary import ScoreReport
 from sandrl.rewards.weak_checks import WeakChecks
 from sandrl.sandboxes import Interrupt, Job, SandboxRequest
@@ -43,6 +44,7 @@ class Validation:
         without_reference: Number of problems without a reference, which were left out.
         seconds: Wall time of judging.
         accepted_stubs: The stubs that pass the checks, by `task_id`; only problems with such stubs are in it.
+        invalid: Why problems without a reference cannot be judged, by `task_id`.
         cleanup_error: Set if sandboxes were left behind.
         exhausted: Says that the budget is used up; empty if it is not.
     """
@@ -52,6 +54,7 @@ class Validation:
     without_reference: int
     seconds: float
     accepted_stubs: dict[str, tuple[str, ...]]
+    invalid: dict[str, str]
     cleanup_error: CleanupError | None = None
     exhausted: str = ""
 
@@ -105,6 +108,9 @@ class Validation:
             complaints.append(f"{failing} of {len(results)} reference solutions fail their own checks")
         if unsplittable:
             complaints.append(f"the checks of {unsplittable} of {len(results)} problems cannot be isolated")
+        if self.invalid:
+            task_id, why = next(iter(self.invalid.items()))
+            complaints.append(f"{len(self.invalid)} problems without a reference are invalid (first: {task_id}: {why})")
         if complaints:
             raise GateError("; ".join(complaints))
 
@@ -157,12 +163,19 @@ def validate(
         report = score(
             references, judged, job=job, judge=judge, options=options, cache=cache, emit=emit, interrupt=interrupt
         )
-        stubs = {} if interrupt.level else _accepted_stubs(problems, job, judge, options, cache, interrupt)
+        found = [] if interrupt.level else _judged_stubs(problems, job, judge, options, cache, interrupt)
         seconds = time.monotonic() - began
+    stubs: dict[str, tuple[str, ...]] = {}
+    invalid: dict[str, str] = {}
+    for result, label in found:
+        if result.is_pass:
+            stubs[result.task_id] = (*stubs.get(result.task_id, ()), label)
+        elif result.status is Status.INVALID_PROBLEM and problems[result.task_id].reference is None:
+            invalid[result.task_id] = result.detail
     if not interrupt.level:
         WeakChecks(settings.state_dir).keep(stubs, problems.values())
     report = replace(report, held=job.spending.held)
-    return Validation(request, report, without_reference, seconds, stubs, job.cleanup_error(), job.exhausted)
+    return Validation(request, report, without_reference, seconds, stubs, invalid, job.cleanup_error(), job.exhausted)
 
 
 def outlook_of_validation(request: ValidateConfig, settings: Settings) -> Outlook:
@@ -199,29 +212,31 @@ def _references(problems: Mapping[str, Problem]) -> tuple[tuple[Completion, ...]
     return tuple(answers[name] for name in problems if name in answers), joined(problems, others)
 
 
-def _accepted_stubs(
+def _judged_stubs(
     problems: Mapping[str, Problem],
     job: Job,
     judge: IsolatedJudge,
     options: ScoreOptions,
     cache: VerdictCache,
     interrupt: Interrupt,
-) -> dict[str, tuple[str, ...]]:
-    """The stubs that pass, by `task_id`: those that their source does not decide are judged like any completion."""
-    labels: dict[str, str] = {}
+) -> list[tuple[ScoredCompletion, str]]:
+    """The results of the stubs that may pass, and of one for each problem without a reference that imports something.
+
+    Returns:
+        Each result with the label of its stub.
+    """
+    labels: list[str] = []
     completions: list[Completion] = []
     for problem in problems.values():
-        for number, stub in enumerate(stubs_of(problem)):
-            completion = Completion(id=f"{problem.task_id}#{number}", task_id=problem.task_id, code=stub.code)
-            labels[completion.id] = stub.label
-            completions.append(completion)
+        stubs = stubs_of(problem)
+        if not stubs and problem.reference is None and not all(map(is_in_library, modules_of(problem))):
+            stubs = (Stub(NOTHING, "pass"),)
+        for stub in stubs:
+            labels.append(stub.label)
+            completions.append(Completion(f"{problem.task_id}#{len(labels)}", problem.task_id, code=stub.code))
     if not completions:
-        return {}
+        return []
     # None is asked for a second opinion, and nothing of it is shown: most of them are to fail.
     options = replace(options, second_opinion=SecondOpinion())
     report = score(completions, problems, job=job, judge=judge, options=options, cache=cache, interrupt=interrupt)
-    accepted: defaultdict[str, list[str]] = defaultdict(list)
-    for result in report.results:
-        if result.is_pass:
-            accepted[result.task_id].append(labels[result.id])
-    return {task_id: tuple(found) for task_id, found in accepted.items()}
+    return [(result, labels[result.index]) for result in report.results]
