@@ -165,7 +165,7 @@ class VerdictNames:
         return hashlib.sha256(conditions + code.encode("utf-8", "surrogatepass")).hexdigest()
 
     def name_calibration(self, problem: Problem) -> str:
-        """The name of what is found out about a problem before its first completion: 64 hex digits."""
+        """The name of the calibration of a problem: 64 hex digits."""
         return hashlib.sha256(b"calibration" + self._digest_of(problem)).hexdigest()
 
     def _digest_of(self, problem: Problem) -> bytes:

@@ -1,8 +1,8 @@
-"""Calibration: what is found out about a problem once, before its first completion is judged.
+"""Calibration: facts about a problem, determined once, before its first completion is judged.
 
 Trials run the problem's own code, or known programs, and never a completion: so no completion, and no order of
 completions, decides how a problem is judged. A problem whose checks are plain calls and comparisons needs no trial.
-What was found is kept on disk by a digest of the problem, the judge and the runtime.
+A calibration is kept on disk by a digest of the problem, the judge and the runtime.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Trial:
 
     Attributes:
         prepare: Makes its command; a key is used once, so each sandbox gets a new one.
-        key: What it finds out, if that holds for other problems, too.
+        key: What it determines, if that holds for other problems, too.
     """
 
     prepare: Callable[[], Execution]
@@ -137,7 +137,7 @@ _CALIBRATION = TypeAdapter(Calibration)
 class CalibrationStore:
     """Calibrations in a directory that other processes of this user share.
 
-    What cannot be read is found out anew, and what cannot be written is found out again by the next process. Nothing is
+    What cannot be read is determined anew, and what cannot be written is determined again by the next process. Nothing is
     read from a directory that others can write to. That a problem is invalid is not kept: its cause may be gone.
 
     Args:

@@ -94,7 +94,7 @@ class Judge(Protocol):
 
     Attributes:
         version: Changes whenever the same completion might be judged differently.
-        calibrations: What was found out about problems.
+        calibrations: The calibrations of problems.
     """
 
     @property
@@ -104,7 +104,7 @@ class Judge(Protocol):
 
     @property
     def calibrations(self) -> Calibrations:
-        """What was found out about problems."""
+        """The calibrations of problems."""
         ...
 
     def calibrate(self, problem: Problem, limits: Limits) -> Trials:
@@ -192,7 +192,7 @@ class InProcessJudge:
 
     @property
     def calibrations(self) -> Calibrations:
-        """What was found out about problems."""
+        """The calibrations of problems."""
         return self._calibrations
 
     @property

@@ -259,7 +259,7 @@ class SandboxJudging:
         self._flying[launch] = attempt
 
     def _calibration(self, attempt: Attempt) -> Calibration | None:
-        """What is known about the problem of a completion; None if it waits for what is being found out."""
+        """What is known about the problem of a completion; None if it waits for what is being determined."""
         problem, terms = attempt.problem, attempt.terms
         known = terms.judge.calibrations.find(problem)
         if known is not None:
@@ -286,7 +286,7 @@ class SandboxJudging:
 
     @property
     def _kept(self) -> CalibrationStore:
-        """What earlier processes have found out; looked for where a problem needs trials."""
+        """What earlier processes have determined; looked for where a problem needs trials."""
         if self._store is None:
             self._store = CalibrationStore(load_settings().cache_dir)
         return self._store
@@ -399,7 +399,7 @@ class SandboxJudging:
                 self._try(running, following)
 
     def _end_calibration(self, running: _Calibrating, found: Calibration) -> None:
-        """Keeps what was found out about a problem, and runs the completions that wait for it."""
+        """Keeps the calibration of a problem, and runs the completions that wait for it."""
         del self._calibrating[running.terms.judge, running.problem]
         running.terms.judge.calibrations.keep(running.problem, found)
         self._kept.keep(running.name, found)
