@@ -137,8 +137,8 @@ _CALIBRATION = TypeAdapter(Calibration)
 class CalibrationStore:
     """Calibrations in a directory that other processes of this user share.
 
-    What cannot be read is determined anew, and what cannot be written is determined again by the next process. Nothing is
-    read from a directory that others can write to. That a problem is invalid is not kept: its cause may be gone.
+    What cannot be read is determined anew, and what cannot be written is determined again by the next process. Nothing
+    is read from a directory that others can write to. That a problem is invalid is not kept: its cause may be gone.
 
     Args:
         cache_dir: The user's cache directory; made if it is missing.
