@@ -3,8 +3,11 @@
 A limit is time in which the completion could run. Time that it waited for a processor, or that the host of a virtual
 machine took the processor from it, and time in which nothing ran (a frozen sandbox, a suspended machine), does not
 count. Three rules keep a completion from gaining by this. All processor time of its processes counts, so threads that
-wait for each other gain nothing. If a signal stopped the judge, the completion sent it: that time counts. And after
-`LONGEST` times the limit by the clock, the time is over in any case, frozen time excepted.
+wait for each other gain nothing. If a process of the sandbox continued the judge after a stop, the completion did: that
+time counts. And after `LONGEST` times the limit by the clock, the time is over in any case, frozen time excepted.
+
+Who stopped a process of the completion is not known. Such a stop and a frozen sandbox are noted, so that the host can
+run a completion that fails once more.
 
 One kernel timer ticks while a completion runs. Its signal raises when the time is over, so no other code has to check
 the time.
@@ -26,6 +29,8 @@ if "request_size" not in globals():
 
 # How many times the limit a completion may run by the clock. The host allows for it.
 LONGEST = 4.0
+# The exit status of a judge whose completion did not pass, and a process of it, or all, stood still for a while.
+STOPPED = 75
 TICK_SECONDS = 0.5
 # A tick that comes so much too late shows that this process was frozen; one among many waits less for its turn.
 GAP_SECONDS = 1.0
@@ -33,6 +38,8 @@ GAP_SECONDS = 1.0
 LOOKED_AGAIN_SECONDS = 0.05
 SHARE_OF_LIMIT = 0.05
 PROCESSES_LOOKED_AT = 2000
+# The code of a signal that `kill` sent.
+SENT_BY_KILL = 0
 
 
 def read_start(path: str) -> bytes:
@@ -104,6 +111,8 @@ class Account:
         for number in numbers[:PROCESSES_LOOKED_AT]:
             words = read_numbers(f"/proc/{number}/stat")
             if len(words) > 14 and words[3] == self.session:
+                if words[0] == b"T":
+                    Clock.saw_stop = True
                 of_threads = self.threads_of(number)
                 waited.update({path: seconds for path, (_, seconds) in of_threads.items()})
                 user, system, children_user, children_system = [int(word) / self.clock_ticks for word in words[11:15]]
@@ -187,8 +196,8 @@ class Clock:
     """
 
     running: "Clock | None" = None
-    # Whether this process was stopped by a signal and continued since the last tick.
-    was_stopped = False
+    # Whether a process of the completion was seen stopped, or all of them stood still, at any time.
+    saw_stop = False
 
     def __init__(self, seconds: float, session: int) -> None:
         self.account = Account(session)
@@ -284,13 +293,8 @@ class Clock:
             # A signal that another process sent.
             _signal.setitimer(_signal.ITIMER_REAL, 0.001 - late)
             return
-        if late > GAP_SECONDS and not self.gap:
-            # Handlers run in the order of signal numbers: only the next tick knows whether SIGCONT came, too.
-            self.gap, self.due = late, now
-            _signal.setitimer(_signal.ITIMER_REAL, 0.001)
-            return
-        if Clock.was_stopped:
-            self.gap, Clock.was_stopped = 0.0, False
+        if late > GAP_SECONDS and not was_continued_within():
+            self.gap, Clock.saw_stop = late, True
         self.look(now - self.looked)
         self.looked = now
         self.arm(now - self.began)
@@ -314,18 +318,24 @@ class Clock:
 
 def is_running() -> bool:
     """Whether a clock runs whose time is not over: who catches everything catches its exception, too."""
-    clock = Clock.running
-    if clock is not None and clock.gap:
-        # Not decided yet: a completion that stops this process and continues it must not be quicker than the next tick.
-        try:
-            clock.tick()
-        except DeadlineReached:
-            return False
     return Clock.running is not None
 
 
+def was_continued_within() -> bool:
+    """Whether a process of this sandbox has continued this one since the last time, after a stop.
+
+    Process 1 of a sandbox can be stopped from outside alone. Any other blocks SIGCONT, which continues it all the same.
+    A sender outside its process namespace has the number 0. A process within can send any number by `sigqueue`, but no
+    code of `kill`. It can also use up the room for what the kernel keeps of a signal; then the user is 0, too.
+    """
+    if posix.getpid() == 1:
+        return False
+    sent = _signal.sigtimedwait((_signal.SIGCONT,), 0)
+    return sent is not None and not (sent.si_code == SENT_BY_KILL and sent.si_pid == 0 and sent.si_uid != 0)
+
+
 def listen() -> None:
-    """Has the signals of the timer, and of the end of a stop, reach the clock that runs."""
+    """Has the signal of the timer reach the clock that runs."""
 
     def on_alarm(number: int, frame: "Any") -> None:
         clock = Clock.running
@@ -336,11 +346,7 @@ def listen() -> None:
                 # What the signal interrupted has left no room to look.
                 _signal.setitimer(_signal.ITIMER_REAL, 0.01)
 
-    def on_continue(number: int, frame: "Any") -> None:
-        Clock.was_stopped = True
-
     _signal.signal(_signal.SIGALRM, on_alarm)
-    _signal.signal(_signal.SIGCONT, on_continue)
 
 
 class Interruption:
