@@ -42,7 +42,7 @@ PROCESSES_LOOKED_AT = 2000
 SENT_BY_KILL = 0
 
 
-def read_start(path: str) -> bytes:
+def read_start(path: "str | bytes") -> bytes:
     """The first 1,000 bytes of a file of the kernel; none if it is gone."""
     try:
         descriptor = posix.open(path, posix.O_RDONLY)
@@ -293,7 +293,7 @@ class Clock:
             # A signal that another process sent.
             _signal.setitimer(_signal.ITIMER_REAL, 0.001 - late)
             return
-        if late > GAP_SECONDS and not was_continued_within():
+        if late > GAP_SECONDS and not was_continued_by(self.account.session):
             self.gap, Clock.saw_stop = late, True
         self.look(now - self.looked)
         self.looked = now
@@ -321,14 +321,19 @@ def is_running() -> bool:
     return Clock.running is not None
 
 
-def was_continued_within() -> bool:
-    """Whether a process of this sandbox has continued this one since the last time, after a stop.
+def was_continued_by(process: bytes) -> bool:
+    """Whether a completion may have continued this process since the last time, after a stop.
 
-    Process 1 of a sandbox can be stopped from outside alone. Any other blocks SIGCONT, which continues it all the same.
-    A sender outside its process namespace has the number 0. A process within can send any number by `sigqueue`, but no
-    code of `kill`. It can also use up the room for what the kernel keeps of a signal; then the user is 0, too.
+    Process 1 of a sandbox can be stopped from outside alone, and so can a process of another user. Any other blocks
+    SIGCONT, which continues it all the same. A sender outside its process namespace has the number 0. A process within
+    can send any number by `sigqueue`, but no code of `kill`. It can also use up the room for what the kernel keeps of a
+    signal; then the user is 0, too.
+
+    Args:
+        process: The completion's.
     """
-    if posix.getpid() == 1:
+    users = read_start(b"/proc/%s/status" % process).partition(b"\nUid:")[2].split()[:4]
+    if posix.getpid() == 1 or (users and b"%d" % posix.getuid() not in users):
         return False
     sent = _signal.sigtimedwait((_signal.SIGCONT,), 0)
     return sent is not None and not (sent.si_code == SENT_BY_KILL and sent.si_pid == 0 and sent.si_uid != 0)
