@@ -187,7 +187,7 @@ def stop_while_scoring(name: str, mode: str, seconds: float, copies: int = COPIE
             send(stopped, signal.SIGSTOP)
             time.sleep(seconds)
             send(stopped, signal.SIGCONT)
-            printed, _ = client.communicate(timeout=900)
+            printed, _ = client.communicate(timeout=1800)
         finally:
             client.kill()
             daemon.stop(state)
@@ -198,7 +198,7 @@ def stop_while_scoring(name: str, mode: str, seconds: float, copies: int = COPIE
 
 def choose(name: str, mode: str, client: int, state: Path) -> list[int]:
     """Waits until completions run, and chooses the processes of a set."""
-    until = time.monotonic() + 120
+    until = time.monotonic() + 900
     while time.monotonic() < until:
         time.sleep(0.2)
         endpoint = daemon.find(state)

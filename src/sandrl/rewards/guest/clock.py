@@ -6,8 +6,8 @@ count. Three rules keep a completion from gaining by this. All processor time of
 wait for each other gain nothing. If a process of the sandbox continued the judge after a stop, the completion did: that
 time counts. And after `LONGEST` times the limit by the clock, the time is over in any case, frozen time excepted.
 
-Who stopped a process of the completion is not known. Such a stop and a frozen sandbox are noted, so that the host can
-run a completion that fails once more.
+Who stopped a process of the completion is not known. Such a stop and a frozen sandbox are noted: the host runs a
+completion once more that exceeds a limit after the one, or fails after the other.
 
 One kernel timer ticks while a completion runs. Its signal raises when the time is over, so no other code has to check
 the time.
@@ -29,7 +29,7 @@ if "request_size" not in globals():
 
 # How many times the limit a completion may run by the clock. The host allows for it.
 LONGEST = 4.0
-# The exit status of a judge whose completion did not pass, and a process of it, or all, stood still for a while.
+# The exit status of a judge whose completion did not pass, perhaps because of a stop.
 STOPPED = 75
 TICK_SECONDS = 0.5
 # A tick that comes so much too late shows that this process was frozen; one among many waits less for its turn.
@@ -143,6 +143,11 @@ class Account:
             if worked > 0 and stolen > 0:
                 self.stolen += ran * stolen / worked
 
+    @property
+    def own_waited(self) -> float:
+        """Seconds that this process had waited for a processor when it was last looked at."""
+        return self.waited.get(self.own, 0.0)
+
     def threads_of(self, number: str) -> "dict[str, tuple[float, float]]":
         """The accounts of a process's threads."""
         try:
@@ -196,8 +201,8 @@ class Clock:
     """
 
     running: "Clock | None" = None
-    # Whether a process of the completion was seen stopped, or all of them stood still, at any time.
-    saw_stop = False
+    # Whether a process of the completion was seen stopped, at any time, and whether all stood still.
+    saw_stop = stood_still = False
 
     def __init__(self, seconds: float, session: int) -> None:
         self.account = Account(session)
@@ -293,9 +298,13 @@ class Clock:
             # A signal that another process sent.
             _signal.setitimer(_signal.ITIMER_REAL, 0.001 - late)
             return
+        waited = self.account.own_waited
         if late > GAP_SECONDS and not was_continued_by(self.account.session):
-            self.gap, Clock.saw_stop = late, True
+            self.gap = late
+        gap = self.gap
         self.look(now - self.looked)
+        if gap > GAP_SECONDS + self.account.own_waited - waited:
+            Clock.stood_still = True
         self.looked = now
         self.arm(now - self.began)
 

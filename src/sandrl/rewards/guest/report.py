@@ -21,7 +21,7 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.clock import STOPPED, Clock, listen
     from sandrl.rewards.guest.descriptors import head, load_libc, read_exactly, write_all
     from sandrl.rewards.guest.excerpts import ExcerptRoom
-    from sandrl.rewards.guest.supervisor import PASSED, Ends
+    from sandrl.rewards.guest.supervisor import CHECKER_FAILED, PASSED, TIMED_OUT, Ends
 
 KEY_BYTES = 32
 
@@ -48,7 +48,10 @@ def report(request: "Request", judged: Judged) -> int:
         verdict = f"{key} returned {judged.returned}\n{verdict}"
     write_all(2, complained)
     write_all(1, printed + b"\n" + verdict.encode())
-    return 0 if status == "passed" else STOPPED if Clock.saw_stop else 1
+    if status == "passed":
+        return 0
+    is_late = status in ("timeout", CHECKER_FAILED) or TIMED_OUT in [letter for letter, _ in judged.checks]
+    return STOPPED if Clock.stood_still or (Clock.saw_stop and is_late) else 1
 
 
 def details_of(judged: "Judged") -> str:
