@@ -28,6 +28,8 @@ _MOST_STALLS = 10
 MOST_MOVES = 10
 # So often the sandbox must outlast its limit, while everything else works, until that is the code's doing.
 _LATE_ENDS = 2
+# So often a failure with a stop in it is forgiven: only a stop that comes again in a sandbox of its own is the code's.
+_MOST_STOPS = 2
 _LATE = "the runtime ended the judge, whose own clock was earlier"
 
 
@@ -71,6 +73,7 @@ class Attempt:
         stalls: How many are explained by a stall of this process or the runtime, and count as neither.
         moves: How many are explained by the end of the runtime, which another one has replaced; these count as neither.
         late_ends: How often the runtime ended the judge, whose own clock should have been earlier.
+        stops: How often one of its processes, or its sandbox, was seen to be stopped, and it did not pass.
         is_vouched: Whether the canary has passed since.
         queued_at: When it was ready to be handed over.
         began: When it was first handed over.
@@ -101,6 +104,7 @@ class Attempt:
     stalls: int = 0
     moves: int = 0
     late_ends: int = 0
+    stops: int = 0
     is_vouched: bool = False
     queued_at: float = field(default_factory=time.monotonic)
     began: float = 0.0
@@ -147,6 +151,11 @@ class Attempt:
             return Step.BLAME_RUNTIME if self.unreached > retries else Step.RETRY
         self.broken += 1
         return Step.ASK_CANARY if self.is_vouched or self.broken > retries else Step.RETRY
+
+    def may_have_been_stopped(self) -> bool:
+        """Whether it runs again because it failed, and a stop was seen, which anybody may have sent."""
+        self.stops += 1
+        return self.stops <= _MOST_STOPS
 
     def leave_cell(self, reason: str) -> None:
         """Notes that there was no verdict in a cell, which blames nobody; it runs again in a sandbox of its own."""

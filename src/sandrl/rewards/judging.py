@@ -21,6 +21,7 @@ from sandrl.rewards.attempts import Attempt, Step
 from sandrl.rewards.calibration import Calibration, CalibrationStore, Trial, Trials
 from sandrl.rewards.canary import has_passed, prepare_canary
 from sandrl.rewards.executions import execution_finished
+from sandrl.rewards.guest.clock import STOPPED
 from sandrl.rewards.guest_report import Execution
 from sandrl.rewards.judge import Judge
 from sandrl.rewards.terms import Terms
@@ -28,6 +29,8 @@ from sandrl.rewards.verdict import Verdict
 from sandrl.runs import CANARY_TAG
 from sandrl.sandboxes import Job, Launch, Level, Withdrawn, delay_seconds, problem_tag
 from sandrl.settings import RuntimeKind, load_settings
+
+_STOPPED = "a process of it, or its sandbox, was stopped for a while"
 
 OnVerdict: TypeAlias = Callable[[Attempt, Verdict], None]
 
@@ -308,7 +311,13 @@ class SandboxJudging:
             else:
                 self._fail(attempt, launch, error)
             return
-        if launch.in_cell and outcome.exit_code not in (0, 1):
+        if outcome.exit_code == STOPPED and not outcome.timed_out:
+            if attempt.may_have_been_stopped():
+                self._emit(execution_finished(attempt, launch, error=_STOPPED))
+                self._job.release(launch)
+                self._leave_cell(attempt, _STOPPED)
+                return
+        elif launch.in_cell and outcome.exit_code not in (0, 1):
             # There is nothing in a cell that its completion can kill or outlast: the worker did.
             reason = f"its cell ended with exit status {outcome.exit_code}"
             self._emit(execution_finished(attempt, launch, error=reason))
@@ -375,8 +384,8 @@ class SandboxJudging:
         self._shared.pop(tried.trial.key, None)
         try:
             outcome = self._job.collect(launch)
-            if outcome.timed_out:
-                raise InfrastructureError("the sandbox of a trial of the problem hung")
+            if outcome.timed_out or outcome.exit_code == STOPPED:
+                raise InfrastructureError("the sandbox of a trial of the problem hung, or was stopped")
             verdict = tried.of[0].terms.judge.interpret(tried.execution, outcome)
         except Withdrawn:
             return

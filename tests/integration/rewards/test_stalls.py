@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from benchmarks import stops
 
-from sandrl.events import CompletionFinished, Emit, Event, ignore
+from sandrl.events import CompletionFinished, Emit, Event, RetryScheduled, ignore
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion, Problem
 from sandrl.rewards import ScoreOptions, judge, score
@@ -151,6 +152,62 @@ BUYERS = {
 def test_more_processor_time_than_the_limit_cannot_be_bought(job: Job, buyer: str) -> None:
     [result] = scored(job, [BUYERS[buyer] + SPIN.format(1.5)], timeout_seconds=1.0)
     assert (result.status, result.reward) == (Status.TIMEOUT, 0.0), result
+
+
+# A process of the completion stops its judge, and continues it in a way that seems to come from outside.
+STOPPER = """
+import ctypes, os, signal, time
+libc, judge = ctypes.CDLL(None), os.getppid()
+def forge(pid, user):
+    sent = (ctypes.c_int * 32)(signal.SIGCONT, 0, -1, 0, pid, user)
+    libc.syscall(129 if os.uname().machine == "x86_64" else 138, judge, signal.SIGCONT, sent)
+def flood():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN])
+    while libc.sigqueue(os.getpid(), signal.SIGRTMIN, None) == 0:
+        pass
+    libc.sigqueue(judge, signal.SIGCONT, None)
+if os.fork() == 0:
+    time.sleep(3)
+    {how}
+    time.sleep(9)
+os.kill(judge, signal.SIGSTOP)
+time.sleep(2.9)
+"""
+
+
+@pytest.mark.parametrize("how", ["os.kill(judge, signal.SIGCONT)", "forge(0, 65534)", "forge(0, 0)", "flood()"])
+def test_no_more_time_to_wait_can_be_bought(job: Job, how: str) -> None:
+    [result] = scored(job, [STOPPER.format(how=how) + RIGHT], timeout_seconds=1.0)
+    assert (result.status, result.reward) == (Status.TIMEOUT, 0.0), result
+
+
+def test_a_completion_that_stops_itself_runs_again_and_is_late(job: Job, has_cells: bool) -> None:
+    events: list[Event] = []
+    codes = ["import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)\n" + RIGHT]
+    [result] = scored(job, codes, events.append, timeout_seconds=0.5)
+    assert (result.status, result.reward) == (Status.TIMEOUT, 0.0), result
+    assert sum(isinstance(event, RetryScheduled) for event in events) == 2
+
+
+def test_a_wrong_answer_is_not_tried_again_for_a_stopped_child(job: Job) -> None:
+    events: list[Event] = []
+    stopped = "import os, signal, subprocess, time\nos.kill(subprocess.Popen(['sleep', '9']).pid, signal.SIGSTOP)\n"
+    [result] = scored(job, [stopped + "time.sleep(1.2)\ndef f(x):\n    return 0\n"], events.append)
+    assert (result.status, result.reward) == (Status.FAILED, 0.0), result
+    assert not any(isinstance(event, RetryScheduled) for event in events)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("mode", stops.MODES)
+@pytest.mark.parametrize("seconds", [6, 22])
+@pytest.mark.parametrize("name", stops.SETS)
+def test_a_stop_from_outside_costs_no_right_completion_of_any_kind_its_reward(
+    name: str, seconds: int, mode: str
+) -> None:
+    if (name, mode) == ("workers", "fresh"):
+        pytest.skip("there are none")
+    assert stops.stop_while_scoring(name, mode, seconds, copies=1) == []
 
 
 def test_many_at_once_wait_for_a_processor_and_pass(job: Job) -> None:

@@ -79,3 +79,8 @@ def test_the_end_of_a_runtime_that_another_one_replaced_costs_no_retry_but_not_f
     one = attempt()
     steps = [one.fail("lost", has_run=False, retries=0, has_moved=True) for _ in range(12)]
     assert steps == [Step.MOVE] * 10 + [Step.BLAME_RUNTIME] * 2
+
+
+def test_only_a_stop_that_comes_again_in_a_sandbox_of_its_own_is_the_codes_doing() -> None:
+    one = attempt()
+    assert [one.may_have_been_stopped() for _ in range(3)] == [True, True, False]

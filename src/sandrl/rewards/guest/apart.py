@@ -6,9 +6,6 @@ an object of the completion is trusted is decided in `client.py`.
 
 # The style is explained in `descriptors.py`.
 
-import _signal  # type: ignore[import-not-found]
-import posix
-
 MYPY = False
 if MYPY:
     from sandrl.rewards.guest.channel import Channel
@@ -20,25 +17,24 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.client import CompletionGone, CompletionProcess, Unsplittable
     from sandrl.rewards.guest.clock import Clock, too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached
-    from sandrl.rewards.guest.supervisor import Judged, end_child, filled, judge_child, letter_of, uncounted
+    from sandrl.rewards.guest.supervisor import Ends, Judged, end_child, filled, judge_child, letter_of, uncounted
 
 FLUSH_SECONDS = 0.5
 
 
-def watch_for_end(pid: int, completion: CompletionProcess) -> None:
+def watch_for_end(completion: CompletionProcess) -> None:
     """From here on the end of the completion's process raises `CompletionGone`.
 
     Processes it forked may hold the channel open after it, so the end of the channel is not enough of a sign.
     """
 
-    def on_end(number: int, frame: object) -> None:
+    def on_end() -> None:
         if not completion.gone:
             completion.gone = True
             raise CompletionGone
 
-    _signal.signal(_signal.SIGCHLD, on_end)
-    if posix.waitid(posix.P_PID, pid, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT) is not None:
-        raise CompletionGone
+    Ends.on_end = on_end
+    Ends.look()
 
 
 def judge_apart(child: "Child", channel: "Channel", request: "Request", hidden: "Request") -> Judged:
@@ -59,13 +55,13 @@ def judge_apart(child: "Child", channel: "Channel", request: "Request", hidden: 
         clock.start()
         try:
             try:
-                watch_for_end(child.pid, completion)
+                watch_for_end(completion)
                 completion.wait_until_ready()
                 status, detail = checks.run()
                 is_whole = True
             finally:
                 # Its end is known by now, or no news any more; what follows is not to be torn open by it.
-                _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+                Ends.on_end = None
         except CompletionGone:
             completion.gone, gone, is_whole = True, True, False
         except Unsplittable as error:

@@ -21,7 +21,7 @@ problem's fault. If a completion left no room to run the checker in, that is the
 import _signal  # type: ignore[import-not-found]
 import posix
 import sys
-from time import monotonic, sleep
+from time import sleep
 
 MYPY = False
 if MYPY:
@@ -41,6 +41,7 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.script import judge_program, run_script
     from sandrl.rewards.guest.supervisor import (
         CHECKER_FAILED,
+        Ends,
         Judged,
         become_reaper,
         children_by_parent,
@@ -53,8 +54,8 @@ if "request_size" not in globals():
 # What an output may have beyond four times the expected one. A checker has limited time, and no completion may make its
 # problem unscorable by printing more than any checker reads in that.
 MOST_ANSWER_BYTES = 16 << 20
-# How long processes may take to end that were killed.
-ENDING_SECONDS = 5.0
+# How often, and with what pause, processes that were killed are looked for. A sandbox that stands still has no looks.
+MOST_LOOKS, LOOK_SECONDS = 2500, 0.002
 SCORE_BYTES = 4000
 NO_ROOM = b"no_room"
 INPUT, EXPECTED, ANSWER, CHECKER = "input.txt", "correct_output.txt", "solution_output.txt", "checker.py"
@@ -81,13 +82,8 @@ def descendants() -> "set[int]":
 
 def end_descendants(but: int) -> bool:
     """Kills all processes below this one but one; returns whether none is left."""
-    until = monotonic() + ENDING_SECONDS
-    while True:
-        try:
-            while posix.waitpid(-1, posix.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            return True
+    for _ in range(MOST_LOOKS):
+        Ends.look()
         # A list of processes may miss one that forks and ends while it is read: twice in a row it does not.
         if not (descendants() | descendants()) - {but}:
             return True
@@ -102,9 +98,8 @@ def end_descendants(but: int) -> bool:
             stopped |= news
         for pid in stopped:
             kill_quietly(pid)
-        if monotonic() > until:
-            return False
-        sleep(0.001)
+        sleep(LOOK_SECONDS)
+    return False
 
 
 class CheckedComparison(Comparison):

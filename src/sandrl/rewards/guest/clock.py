@@ -3,8 +3,11 @@
 A limit is time in which the completion could run. Time that it waited for a processor, or that the host of a virtual
 machine took the processor from it, and time in which nothing ran (a frozen sandbox, a suspended machine), does not
 count. Three rules keep a completion from gaining by this. All processor time of its processes counts, so threads that
-wait for each other gain nothing. If a signal stopped the judge, the completion sent it: that time counts. And after
-`LONGEST` times the limit by the clock, the time is over in any case, frozen time excepted.
+wait for each other gain nothing. If a process of the sandbox continued the judge after a stop, the completion did: that
+time counts. And after `LONGEST` times the limit by the clock, the time is over in any case, frozen time excepted.
+
+Who stopped a process of the completion is not known. Such a stop and a frozen sandbox are noted: the host runs a
+completion once more that exceeds a limit after the one, or fails after the other.
 
 One kernel timer ticks while a completion runs. Its signal raises when the time is over, so no other code has to check
 the time.
@@ -26,6 +29,8 @@ if "request_size" not in globals():
 
 # How many times the limit a completion may run by the clock. The host allows for it.
 LONGEST = 4.0
+# The exit status of a judge whose completion did not pass, perhaps because of a stop.
+STOPPED = 75
 TICK_SECONDS = 0.5
 # A tick that comes so much too late shows that this process was frozen; one among many waits less for its turn.
 GAP_SECONDS = 1.0
@@ -33,9 +38,11 @@ GAP_SECONDS = 1.0
 LOOKED_AGAIN_SECONDS = 0.05
 SHARE_OF_LIMIT = 0.05
 PROCESSES_LOOKED_AT = 2000
+# The code of a signal that `kill` sent.
+SENT_BY_KILL = 0
 
 
-def read_start(path: str) -> bytes:
+def read_start(path: "str | bytes") -> bytes:
     """The first 1,000 bytes of a file of the kernel; none if it is gone."""
     try:
         descriptor = posix.open(path, posix.O_RDONLY)
@@ -104,6 +111,8 @@ class Account:
         for number in numbers[:PROCESSES_LOOKED_AT]:
             words = read_numbers(f"/proc/{number}/stat")
             if len(words) > 14 and words[3] == self.session:
+                if words[0] == b"T":
+                    Clock.saw_stop = True
                 of_threads = self.threads_of(number)
                 waited.update({path: seconds for path, (_, seconds) in of_threads.items()})
                 user, system, children_user, children_system = [int(word) / self.clock_ticks for word in words[11:15]]
@@ -133,6 +142,11 @@ class Account:
             worked, stolen = self.machine[0] - before[0], self.machine[1] - before[1]
             if worked > 0 and stolen > 0:
                 self.stolen += ran * stolen / worked
+
+    @property
+    def own_waited(self) -> float:
+        """Seconds that this process had waited for a processor when it was last looked at."""
+        return self.waited.get(self.own, 0.0)
 
     def threads_of(self, number: str) -> "dict[str, tuple[float, float]]":
         """The accounts of a process's threads."""
@@ -187,8 +201,8 @@ class Clock:
     """
 
     running: "Clock | None" = None
-    # Whether this process was stopped by a signal and continued since the last tick.
-    was_stopped = False
+    # Whether a process of the completion was seen stopped, at any time, and whether all stood still.
+    saw_stop = stood_still = False
 
     def __init__(self, seconds: float, session: int) -> None:
         self.account = Account(session)
@@ -284,14 +298,13 @@ class Clock:
             # A signal that another process sent.
             _signal.setitimer(_signal.ITIMER_REAL, 0.001 - late)
             return
-        if late > GAP_SECONDS and not self.gap:
-            # Handlers run in the order of signal numbers: only the next tick knows whether SIGCONT came, too.
-            self.gap, self.due = late, now
-            _signal.setitimer(_signal.ITIMER_REAL, 0.001)
-            return
-        if Clock.was_stopped:
-            self.gap, Clock.was_stopped = 0.0, False
+        waited = self.account.own_waited
+        if late > GAP_SECONDS and not was_continued_by(self.account.session):
+            self.gap = late
+        gap = self.gap
         self.look(now - self.looked)
+        if gap > GAP_SECONDS + self.account.own_waited - waited:
+            Clock.stood_still = True
         self.looked = now
         self.arm(now - self.began)
 
@@ -314,18 +327,29 @@ class Clock:
 
 def is_running() -> bool:
     """Whether a clock runs whose time is not over: who catches everything catches its exception, too."""
-    clock = Clock.running
-    if clock is not None and clock.gap:
-        # Not decided yet: a completion that stops this process and continues it must not be quicker than the next tick.
-        try:
-            clock.tick()
-        except DeadlineReached:
-            return False
     return Clock.running is not None
 
 
+def was_continued_by(process: bytes) -> bool:
+    """Whether a completion may have continued this process since the last time, after a stop.
+
+    Process 1 of a sandbox can be stopped from outside alone, and so can a process of another user. Any other blocks
+    SIGCONT, which continues it all the same. A sender outside its process namespace has the number 0. A process within
+    can send any number by `sigqueue`, but no code of `kill`. It can also use up the room for what the kernel keeps of a
+    signal; then the user is 0, too.
+
+    Args:
+        process: The completion's.
+    """
+    users = read_start(b"/proc/%s/status" % process).partition(b"\nUid:")[2].split()[:4]
+    if posix.getpid() == 1 or (users and b"%d" % posix.getuid() not in users):
+        return False
+    sent = _signal.sigtimedwait((_signal.SIGCONT,), 0)
+    return sent is not None and not (sent.si_code == SENT_BY_KILL and sent.si_pid == 0 and sent.si_uid != 0)
+
+
 def listen() -> None:
-    """Has the signals of the timer, and of the end of a stop, reach the clock that runs."""
+    """Has the signal of the timer reach the clock that runs."""
 
     def on_alarm(number: int, frame: "Any") -> None:
         clock = Clock.running
@@ -336,11 +360,7 @@ def listen() -> None:
                 # What the signal interrupted has left no room to look.
                 _signal.setitimer(_signal.ITIMER_REAL, 0.01)
 
-    def on_continue(number: int, frame: "Any") -> None:
-        Clock.was_stopped = True
-
     _signal.signal(_signal.SIGALRM, on_alarm)
-    _signal.signal(_signal.SIGCONT, on_continue)
 
 
 class Interruption:

@@ -27,6 +27,7 @@ if MYPY:
     Compare = Callable[[bytes, int, Request], Outcome]
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.clock import Clock
     from sandrl.rewards.guest.descriptors import head, read_exactly, write_all
     from sandrl.rewards.guest.excerpts import begin_of, excerpt_at, first_difference
     from sandrl.rewards.guest.supervisor import read_hidden
@@ -77,12 +78,14 @@ class Comparison:
         printed, _ = head(ended.stdout, self.most_bytes)
         try:
             write_all(self.to_it, b"%16d%16d" % (position, len(printed)) + printed)
-            answer: tuple[Outcome, int, int] = marshal.loads(
+            answer: tuple[Outcome, int, int, bool, bool] = marshal.loads(
                 read_exactly(int(read_exactly(16, self.from_it)), self.from_it)
             )
         except (OSError, EOFError):
             return "crashed", "it killed its judge"
-        (status, detail, score), line, column = answer
+        (status, detail, score), line, column, saw_stop, stood_still = answer
+        Clock.saw_stop |= saw_stop
+        Clock.stood_still |= stood_still
         if status == "failed":
             begin = begin_of(line, column)
             self.excerpts[position] = excerpt_at(printed.decode("utf-8", "replace"), *begin), None, line, begin
@@ -103,7 +106,7 @@ def compare_all(request: "Request", questions: int, answers: int, compare: "Comp
             outcome, place = compare(printed, position, hidden), (0, 0)
             if outcome[0] == "failed" and "tolerance" in hidden:
                 place = first_difference(printed.decode("utf-8", "replace"), hidden["expected"][position])
-            answer = marshal.dumps((outcome, *place), 2)
+            answer = marshal.dumps((outcome, *place, Clock.saw_stop, Clock.stood_still), 2)
             write_all(answers, b"%16d" % len(answer) + answer)
     except SystemExit:
         raise  # of a process that was forked here: its interpreter ends as any does

@@ -18,16 +18,16 @@ if MYPY:
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import PR_SET_DUMPABLE, Room, to_hex
-    from sandrl.rewards.guest.clock import listen
+    from sandrl.rewards.guest.clock import STOPPED, Clock, listen
     from sandrl.rewards.guest.descriptors import head, load_libc, read_exactly, write_all
     from sandrl.rewards.guest.excerpts import ExcerptRoom
-    from sandrl.rewards.guest.supervisor import PASSED
+    from sandrl.rewards.guest.supervisor import CHECKER_FAILED, PASSED, TIMED_OUT, Ends
 
 KEY_BYTES = 32
 
 
 def report(request: "Request", judged: Judged) -> int:
-    """Writes output and verdict to the host; returns the exit status: 0 on a pass, else 1."""
+    """Writes output and verdict to the host; returns the exit status: 0 on a pass, else `STOPPED` or 1."""
     _signal.signal(_signal.SIGALRM, _signal.SIG_IGN)  # what outlived its completion may still send it
     key = read_exactly(KEY_BYTES).decode()
     printed, stdout_size = head(judged.stdout, request["max_output_bytes"])
@@ -48,7 +48,10 @@ def report(request: "Request", judged: Judged) -> int:
         verdict = f"{key} returned {judged.returned}\n{verdict}"
     write_all(2, complained)
     write_all(1, printed + b"\n" + verdict.encode())
-    return 0 if status == "passed" else 1
+    if status == "passed":
+        return 0
+    is_late = status in ("timeout", CHECKER_FAILED) or TIMED_OUT in [letter for letter, _ in judged.checks]
+    return STOPPED if Clock.stood_still or (Clock.saw_stop and is_late) else 1
 
 
 def details_of(judged: "Judged") -> str:
@@ -81,4 +84,5 @@ def main(request_size: int, judge: "Callable[[Request, Libc | None], Judged]") -
         # Same user, same sandbox: without this the child could open the supervisor's descriptors through /proc.
         call("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
     listen()
+    Ends.listen()
     posix._exit(report(request, judge(request, call)))

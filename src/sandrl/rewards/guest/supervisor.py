@@ -10,6 +10,7 @@ import posix
 MYPY = False
 if MYPY:
     from collections.abc import Callable
+    from typing import Any
 
     from sandrl.rewards.guest.child import Request, Say
     from sandrl.rewards.guest.descriptors import Libc
@@ -27,6 +28,8 @@ if "request_size" not in globals():
 
 REPORT_LIMIT_BYTES = 4 << 20
 PR_SET_CHILD_SUBREAPER = 36
+# Signals that this process blocks where it is not process 1: those of faults, and the one that the clock asks for.
+NEVER_HANDLED = "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS", "SIGCONT"
 
 
 class Times:
@@ -108,6 +111,103 @@ def kill_quietly(target: int, number: int = _signal.SIGKILL) -> None:
         pass
 
 
+class Ends:
+    """The ends of this process's children, and the signals that reach it.
+
+    It has the duties of an init, be it process 1 of a cell or a subreaper: what a completion leaves behind becomes its
+    child, and is waited for at once. It starts one child at a time, whose status is kept until it is asked for. So are
+    those of children that a check starts, which are in the session of this process, as nothing of a completion is.
+
+    Attributes:
+        awaited: The child that was started; 0 for none, -1 while it is being forked.
+        on_end: Called in the handler of the signal when that child has ended.
+        before: The handlers of the other signals before this process began to judge.
+        blocked: The signals that it blocks since.
+    """
+
+    awaited = 0
+    on_end: "Callable[[], None] | None" = None
+    before: "tuple[tuple[int, Any], ...]" = ()
+    blocked: "frozenset[Any]" = frozenset()
+
+    @staticmethod
+    def listen() -> None:
+        """From here on ends are noticed, and no other signal of a completion reaches this process.
+
+        Where it is process 1, the kernel keeps from it what has no handler. Programs that it starts have the handlers
+        of before, which they would not have if the signals were ignored or blocked.
+        """
+        _signal.signal(_signal.SIGCHLD, Ends.on_signal)
+        others = {_signal.SIGINT}
+        if posix.getpid() != 1:
+            Ends.blocked = frozenset([getattr(_signal, name) for name in NEVER_HANDLED])
+            others = _signal.valid_signals() - Ends.blocked
+            others -= {_signal.SIGKILL, _signal.SIGSTOP, _signal.SIGALRM, _signal.SIGCHLD}
+            _signal.pthread_sigmask(_signal.SIG_BLOCK, Ends.blocked)
+        # Something of the interpreter's that takes two arguments, has no frame, and does nothing.
+        Ends.before = tuple([(number, _signal.signal(number, slice)) for number in others])
+
+    @staticmethod
+    def on_signal(number: int, frame: object) -> None:
+        """Handles the signal, which says only that something may have ended: stops and other processes send it, too."""
+        try:
+            Ends.look()
+        except (RecursionError, MemoryError):
+            pass  # what the signal interrupted has left no room to look
+
+    @staticmethod
+    def look() -> None:
+        """Waits for what a completion has left behind and has ended."""
+        while Ends.awaited >= 0:
+            try:
+                ended = posix.waitid(posix.P_ALL, 0, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT)
+            except ChildProcessError:
+                return
+            if ended is None:
+                return
+            if ended.si_pid == Ends.awaited or not Ends.wait_for_left(ended.si_pid):
+                break
+        else:
+            return
+        if Ends.on_end is not None and has_ended(Ends.awaited):
+            Ends.on_end()
+        if ended.si_pid != Ends.awaited:
+            # The first one is somebody else's to wait for; there may be others behind it.
+            for pid in children_by_parent().get(posix.getpid(), ()):
+                Ends.wait_for_left(pid)
+
+    @staticmethod
+    def wait_for_left(pid: int) -> bool:
+        """Waits for a child that has ended, if nobody else does; returns whether it is gone."""
+        try:
+            may = pid != Ends.awaited and posix.getsid(pid) != posix.getsid(0)
+            return may and posix.waitpid(pid, posix.WNOHANG)[0] == pid
+        except OSError:
+            return True
+
+    @staticmethod
+    def fork() -> int:
+        """Forks the child that is awaited; there, signals are as they were before this process began to judge."""
+        Ends.awaited, Ends.on_end, pid = -1, None, 0
+        try:
+            pid = posix.fork()
+        finally:
+            Ends.awaited = pid
+        if pid == 0:
+            _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+            for number, handler in Ends.before:
+                _signal.signal(number, handler)
+            _signal.pthread_sigmask(_signal.SIG_UNBLOCK, Ends.blocked)
+        else:
+            Ends.look()
+        return pid
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a child has ended, and waits to be waited for."""
+    return posix.waitid(posix.P_PID, pid, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT) is not None
+
+
 def become_reaper(call: "Libc | None") -> bool:
     """Makes this process the parent of all processes below it whose own one ends; returns whether it is.
 
@@ -155,10 +255,9 @@ def start_child(
         SystemExit: In the child, if `body` returns: its interpreter ends as any does.
     """
     stdout, stderr, report = scratch_file(), scratch_file(), scratch_file()
-    pid = posix.fork()
+    pid = Ends.fork()
     if pid == 0:
         try:
-            _signal.signal(_signal.SIGCONT, _signal.SIG_DFL)
             code = become_child(body, request, (stdin, stdout, stderr), (report, *channel), call)
         except BaseException:
             posix._exit(70)
@@ -202,6 +301,8 @@ def end_child(child: Child, seconds: float, before: "Clock | None" = None) -> En
             cpu = usage[0] + usage[1]
         except ChildProcessError:
             pass  # the alarm fell between its end and our learning of it
+    Ends.awaited = 0
+    Ends.look()
     words, _ = head(child.report, REPORT_LIMIT_BYTES)
     posix.close(child.report)
     clock = clock if before is None else before

@@ -53,6 +53,8 @@ class Agent:
         wakeup_read, wakeup_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(wakeup_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        # The kernel keeps from process 1 what has no handler; an interpreter that was executed has one for this.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         poll.register(wakeup_read, select.POLLIN)

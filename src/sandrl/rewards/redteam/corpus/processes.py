@@ -72,6 +72,77 @@ EXPLOITS = (
         costly=True,
     ),
     Exploit(
+        "continues-the-judge-unseen",
+        _GROUP,
+        "stops its parent, and uses up the room for what the kernel keeps of the signal that continues it",
+        "import ctypes, os, signal, time\n"
+        "judge, number, libc = os.getppid(), signal.SIGRTMIN, ctypes.CDLL(None)\n"
+        "if os.fork() == 0:\n"
+        "    signal.pthread_sigmask(signal.SIG_BLOCK, [number])\n"
+        "    for _ in range(100000):\n"
+        "        if libc.sigqueue(os.getpid(), number, None):\n"
+        "            break\n"
+        "    while True:\n"
+        "        os.kill(judge, signal.SIGSTOP)\n"
+        "        time.sleep(1.5)\n"
+        "        libc.sigqueue(judge, signal.SIGCONT, None)\n"
+        "        time.sleep(0.01)\n"
+        "time.sleep(600)",
+        costly=True,
+    ),
+    Exploit(
+        "continues-the-judge-as-another",
+        _GROUP,
+        "stops its parent, and continues it with a signal that seems to come from outside the sandbox",
+        "import ctypes, os, signal, time\n"
+        "judge, libc = os.getppid(), ctypes.CDLL(None)\n"
+        "sent = (ctypes.c_int * 32)(signal.SIGCONT, 0, -1, 0, 0, 65534)\n"
+        "if os.fork() == 0:\n"
+        "    while True:\n"
+        "        os.kill(judge, signal.SIGSTOP)\n"
+        "        time.sleep(1.5)\n"
+        "        libc.syscall(129 if os.uname().machine == 'x86_64' else 138, judge, signal.SIGCONT, sent)\n"
+        "        time.sleep(0.01)\n"
+        "time.sleep(600)",
+        costly=True,
+    ),
+    Exploit(
+        "stops-itself-in-call",
+        _GROUP,
+        "stops in a call, so that its judge does not know who stopped it",
+        "import os, signal",
+        "os.kill(os.getpid(), signal.SIGSTOP)\nreturn None",
+        costly=True,
+    ),
+    Exploit(
+        "sends-every-signal-in-call",
+        _GROUP,
+        "sends its parent, and all that it may, every signal that does not end or stop them for certain",
+        "import os, signal",
+        "numbers = set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}\n"
+        "for number in numbers:\n"
+        "    signal.signal(number, signal.SIG_IGN)\n"
+        "    for target in (os.getppid(), 1, -1):\n"
+        "        try:\n            os.kill(target, number)\n        except OSError:\n            pass\n"
+        "return None",
+    ),
+    Exploit(
+        "leaves-its-dead-to-the-judge",
+        _GROUP,
+        "has its parent inherit hundreds of processes that have ended, until it has no room for another",
+        "import os, time\n"
+        "for _ in range(600):\n"
+        "    try:\n"
+        "        if os.fork() == 0:\n"
+        "            os.setsid()\n"
+        "            if os.fork() == 0:\n"
+        "                time.sleep(0.01)\n"
+        "            os._exit(0)\n"
+        "        os.wait()\n"
+        "    except OSError:\n"
+        "        break",
+    ),
+    Exploit(
         "waits-in-many-processes",
         _GROUP,
         "has many processes wait for a processor, so that its time limit lasts longer",
