@@ -256,14 +256,14 @@ class Parts:
     def __init__(self, template: Template, *, for_cells: bool) -> None:
         self._template = template
         self.for_cells = for_cells
-        self._shown: Part = []
+        self._shown: dict[str, str] = {}
 
     def show(self, part: str, target: str) -> None:
         """Make a part of the template visible as `target`."""
         for source, place in self._template.get(part, [(part, "")]):
             if not _overlay(source, target + place):
                 sc.mount(source, target + place, flags=sc.MS_BIND | sc.MS_REC)
-            self._shown.append((source, target + place))
+            self._shown[target + place] = source
 
     def show_again(self, root: str) -> None:
         """Show a worker each part once more as it is, with nothing mounted in it.
@@ -271,7 +271,7 @@ class Parts:
         Its cells have overlays of these: the kernel has no overlays on overlays, where the host's files are on some.
         Their names are the paths of the parts, in which `%` stands for `/`.
         """
-        for source, place in self._shown:
+        for place, source in self._shown.items():
             target = f"{root}{PARTS}/{place.removeprefix(root).replace('/', '%')}"
             (os.makedirs if os.path.isdir(source) else _touch)(target)
             sc.mount(source, target, flags=sc.MS_BIND)
