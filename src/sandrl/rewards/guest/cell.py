@@ -268,8 +268,8 @@ class Cells:
         self.places = writable_places()
         self.numbers = CALLS_OF_MACHINE[posix.uname().machine]
         self.root = ""
-        self.roots: "dict[int, str]" = {}
-        self.free: "list[str]" = []
+        self.roots: dict[int, str] = {}
+        self.free: list[str] = []
         self.made = 0
 
     def settle(self) -> None:

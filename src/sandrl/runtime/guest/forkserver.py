@@ -110,7 +110,7 @@ def _enter_namespaces(config: dict[str, Any], daemon: socket.socket) -> tuple[in
 
 def _map_namespace(child: int, config: dict[str, Any]) -> None:
     if "map_programs" not in config:
-        write_maps(child, config["user_map"], config["group_map"])
+        sc.write_maps(child, config["user_map"], config["group_map"])
         return
     for program, ranges in zip(config["map_programs"], (config["user_map"], config["group_map"]), strict=True):
         words = [program, str(child), *(str(number) for line in ranges for number in line)]
@@ -120,7 +120,7 @@ def _map_namespace(child: int, config: dict[str, Any]) -> None:
 
 
 def _settle(config: dict[str, Any], privileged: bool) -> rootfs.Template:
-    """The server's own part of the start, as soon as its user namespace has ids; returns the template if it makes it."""
+    """The server's own part of the start, once its user namespace has ids; returns the template if it makes it."""
     template: rootfs.Template = {}
     if "map_programs" in config:
         os.setgroups([])
@@ -152,23 +152,6 @@ def _raise_process_limit() -> None:
     if hard != resource.RLIM_INFINITY:
         most = min(most, hard)
     resource.setrlimit(resource.RLIMIT_NPROC, (most, hard))
-
-
-def write_maps(pid: int, users: list[list[int]], groups: list[list[int]]) -> None:
-    """Give the user namespace of a process its ids: lines of first id inside, first id outside, count."""
-    for name, text in (("setgroups", "deny"), ("uid_map", _lines(users)), ("gid_map", _lines(groups))):
-        try:
-            descriptor = os.open(f"/proc/{pid}/{name}", os.O_WRONLY | os.O_CLOEXEC)
-            try:
-                os.write(descriptor, text.encode())
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise OSError(error.errno, f"{name}: {error.strerror}") from error
-
-
-def _lines(ranges: list[list[int]]) -> str:
-    return "".join(f"{inside} {outside} {count}\n" for inside, outside, count in ranges)
 
 
 def _serve(daemon: socket.socket, template: rootfs.Template, alive: int) -> NoReturn:
@@ -233,7 +216,7 @@ def _boot(
             os.close(release)
             _become_sandbox(socket.socket(fileno=control), request, filter_program, parts, released)
         ids = [[rootfs.USER_ID, request["user"], 1]]
-        write_maps(pid, ids, ids)
+        sc.write_maps(pid, ids, ids)
         os.write(release, b"1")
     except OSError as error:
         # The child, if there is one, ends: its pipe closes without a byte.

@@ -261,7 +261,8 @@ class Parts:
     def show(self, part: str, target: str) -> None:
         """Make a part of the template visible as `target`."""
         for source, place in self._template.get(part, [(part, "")]):
-            if not _overlay(source, target + place):
+            second = _NO_LAYER if source == f"/{_EMPTY}" else _EMPTY
+            if not _overlay(source, target + place, f"/{second}"):
                 sc.mount(source, target + place, flags=sc.MS_BIND | sc.MS_REC)
             self._shown[target + place] = source
 
@@ -272,19 +273,54 @@ class Parts:
         Their names are the paths of the parts, in which `%` stands for `/`.
         """
         for place, source in self._shown.items():
-            target = f"{root}{PARTS}/{place.removeprefix(root).replace('/', '%')}"
+            target = root + place_of_part(place.removeprefix(root))
             (os.makedirs if os.path.isdir(source) else _touch)(target)
             sc.mount(source, target, flags=sc.MS_BIND)
 
 
-def _overlay(source: str, target: str) -> bool:
+def place_of_part(path: str) -> str:
+    """Where a part is shown once more, with nothing mounted in it."""
+    return f"{PARTS}/{path.replace('/', '%')}"
+
+
+def replace_parts() -> None:
+    """Replace what a sandbox shares with others by files with inodes of its own, in a sandbox of another launcher.
+
+    That launcher has shown the parts in `PARTS`, and the caller is the sandbox's only process. Where only the launcher
+    may make namespaces, nothing is changed.
+    """
+    user, group = os.getuid(), os.getgid()
+    scratch, home = "/sys", os.path.dirname(PARTS)
+    try:
+        sc.unshare(sc.CLONE_NEWUSER | sc.CLONE_NEWNS)
+        sc.write_maps(os.getpid(), [[user, user, 1]], [[group, group, 1]])
+        sc.mount("tmpfs", scratch, "tmpfs", sc.MS_NOSUID | sc.MS_NODEV, "size=1g,nr_inodes=64k,mode=755")
+    except OSError:
+        return
+    os.makedirs(f"{scratch}/{_EMPTY}")
+    os.makedirs(f"{scratch}/home/{os.path.basename(PARTS)}")
+    _touch(f"{scratch}/nothing")
+    with contextlib.suppress(OSError):  # what this user must not read
+        shutil.copytree("/etc", f"{scratch}/etc", symlinks=True)
+    if os.path.isdir(LIBRARIES):
+        shutil.copytree(LIBRARIES, f"{scratch}/home/{os.path.basename(LIBRARIES)}")
+    for name in sorted(os.listdir(PARTS)):
+        source, target = f"{PARTS}/{name}", name.replace("%", "/")
+        if not _overlay(source, target, f"{scratch}/{_EMPTY}"):
+            sc.mount(source, target, flags=sc.MS_BIND | sc.MS_REC)
+    for name, target in (("etc", "/etc"), ("home", home), ("nothing", "/proc/locks")):
+        sc.mount(f"{scratch}/{name}", target, flags=sc.MS_BIND)
+        sc.mount("none", target, flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | sc.MS_NOSUID | sc.MS_NODEV)
+    sc.unmount(scratch)
+
+
+def _overlay(source: str, target: str, empty: str) -> bool:
     """Show a directory with inodes of its own; returns whether the kernel permits that."""
     if _SPECIAL_IN_OPTIONS.intersection(source) or not os.path.isdir(source):
         return False
-    second = _NO_LAYER if source == f"/{_EMPTY}" else _EMPTY
     try:
         flags = sc.MS_RDONLY | sc.MS_NOSUID | sc.MS_NODEV
-        sc.mount("overlay", target, "overlay", flags, f"lowerdir={source}:/{second}")
+        sc.mount("overlay", target, "overlay", flags, f"lowerdir={source}:{empty}")
     except OSError:
         return False
     return True
