@@ -24,9 +24,8 @@ from collections.abc import Callable, Iterator
 LIBC = ctypes.CDLL(None, use_errno=True)
 X86 = platform.machine() == "x86_64"
 NUMBERS = {
-    "futex": (202, 98), "fanotify_init": (300, 262), "shmget": (29, 194), "shmat": (30, 196), "add_key": (248, 217),
-    "request_key": (249, 218), "mq_open": (240, 180), "cachestat": (451, 451), "name_to_handle_at": (303, 264),
-    "inotify_init1": (294, 26), "kcmp": (312, 272), "perf_event_open": (298, 241),
+    "futex": (202, 98), "fanotify_init": (300, 262), "shmget": (29, 194), "add_key": (248, 217),
+    "request_key": (249, 218), "mq_open": (240, 180), "inotify_init1": (294, 26), "perf_event_open": (298, 241),
 }  # fmt: skip
 F_SETLEASE, F_NOTIFY, F_OFD_GETLK, F_OFD_SETLK = 1024, 1026, 36, 37
 LOCK = "hhqqi4x"
@@ -45,14 +44,16 @@ def call(name: str, *arguments: object) -> int:
     return int(result)
 
 
+def lines_of(path: str) -> list[str]:
+    with open(path, encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
 def readable_paths() -> Iterator[str]:
     """Files, directories and devices that another sandbox could see, too: some of each place."""
     yield from (sys.executable, os.path.realpath(sys.executable), os.__file__, "/proc/self/exe")
-    for line in open("/proc/self/maps", encoding="utf-8"):
-        if "/" in line:
-            yield line[line.index("/") :].rstrip("\n")
-    for line in open("/proc/self/mountinfo", encoding="utf-8"):
-        yield line.split()[4]
+    yield from (line[line.index("/") :] for line in lines_of("/proc/self/maps") if "/" in line)
+    yield from (line.split()[4] for line in lines_of("/proc/self/mountinfo"))
     for top in STARTING_POINTS:
         yield top
         for count, (folder, folders, files) in enumerate(os.walk(top)):
@@ -63,7 +64,7 @@ def readable_paths() -> Iterator[str]:
                 break
 
 
-def opened() -> "list[tuple[str, int]]":
+def opened() -> list[tuple[str, int]]:
     """Each inode once, with a descriptor to read it."""
     found: dict[tuple[int, int], tuple[str, int]] = {}
     for path in dict.fromkeys(readable_paths()):
@@ -98,7 +99,7 @@ class Scan:
         self.crossings.setdefault(what, str(detail))
 
     def attempt(self, what: str, action: Callable[[], object]) -> None:
-        """Notes an object that exists and tells of others where `action` says so."""
+        """Tries an object; what `action` returns, if anything, is how it tells of others."""
         try:
             detail = action()
         except (OSError, ValueError):
@@ -137,12 +138,6 @@ class Scan:
                 self.attempt("dnotify", lambda d=descriptor, p=path: fcntl.fcntl(d, F_NOTIFY, DN_EVENTS) or p)
         self.attempt("inotify", lambda: call("inotify_init1", 0) and "can be had")
         self.attempt("fanotify", lambda: call("fanotify_init", 0, 0) and "can be had")
-        self.attempt(
-            "handle",
-            lambda: (
-                call("name_to_handle_at", -100, b"/usr", struct.pack("Ii128x", 128, 0), b"12345678", 0) or "can be had"
-            ),
-        )
         self.attempt("counters", lambda: call("perf_event_open", bytes(128), 0, -1, -1, 0) and "can be had")
 
     def table_of_locks(self) -> None:
@@ -152,10 +147,9 @@ class Scan:
         place = os.getpid() + int.from_bytes(os.urandom(4), "little")
         fcntl.fcntl(own, F_OFD_SETLK, struct.pack(LOCK, fcntl.F_WRLCK, 0, place, 1, 0))
         for _ in range(int(SECONDS / 0.2)):
-            with open("/proc/locks", encoding="utf-8") as file:
-                for line in file:
-                    if "OFDLCK" in line and "WRITE" in line and f" {place} " not in line:
-                        self.found("/proc/locks", line.strip())
+            for line in lines_of("/proc/locks"):
+                if "OFDLCK" in line and "WRITE" in line and f" {place} " not in line:
+                    self.found("/proc/locks", line)
             time.sleep(0.2)
 
     def futexes(self) -> None:
@@ -219,16 +213,15 @@ class Scan:
 
     def attributes(self) -> None:
         for path, descriptor in self.files:
-            name = "user.sandrl"
-            self.attempt("attribute", lambda d=descriptor, p=path: os.getxattr(d, name) and p)
-            self.attempt("attribute", lambda d=descriptor: os.setxattr(d, name, b"x"))
+            self.attempt("attribute", lambda d=descriptor, p=path: os.getxattr(d, "user.sandrl") and p)
+            self.attempt("attribute", lambda d=descriptor: os.setxattr(d, "user.sandrl", b"x"))
             if os.fstatvfs(descriptor).f_flag & os.ST_RDONLY:
                 self.attempt("time", lambda d=descriptor, p=path: os.utime(d, (1, 1)) or p)
 
 
 def address_of(page: mmap.mmap) -> int:
     """Where a mapping that can only be read begins."""
-    for line in open("/proc/self/maps", encoding="utf-8"):
+    for line in lines_of("/proc/self/maps"):
         span, rights = line.split()[:2]
         if rights == "r--s" and line.rstrip().endswith("os.py"):
             return int(span.split("-")[0], 16)
@@ -251,8 +244,4 @@ def scan() -> str:
         time.sleep(0.2)
     for other in others:
         other.join()
-    return "\n".join(f"{name}: {detail}" for name, detail in sorted(it.crossings.items())) + f"\n{len(it.files)} files"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(scan())
+    return ", ".join(sorted(it.crossings)) + f"; {len(it.files)} files"

@@ -3,7 +3,8 @@
 The first process of a cell is its supervisor. It is process 1 of the cell's own process namespace: no program in the
 cell can kill or stop it, and the kernel ends all of them with it. Cells share nothing: the user, process, mount, IPC,
 UTS and network namespaces of a cell are its own, and so are `/tmp` and everything that can be written to, `/proc`, its
-terminals, and the inodes of the files that it can read. It has no capability when it reads its request, and cannot make further namespaces.
+terminals, and the inodes of the files that it can read (see `Root`). It has no capability when it reads its request,
+and cannot make further namespaces.
 
 A cell needs no system call filter of its own, which would be compiled for each cell, on all processors: it has the
 worker's, and the calls which that filter has to leave to the worker need a capability.
