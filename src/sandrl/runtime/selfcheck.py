@@ -42,6 +42,7 @@ _PROCESSES = 32
 _GREED = {"shared memory": 3 * _MEMORY_BYTES, "pipes": 200, "epoll watches": 12_000}
 _PIPE_BYTES = 1 << 16
 _F_GETPIPE_SZ = 1032
+_SYSTEM_FILES = "/usr", "/usr/lib", "/usr/bin/env"
 _NO_CAPABILITY = "0000000000000000"
 
 # Who runs the check is told of failures in its result, and not by the last-resort handler on standard error.
@@ -274,6 +275,22 @@ def _accounting(choice: Choice) -> str:
     )
 
 
+async def _locks(choice: Choice, _folder: Path) -> Sequence[Property]:
+    """Files of the system that this process has locked, and whether a program in a sandbox notices that."""
+    with contextlib.ExitStack() as held:
+        for path in _SYSTEM_FILES:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            held.callback(os.close, descriptor)
+            with contextlib.suppress(BlockingIOError):  # somebody else has locked it
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        facts = await _run(choice, BootRequest(choice.images[0].name), "locks", ":".join(_SYSTEM_FILES))
+    wrong = [f"locks of {path} are seen by other sandboxes and the host" for path in facts["locked"]]
+    wrong += [] if facts["own"] is None else [f"a file of its own cannot be locked ({facts['own']})"]
+    wrong += [] if facts["watch"] else ["directories can be watched"]
+    detail = "files of the system have locks of its own, its own files can be locked, no directory can be watched"
+    return [_property("own locks", wrong, detail)]
+
+
 async def _survivors(choice: Choice, _folder: Path) -> Sequence[Property]:
     """A program that left its parent and its session dies with its sandbox at the latest."""
     marker = f"3600.{secrets.randbelow(10**9):09}"
@@ -335,6 +352,7 @@ _ATTEMPTS: dict[str, Attempt] = {
     "process limit": _processes,
     "disk limit": _disk,
     "limits of what is shared": _shared_resources,
+    "own locks": _locks,
     "no survivors": _survivors,
     "host uids": _host_users,
 }

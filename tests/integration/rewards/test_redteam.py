@@ -12,6 +12,7 @@ from sandrl.problems.checkers import Checker
 from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions
 from sandrl.rewards.redteam import EXPLOITS, Exploit, ExploitKind, RedteamReport, aim_at, arm, attack
 from sandrl.rewards.redteam.campaign import plan_attempts
+from sandrl.rewards.redteam.exploit import MEETING
 from sandrl.sandboxes import Job
 from tests.support.naive import naive_rewards
 
@@ -125,7 +126,7 @@ SPLIT = Problem(
     ),
     reference="n = int(input())\nprint(1, n - 1)\n",
 )
-PROBLEMS = (HALF, STACK, TOTAL, EVEN, SORTED, POSITIVE, CIRCLE, DISC, THIRD, UNSHIFT, COPIED, SPLIT)
+PROBLEMS = (HALF, STACK, TOTAL, EVEN, SORTED, POSITIVE, CIRCLE, DISC, THIRD, UNSHIFT, COPIED, SPLIT, MEETING)
 QUICK = tuple(exploit for exploit in EXPLOITS if not exploit.costly)
 # What made its way past the judge before it was told of it, and at least one of every group.
 REPRESENTATIVE = tuple(

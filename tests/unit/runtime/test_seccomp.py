@@ -122,15 +122,31 @@ def test_the_other_processor_has_the_same_rules_by_its_own_numbers() -> None:
 
 CELL_FLAGS = (0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
 NUMBERS = {
-    "x86_64": {"clone": 56, "unshare": 272, "mount": 165, "umount2": 166, "pivot_root": 155, "mount_setattr": 442},
-    "aarch64": {"clone": 220, "unshare": 97, "mount": 40, "umount2": 39, "pivot_root": 41, "mount_setattr": 442},
+    "x86_64": {
+        "clone": 56,
+        "unshare": 272,
+        "mount": 165,
+        "umount2": 166,
+        "pivot_root": 155,
+        "mount_setattr": 442,
+        "chroot": 161,
+    },
+    "aarch64": {
+        "clone": 220,
+        "unshare": 97,
+        "mount": 40,
+        "umount2": 39,
+        "pivot_root": 41,
+        "mount_setattr": 442,
+        "chroot": 51,
+    },
 }
 
 
 @pytest.mark.parametrize("machine", sorted(NUMBERS))
 def test_a_worker_may_make_the_namespaces_and_mounts_of_cells(machine: str) -> None:
     numbers = NUMBERS[machine]
-    for name in ("mount", "umount2", "pivot_root", "mount_setattr"):
+    for name in ("mount", "umount2", "pivot_root", "mount_setattr", "chroot"):
         assert decide(machine, numbers[name]) == refused_with(errno.EPERM)
         assert decide(machine, numbers[name], cells=True) == ALLOW
     assert decide(machine, numbers["clone"], sum(CELL_FLAGS) | 17, cells=True) == ALLOW
@@ -152,5 +168,5 @@ def test_a_worker_gets_no_other_namespace_and_no_other_table_of_descriptors(mach
 
 @pytest.mark.parametrize("machine", sorted(NUMBERS))
 def test_a_worker_is_refused_all_else_that_a_sandbox_is(machine: str) -> None:
-    differing = {number for number in range(450) if decide(machine, number) != decide(machine, number, cells=True)}
+    differing = {number for number in range(470) if decide(machine, number) != decide(machine, number, cells=True)}
     assert differing == {number for name, number in NUMBERS[machine].items() if name != "clone"}

@@ -52,3 +52,16 @@ def test_huge_pages_of_the_host_are_not_given_away(machine: str, number: int) ->
 @pytest.mark.parametrize("number", range(5))
 def test_asynchronous_requests_do_not_exist_on_the_other_processor(number: int) -> None:
     assert decide("aarch64", number) == refused_with(errno.ENOSYS)
+
+
+@pytest.mark.parametrize(("machine", "number"), [("x86_64", 72), ("aarch64", 25)])
+@pytest.mark.parametrize("cells", [False, True])
+def test_a_program_watches_no_directory_and_leases_no_file_but_locks_its_own(
+    machine: str, number: int, cells: bool
+) -> None:
+    set_lease, notify = 1024, 1026
+    for command in (set_lease, notify):
+        assert decide(machine, number, 3, command, 1, cells=cells) == refused_with(errno.EPERM)
+    locks = (5, 6, 7, 36, 37, 38)
+    for command in locks:
+        assert decide(machine, number, 3, command, cells=cells) == ALLOW

@@ -2,8 +2,9 @@
 
 The first process of a cell is its supervisor. It is process 1 of the cell's own process namespace: no program in the
 cell can kill or stop it, and the kernel ends all of them with it. Cells share nothing: the user, process, mount, IPC,
-UTS and network namespaces of a cell are its own, and so are `/tmp` and everything that can be written to, `/proc` and
-its terminals. It has no capability when it reads its request, and cannot make further namespaces.
+UTS and network namespaces of a cell are its own, and so are `/tmp` and everything that can be written to, `/proc`, its
+terminals, and the inodes of the files that it can read (see `Root`). It has no capability when it reads its request,
+and cannot make further namespaces.
 
 A cell needs no system call filter of its own, which would be compiled for each cell, on all processors: it has the
 worker's, and the calls which that filter has to leave to the worker need a capability.
@@ -29,9 +30,23 @@ OWN_NAMESPACES = NEW_MOUNTS | NEW_UTS | NEW_IPC | NEW_USER | NEW_PROCESSES | NEW
 SIGCHLD = 17
 READ_ONLY, NOSUID, NODEV, NOEXEC, BIND, RECURSIVE, PRIVATE = 0x1, 0x2, 0x4, 0x8, 0x1000, 0x4000, 0x40000
 AT_CURRENT, AT_RECURSIVE = -100, 0x8000
+REMOUNT = 0x20
 MOUNT_SETATTR = 442
-CALLS_OF_MACHINE = {"x86_64": {"clone": 56, "capset": 126}, "aarch64": {"clone": 220, "capset": 91}}
-PR_SET_PDEATHSIG, PR_SET_SECUREBITS = 1, 28
+# Where the runtime shows a worker the parts of its root, each by itself (see `runtime/guest/rootfs.py`).
+PARTS = "/run/sandrl/parts"
+LARGEST_COPY_BYTES = 1 << 20
+MOST_ENTRIES = 256
+MADE_IN_CELLS = PARTS, "/proc", "/tmp", "/dev/pts"
+DIRECTORY, LINK, FILE, DEVICE = 0o040000, 0o120000, 0o100000, 0o020000
+CALLS_OF_MACHINE = {
+    "x86_64": {"clone": 56, "capset": 126, "brk": 12},
+    "aarch64": {"clone": 220, "capset": 91, "brk": 214},
+}
+PR_SET_PDEATHSIG, PR_SET_SECUREBITS, PR_SET_MM, PR_SET_MM_MAP = 1, 28, 35, 14
+# Code, data, heap, stack, arguments and environment in `/proc/self/stat`, in the order of `struct prctl_mm_map`.
+# The end of the heap is not there.
+STARTS_AND_ENDS = 26, 27, 45, 46, 47, 0, 28, 48, 49, 50, 51
+HEAP = 4
 # Being root gives nothing, neither at once nor by a change of user or a program; and none of this can be undone.
 NO_ROOT_LOCKED = 0x01 | 0x02 | 0x04 | 0x08 | 0x20 | 0x40 | 0x80
 CAPABILITY_VERSION_3 = 0x20080522
@@ -133,6 +148,106 @@ def writable_places() -> "list[tuple[str, bool]]":
     return found
 
 
+def kind_of(path: str) -> int:
+    """What a path is; 0 if there is nothing."""
+    try:
+        return posix.lstat(path).st_mode & 0o170000
+    except OSError:
+        return 0
+
+
+def make_directories(path: str) -> None:
+    """Makes a directory and those it lies in."""
+    for end in [place for place, character in enumerate(path) if character == "/" and place] + [len(path)]:
+        if not kind_of(path[:end]):
+            posix.mkdir(path[:end], 0o755)
+
+
+class Root:
+    """The files that cells see, one after another: those of the worker, with inodes of their own.
+
+    The kernel keeps locks, leases and watches with the inode of a file. An overlay file system has inodes of its own
+    over the same files. None can be made of a directory in which something is mounted, because it would show what is
+    covered; such a directory is made anew, and its entries are shown one by one. Where the kernel refuses an overlay,
+    or would need too many, cells share the inodes. They always share those of the devices.
+
+    Args:
+        call: Calls libc.
+        path: An empty directory, which becomes the root of cells.
+        places: The directories that each cell has for itself, and whether what is in each must stay in sight.
+        empty: An empty directory.
+    """
+
+    def __init__(self, call: "Libc", path: str, places: "list[tuple[str, bool]]", empty: str) -> None:
+        self.call = call
+        self.path = path
+        self.places = dict(places)
+        self.empty = empty
+        try:
+            self.parts = {name.replace("%", "/"): f"{PARTS}/{name}" for name in posix.listdir(PARTS)}
+        except OSError:
+            self.parts = {}
+        mount(call, path, path, flags=BIND)
+        for name in posix.listdir("/"):
+            self._show(f"/{name}")
+        for place in sorted(self.parts):
+            make_directories(path + place)
+            if not self._overlay(self.parts[place], path + place):
+                mount(call, self.parts[place], path + place, flags=BIND)
+        mount(call, "none", path, flags=REMOUNT | BIND | READ_ONLY | NOSUID | NODEV)
+
+    def _overlay(self, source: str, target: str) -> bool:
+        """Shows a directory with inodes of its own; returns whether the kernel permits that."""
+        if any(character in source for character in ":,\\") or kind_of(source) != DIRECTORY:
+            return False
+        try:
+            options = f"lowerdir={source}:{self.empty}"
+            mount(self.call, "overlay", target, "overlay", READ_ONLY | NOSUID | NODEV, options)
+        except OSError:
+            return False
+        return True
+
+    def _show(self, path: str) -> None:
+        """Shows what the worker has at a path."""
+        target, kind = self.path + path, kind_of(path)
+        if kind == LINK:
+            posix.symlink(posix.readlink(path), target)
+        elif kind == DIRECTORY:
+            posix.mkdir(target, 0o755)
+            if path in self.places or path in self.parts or path in MADE_IN_CELLS:
+                if self.places.get(path):
+                    mount(self.call, path, target, flags=BIND)
+                return
+            names = posix.listdir(path)
+            # An overlay has no devices.
+            if not names or (path != "/dev" and self._overlay(path, target)):
+                return
+            if len(names) > MOST_ENTRIES:
+                mount(self.call, path, target, flags=BIND | RECURSIVE)
+                return
+            for name in names:
+                self._show(f"{path}/{name}")
+        elif kind in (FILE, DEVICE):
+            self._show_file(path, target)
+
+    def _show_file(self, path: str, target: str) -> None:
+        """Shows a file: as a copy, if it is none of the large ones."""
+        status = posix.stat(path)
+        text = None
+        if status.st_mode & 0o170000 == FILE and status.st_size <= LARGEST_COPY_BYTES:
+            try:
+                source = posix.open(path, posix.O_RDONLY)
+                text = posix.read(source, LARGEST_COPY_BYTES)
+                posix.close(source)
+            except OSError:
+                pass
+        descriptor = posix.open(target, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL, status.st_mode & 0o777)
+        write_all(descriptor, text or b"")
+        posix.close(descriptor)
+        if text is None:
+            mount(self.call, path, target, flags=BIND)
+
+
 class Cells:
     """Makes cells: what all of them have in common is found out once.
 
@@ -146,8 +261,17 @@ class Cells:
         self.limits = limits
         self.user, self.group = posix.getuid(), posix.getgid()
         self.folder = posix.getcwd()
+        self.program = posix.readlink("/proc/self/exe")
+        descriptor = posix.open("/proc/self/stat", posix.O_RDONLY)
+        words = [b"0"] * 3 + posix.read(descriptor, 4096).rpartition(b")")[2].split()
+        posix.close(descriptor)
+        self.layout = [int(words[place]) for place in STARTS_AND_ENDS]
         self.places = writable_places()
         self.numbers = CALLS_OF_MACHINE[posix.uname().machine]
+        self.root = ""
+        self.roots: dict[int, str] = {}
+        self.free: list[str] = []
+        self.made = 0
 
     def settle(self) -> None:
         """Moves this process, and so all cells, to where nothing can be written to but a new and empty `/tmp`."""
@@ -161,14 +285,31 @@ class Cells:
         arguments = AT_CURRENT, b"/proc", 0, bytes(8) + read_only + bytes(16), 32
         must(self.call, "syscall", MOUNT_SETATTR, *arguments, about="mount_setattr on /proc")
         mount(self.call, "tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, "mode=700")
+        posix.mkdir("/tmp/empty", 0o755)
 
     def clone(self) -> int:
         """Clones this process into new namespaces.
 
+        Its root is that of a cell that has ended, whose locks ended with it, or a new one.
+
         Returns:
             The id of the new process; 0 in that process.
         """
-        return must(self.call, "syscall", self.numbers["clone"], OWN_NAMESPACES | SIGCHLD, 0, 0, 0, 0, about="clone")
+        if not self.free:
+            self.made += 1
+            root = f"/tmp/root.{self.made}"
+            posix.mkdir(root, 0o755)
+            Root(self.call, root, self.places, "/tmp/empty")
+            self.free.append(root)
+        self.root = self.free[-1]
+        pid = must(self.call, "syscall", self.numbers["clone"], OWN_NAMESPACES | SIGCHLD, 0, 0, 0, 0, about="clone")
+        if pid:
+            self.roots[pid] = self.free.pop()
+        return pid
+
+    def forget(self, pid: int) -> None:
+        """Notes that a cell has ended, with all of its processes."""
+        self.free += [self.roots.pop(pid)] if pid in self.roots else []
 
     def enter(self) -> None:
         """Makes the cloned process the first one of a cell.
@@ -179,8 +320,9 @@ class Cells:
         call = self.call
         must(call, "prctl", PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
         be_only_user(self.user, self.group)
+        posix.chroot(self.root)
+        self._own_program()
         self._mount_places()
-        mount(call, "proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
         options = "newinstance,ptmxmode=0666,mode=0600,max=16"
         mount(call, "devpts", "/dev/pts", "devpts", NOSUID | NOEXEC, options)
         self._open_network()
@@ -192,11 +334,34 @@ class Cells:
         limit_resources(call, self.limits)
         posix.chdir(self.folder)
 
+    def _own_program(self) -> None:
+        """Makes `/proc/self/exe` the interpreter's file in the cell's root.
+
+        It stays the worker's where the kernel refuses the change; it refuses it while the file itself is mapped, and
+        where an overlay shows it, another one is.
+        """
+        try:
+            program = posix.open(self.program, posix.O_RDONLY)
+        except OSError:
+            return
+        heap = self.layout[HEAP]
+        # Of what a call returns, there are 32 bits.
+        end = heap + (self.call("syscall", self.numbers["brk"], 0) - heap & 0xFFFFFFFF)
+        layout = b"".join((number or end).to_bytes(8, "little") for number in self.layout)
+        layout += bytes(12) + program.to_bytes(4, "little")
+        self.call("prctl", PR_SET_MM, PR_SET_MM_MAP, layout, len(layout), 0)
+        posix.close(program)
+
     def _mount_places(self) -> None:
         """Puts one new file system in the place of everything that can be written to."""
         limits = self.limits
         options = f"size={limits.disk_bytes},nr_inodes={limits.inodes},mode=755"
         mount(self.call, "tmpfs", "/tmp", "tmpfs", NOSUID | NODEV, options)
+        mount(self.call, "proc", "/proc", "proc", NOSUID | NODEV | NOEXEC)
+        # It shows locks of other cells and of the host.
+        posix.close(posix.open("/tmp/nothing", posix.O_CREAT | posix.O_WRONLY, 0o444))
+        mount(self.call, "/tmp/nothing", "/proc/locks", flags=BIND)
+        mount(self.call, "none", "/proc/locks", flags=REMOUNT | BIND | READ_ONLY)
         for number, (path, keeps) in enumerate(self.places):
             if path == "/tmp":
                 continue

@@ -74,6 +74,7 @@ def try_cell(cells: "Cells") -> str:
     why = posix.read(reading, LINE_BYTES).decode("utf-8", "replace")
     posix.close(reading)
     posix.waitpid(pid, 0)
+    cells.forget(pid)
     return why
 
 
@@ -232,6 +233,8 @@ class Forker:
             if pid == 0:
                 return
             run, user = self.running.pop(pid, ("", 0))
+            if isinstance(self.cells, Cells):
+                self.cells.forget(pid)
             if run and self.users is not None:
                 self.clearing[self.users.start_clearing(user)] = run, status
             elif run:

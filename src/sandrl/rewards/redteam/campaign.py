@@ -215,7 +215,7 @@ def plan_attempts(exploits: Iterable[Exploit], targets: Sequence[Target]) -> lis
         seen: set[ExploitKind] = set()
         for target in targets:
             if target.kind in exploit.kinds and not (exploit.costly and target.kind in seen):
-                plan.append((exploit, target))
+                plan += [(exploit, target)] * exploit.copies
                 seen.add(target.kind)
     return plan
 

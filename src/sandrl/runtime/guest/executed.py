@@ -24,6 +24,7 @@ def main(arguments: list[str]) -> NoReturn:
         agent.close_inherited({control.fileno()})
         limits = processes.ProcessLimits(**json.loads(arguments[1]))
         forkserver.hide_command_line()
+        rootfs.replace_parts()
         forkserver.give_up_privileges(limits, seccomp.build_filter(sc.MACHINE))
         os.chdir(rootfs.WORKING_DIRECTORY)
     except OSError as error:

@@ -39,11 +39,11 @@ def main() -> NoReturn:
         os._exit(1)  # the daemon was gone before it could say anything
     config = json.loads(packet)
     try:
-        child, alive = _enter_namespaces(config, daemon)
+        child, alive, template = _enter_namespaces(config, daemon)
     except OSError as error:
         _refuse(daemon, error)
     if child == 0:
-        _serve(daemon, config, alive)
+        _serve(daemon, template, alive)
     # The socket closes in the very moment in which process 1 dies, before the kernel kills what is below it.
     daemon.close()
     os.close(0)
@@ -57,7 +57,7 @@ def _refuse(daemon: socket.socket, error: OSError) -> NoReturn:
     os._exit(1)
 
 
-def _enter_namespaces(config: dict[str, Any], daemon: socket.socket) -> tuple[int, int]:
+def _enter_namespaces(config: dict[str, Any], daemon: socket.socket) -> tuple[int, int, rootfs.Template]:
     """Clone the server proper, as process 1 of new namespaces.
 
     A process must be given its user ids by one outside its user namespace, who may need rights for that. So the caller
@@ -65,17 +65,18 @@ def _enter_namespaces(config: dict[str, Any], daemon: socket.socket) -> tuple[in
     all that is left.
 
     Returns:
-        The process id of the server and -1, or, in the server itself, 0 and a descriptor that reads as ended once the
-        process outside is gone.
+        The process id of the server, or 0 in the server itself; and there a descriptor that reads as ended once the
+        process outside is gone, and the template.
     """
     _die_with_parent(config["daemon_pid"])
     _raise_process_limit()
     user = config["user"]
     privileged = os.getuid() == 0
+    template: rootfs.Template = {}
     if privileged:
         # As root, everything that needs its rights happens first.
         sc.unshare(sc.CLONE_NEWNS)
-        rootfs.build_template(config["template"], config["images"], config["overlays"])
+        template = rootfs.build_template(config["template"], config["images"], config["overlays"])
         os.setgroups([])
         # The new user namespace, and what the kernel counts per owner, belongs to the effective user.
         os.setresgid(-1, user, -1)
@@ -87,10 +88,10 @@ def _enter_namespaces(config: dict[str, Any], daemon: socket.socket) -> tuple[in
         if not os.read(released, 1):
             os._exit(1)
         try:
-            _settle(config, privileged)
+            template = _settle(config, privileged) or template
         except OSError as error:
             _refuse(daemon, error)
-        return 0, released
+        return 0, released, template
     os.close(released)
     if privileged:
         os.setresuid(-1, 0, -1)
@@ -104,12 +105,12 @@ def _enter_namespaces(config: dict[str, Any], daemon: socket.socket) -> tuple[in
         os.setresuid(user, user, user)
         _die_with_parent(config["daemon_pid"])  # changing the user cleared it
     os.write(release, b"1")  # and stays open: it closes with this process
-    return child, -1
+    return child, -1, {}
 
 
 def _map_namespace(child: int, config: dict[str, Any]) -> None:
     if "map_programs" not in config:
-        write_maps(child, config["user_map"], config["group_map"])
+        sc.write_maps(child, config["user_map"], config["group_map"])
         return
     for program, ranges in zip(config["map_programs"], (config["user_map"], config["group_map"]), strict=True):
         words = [program, str(child), *(str(number) for line in ranges for number in line)]
@@ -118,8 +119,9 @@ def _map_namespace(child: int, config: dict[str, Any]) -> None:
             raise PermissionError(errno.EPERM, f"{os.path.basename(program)} refused the ids of /etc/subuid")
 
 
-def _settle(config: dict[str, Any], privileged: bool) -> None:
-    """The server's own part of the start, as soon as its user namespace has ids."""
+def _settle(config: dict[str, Any], privileged: bool) -> rootfs.Template:
+    """The server's own part of the start, once its user namespace has ids; returns the template if it makes it."""
+    template: rootfs.Template = {}
     if "map_programs" in config:
         os.setgroups([])
     if privileged:
@@ -127,9 +129,10 @@ def _settle(config: dict[str, Any], privileged: bool) -> None:
         os.setresuid(rootfs.USER_ID, rootfs.USER_ID, rootfs.USER_ID)
         sc.prctl(sc.PR_SET_DUMPABLE, 1)  # changing the user cleared it, and /proc/PID/uid_map needs it
     else:
-        rootfs.build_template(config["template"], config["images"], config["overlays"])
+        template = rootfs.build_template(config["template"], config["images"], config["overlays"])
     _die_with_parent(0)
     sc.mount("proc", "/proc", "proc", sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC)
+    return template
 
 
 def _die_with_parent(expected_parent: int) -> None:
@@ -151,24 +154,7 @@ def _raise_process_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NPROC, (most, hard))
 
 
-def write_maps(pid: int, users: list[list[int]], groups: list[list[int]]) -> None:
-    """Give the user namespace of a process its ids: lines of first id inside, first id outside, count."""
-    for name, text in (("setgroups", "deny"), ("uid_map", _lines(users)), ("gid_map", _lines(groups))):
-        try:
-            descriptor = os.open(f"/proc/{pid}/{name}", os.O_WRONLY | os.O_CLOEXEC)
-            try:
-                os.write(descriptor, text.encode())
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise OSError(error.errno, f"{name}: {error.strerror}") from error
-
-
-def _lines(ranges: list[list[int]]) -> str:
-    return "".join(f"{inside} {outside} {count}\n" for inside, outside, count in ranges)
-
-
-def _serve(daemon: socket.socket, config: dict[str, Any], alive: int) -> NoReturn:
+def _serve(daemon: socket.socket, template: rootfs.Template, alive: int) -> NoReturn:
     sys.stdin.close()
     gc.collect()
     gc.disable()
@@ -193,7 +179,7 @@ def _serve(daemon: socket.socket, config: dict[str, Any], alive: int) -> NoRetur
             elif descriptor == alive:
                 os._exit(1)  # the process outside is gone
             else:
-                _serve_next(daemon, filters)
+                _serve_next(daemon, filters, template)
 
 
 def _reap() -> None:
@@ -204,29 +190,33 @@ def _reap() -> None:
         pass
 
 
-def _serve_next(daemon: socket.socket, filters: dict[bool, bytes]) -> None:
+def _serve_next(daemon: socket.socket, filters: dict[bool, bytes], template: rootfs.Template) -> None:
     data, descriptors, _flags, _address = socket.recv_fds(daemon, _MAX_REQUEST_BYTES, 1)
     if not data:
         os._exit(0)  # the daemon closed its end
     request = json.loads(data)
     if descriptors:
-        _boot(daemon, request, descriptors[0], filters[request["cells"] > 0])
+        is_worker = request["cells"] > 0
+        parts = rootfs.Parts(template, for_cells=is_worker)
+        _boot(daemon, request, descriptors[0], filters[is_worker], parts)
     else:
         daemon.send(json.dumps({"id": request["id"]}).encode())  # the daemon asks whether this process still answers
     for descriptor in descriptors:
         os.close(descriptor)
 
 
-def _boot(daemon: socket.socket, request: dict[str, Any], control: int, filter_program: bytes) -> None:
+def _boot(
+    daemon: socket.socket, request: dict[str, Any], control: int, filter_program: bytes, parts: rootfs.Parts
+) -> None:
     released, release = os.pipe2(os.O_CLOEXEC)
     pidfd = -1
     try:
         pid, pidfd = sc.clone_process(_NAMESPACES)
         if pid == 0:
             os.close(release)
-            _become_sandbox(socket.socket(fileno=control), request, filter_program, released)
+            _become_sandbox(socket.socket(fileno=control), request, filter_program, parts, released)
         ids = [[rootfs.USER_ID, request["user"], 1]]
-        write_maps(pid, ids, ids)
+        sc.write_maps(pid, ids, ids)
         os.write(release, b"1")
     except OSError as error:
         # The child, if there is one, ends: its pipe closes without a byte.
@@ -238,7 +228,9 @@ def _boot(daemon: socket.socket, request: dict[str, Any], control: int, filter_p
             os.close(descriptor)
 
 
-def _become_sandbox(control: socket.socket, request: dict[str, Any], filter_program: bytes, released: int) -> NoReturn:
+def _become_sandbox(
+    control: socket.socket, request: dict[str, Any], filter_program: bytes, parts: rootfs.Parts, released: int
+) -> NoReturn:
     try:
         if not os.read(released, 1):
             os._exit(1)
@@ -258,6 +250,7 @@ def _become_sandbox(control: socket.socket, request: dict[str, Any], filter_prog
         sc.bring_up_loopback()
         sc.bound_socket_buffers(_SOCKET_BUFFER_BYTES, _WAITING_CONNECTIONS)
         rootfs.enter_root(
+            parts,
             request["image"],
             request["overlay"],
             request["disk_bytes"],

@@ -9,6 +9,7 @@ the standard library, for Python 3.8 and newer. It reports facts; the caller dec
     python -c TEXT disk                how many bytes can be written
     python -c TEXT take WHAT AMOUNT    takes AMOUNT bytes of shared memory, pipes or epoll watches, and keeps them
     python -c TEXT little              takes the little of each that any program needs
+    python -c TEXT locks PATHS         which files somebody else has locked, and whether its own can be
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import json
 import mmap
 import os
@@ -183,12 +185,25 @@ def _little() -> dict[str, Any]:
     return {"written": os.write(writing, b"x" * _PIPE_BYTES), "refusal": refusal}
 
 
+def _locks(paths: list[str]) -> dict[str, Any]:
+    _writes("/tmp/own")()
+    opened = {path: os.open(path, os.O_RDONLY) for path in [*paths, "/tmp", "/tmp/own"]}
+    lock = fcntl.LOCK_EX | fcntl.LOCK_NB
+    return {
+        "locked": [path for path in paths if _refusal(lambda: fcntl.flock(opened[path], lock))],  # noqa: B023
+        "own": _refusal(lambda: fcntl.flock(opened["/tmp/own"], lock)),
+        "watch": _refusal(lambda: fcntl.fcntl(opened["/tmp"], fcntl.F_NOTIFY, fcntl.DN_ACCESS)),
+    }
+
+
 if __name__ == "__main__":
     _what, *_words = sys.argv[1:]
     if _what == "reach":
         _facts = _reach([path for path in _words[0].split(":") if path], int(_words[1]))
     elif _what == "memory":
         _facts = _memory(int(_words[0]))
+    elif _what == "locks":
+        _facts = _locks(_words[0].split(":"))
     elif _what == "take":
         _facts = _take(_words[0], int(_words[1]))
     else:

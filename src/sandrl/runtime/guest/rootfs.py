@@ -2,15 +2,22 @@
 
 The fork server builds the template (read-only views of the host's programs, a few made files, the devices) in a
 mount namespace of its own and makes it its root, so that nothing else of the host exists for anything it starts.
-A sandbox then gets an empty, size-limited tmpfs as root and binds the parts of the template into it: about ten
-mounts, none of which has to be restricted again, because a bind keeps the flags of its source.
+A sandbox then gets an empty, size-limited tmpfs as root, in which it sees the parts of the template.
+
+The kernel keeps locks, leases and watches with the inode of a file, and what two sandboxes see as the same file would
+have one inode. So a sandbox sees each part through an overlay file system of its own, which has inodes of its own over
+the same files and shares their pages. Where the kernel refuses that, the part is bound, and shared. The device nodes
+are shared in any case: a user namespace has no others.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import glob
 import os
+import re
+import shutil
 from typing import Any, TypeAlias
 
 from sandrl.runtime.guest import syscalls as sc
@@ -21,6 +28,8 @@ HOSTNAME = "sandbox"
 WORKING_DIRECTORY = "/workspace"
 WRITABLE_HOME = "/var/sandbox"
 LIBRARIES = "/run/sandrl/lib"  # shared libraries of the interpreter that are in neither its prefix nor `/usr`
+
+PARTS = "/run/sandrl/parts"  # what a worker makes the files of its cells of
 
 _AT_RECURSIVE = 0x8000
 _AT_FDCWD = -100
@@ -50,7 +59,16 @@ _ETC_MADE = {
 }
 WRITABLE = ("tmp", "var/tmp", "workspace", f"home/{USER_NAME}")
 Image: TypeAlias = dict[str, Any]
+Part: TypeAlias = "list[tuple[str, str]]"
+"""Directories and files of the template, and where in the part each is shown; the first is the part itself."""
+Template: TypeAlias = dict[str, Part]
+"""The parts by their paths in the template, the current root."""
 _PLAIN = ("opt", "srv", "mnt", "run", "sys", "root")
+_NOTHING = "run/nothing"  # an empty file of a sandbox's own
+# An overlay has two layers at least. What may be a layer itself, being empty, needs the other one as its second.
+_EMPTY, _NO_LAYER = "empty", "none"
+_SPECIAL_IN_OPTIONS = frozenset(":,\\")
+_EINVAL = 22
 
 
 def etc_from_host() -> list[str]:
@@ -77,7 +95,7 @@ def _touch(path: str) -> None:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
 
 
-def build_template(root: str, images: list[Image], overlays: str) -> None:
+def build_template(root: str, images: list[Image], overlays: str) -> Template:
     """Assemble the template below `root`, in the caller's private mount namespace, and move into it.
 
     Args:
@@ -86,24 +104,61 @@ def build_template(root: str, images: list[Image], overlays: str) -> None:
         overlays: Directory of package overlays, shown as `overlays`.
     """
     sc.mount("none", "/", flags=sc.MS_REC | sc.MS_PRIVATE)
+    prefixes = [image["prefix"] for image in images]
+    trees = tuple(f"{path}/" for path in ("/usr", *(f"/{name}" for name in TOP_LEVEL), *prefixes))
+    mounts = [path for path in _mounts() if path.startswith(trees) and os.path.exists(path)]
     # Sources may lie below the directory that is about to be covered, so they are opened first.
-    paths = {overlays, *(i["prefix"] for i in images), *(path for i in images for _, path in i["libraries"])}
+    paths = {overlays, *prefixes, *(path for i in images for _, path in i["libraries"]), *mounts}
     sources = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in paths}
-    sc.mount("tmpfs", root, "tmpfs", sc.MS_NOSUID | sc.MS_NODEV, "size=16m,nr_inodes=4k,mode=755")
+    sc.mount("tmpfs", root, "tmpfs", sc.MS_NOSUID | sc.MS_NODEV, "size=1g,nr_inodes=64k,mode=755")
     os.chdir(root)
-    for name in ("usr", "overlays", "images", "libraries", "etc", "dev", "proc", "newroot", "empty"):
+    names = ("usr", "overlays", "images", "libraries", "mounts", "etc", "dev", "proc", "newroot", _EMPTY, _NO_LAYER)
+    for name in names:
         os.mkdir(name, 0o755)
-    _bind("/usr", "usr")
+    _bind(_EMPTY, _EMPTY)
+    template: Template = {}
+
+    def add(path: str, name: str) -> None:
+        """Adds a directory of the host, and what is mounted in it, each by itself.
+
+        What is mounted in it is not to be seen in the template: no overlay can be made of a directory that is covered
+        in part, because it would show what is covered.
+        """
+        source = f"/proc/self/fd/{sources[path]}" if path in sources else path
+        part = template[f"/{name}"] = [(f"/{name}", "")]
+        try:
+            sc.mount(source, name, flags=sc.MS_BIND)
+        except OSError as error:
+            if error.errno != _EINVAL:
+                raise
+            # This user may not uncover what the host has covered.
+            sc.mount(source, name, flags=sc.MS_BIND | sc.MS_REC)
+        else:
+            for number, mount in enumerate(each for each in mounts if each.startswith(f"{path}/")):
+                place = f"mounts/{name.replace('/', '-')}-{number}"
+                (os.mkdir if os.path.isdir(f"/proc/self/fd/{sources[mount]}") else _touch)(place)
+                _bind(f"/proc/self/fd/{sources[mount]}", place)
+                part.append((f"/{place}", mount.removeprefix(path)))
+        _read_only(name)
+        part += [(f"/{_EMPTY}", place) for place in _places_of_packages(name)]
+
+    add("/usr", "usr")
     for name in TOP_LEVEL:
         if os.path.islink(f"/{name}"):
             os.symlink(os.readlink(f"/{name}"), name)
         elif os.path.isdir(f"/{name}"):
             os.mkdir(name)
-            _bind(f"/{name}", name)
-    _mask_packages("usr/lib")
+            add(f"/{name}", name)
     _bind(f"/proc/self/fd/{sources[overlays]}", "overlays")
     for image in images:
-        _add_image(image, sources)
+        target = f"images/{image['name']}"
+        os.mkdir(target)
+        if image["prefix"] == "/usr":
+            _make_image(image, target)
+        else:
+            add(image["prefix"], target)
+        if image["libraries"]:
+            _copy_libraries(image, sources)
     _make_etc()
     _make_dev()
     # Only where a whole /proc is in sight does the kernel let a namespace mount its own.
@@ -111,40 +166,41 @@ def build_template(root: str, images: list[Image], overlays: str) -> None:
     for descriptor in sources.values():
         os.close(descriptor)
     sc.pivot_root_here(".")
+    return template
 
 
-def _mask_packages(library: str) -> None:
-    """Hide third-party packages of the interpreters below a lib directory: an image has none."""
-    for name in sorted(os.listdir(library)):
-        if not name.startswith("python3"):
-            continue
-        for kind in ("site-packages", "dist-packages"):
-            if os.path.isdir(f"{library}/{name}/{kind}"):
-                _bind("empty", f"{library}/{name}/{kind}")
+def _mounts() -> list[str]:
+    """Where file systems are mounted, each after what it is mounted in."""
+    with open("/proc/self/mountinfo", "rb") as file:
+        words = [line.split()[4] for line in file]
+    found = [re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), word) for word in words]
+    return list(dict.fromkeys(map(os.fsdecode, found)))
 
 
-def _add_image(image: Image, sources: dict[str, int]) -> None:
-    if image["libraries"]:
-        folder = f"libraries/{image['name']}"
-        os.mkdir(folder)
-        for name, path in image["libraries"]:
-            _touch(f"{folder}/{name}")
-            _bind(f"/proc/self/fd/{sources[path]}", f"{folder}/{name}")
-        # All sandboxes of this image share it, and they may have its owner's user id.
-        _bind(folder, folder)
-    target = f"images/{image['name']}"
-    os.mkdir(target)
-    if image["prefix"] == "/usr":
-        # The interpreter is among the host's programs already; it only needs the names an image gives it.
-        os.makedirs(f"{target}/bin")
-        os.makedirs(f"{target}/lib/python{image['name']}/dist-packages")
-        for alias in ("python", "python3"):
-            os.symlink(image["executable"], f"{target}/bin/{alias}")
-        _bind(target, target)  # every sandbox of this image shares it
-        return
-    sc.mount(f"/proc/self/fd/{sources[image['prefix']]}", target, flags=sc.MS_BIND | sc.MS_REC)
-    _read_only(target)
-    _mask_packages(f"{target}/lib")
+def _places_of_packages(name: str) -> list[str]:
+    """Where the interpreters below a directory have third-party packages, which are hidden: an image has none."""
+    pattern = "lib/python3*/*-packages"
+    found = sorted(glob.glob(pattern, root_dir=name))
+    return [f"/{path}" for path in found if path.endswith(("/site-packages", "/dist-packages"))]
+
+
+def _make_image(image: Image, target: str) -> None:
+    """The interpreter is among the host's programs already; it only needs the names an image gives it."""
+    os.makedirs(f"{target}/bin")
+    os.makedirs(f"{target}/lib/python{image['name']}/dist-packages")
+    for alias in ("python", "python3"):
+        os.symlink(image["executable"], f"{target}/bin/{alias}")
+    _bind(target, target)  # every sandbox of this image shares it
+
+
+def _copy_libraries(image: Image, sources: dict[str, int]) -> None:
+    """Copies: a file that is mounted by itself has no inode but its own."""
+    folder = f"libraries/{image['name']}"
+    os.mkdir(folder)
+    for name, path in image["libraries"]:
+        shutil.copy(f"/proc/self/fd/{sources[path]}", f"{folder}/{name}")
+    # All sandboxes of this image share it, and they may have its owner's user id.
+    _bind(folder, folder)
 
 
 def _make_etc() -> None:
@@ -152,14 +208,14 @@ def _make_etc() -> None:
         with open(f"etc/{name}", "w", encoding="utf-8") as file:
             file.write(text)
     for name in etc_from_host():
-        source = f"/etc/{name}"
-        if os.path.isdir(source):
-            os.makedirs(f"etc/{name}")
-            _bind(source, f"etc/{name}")
-        elif os.path.isfile(source):
-            os.makedirs(os.path.dirname(f"etc/{name}"), exist_ok=True)
-            _touch(f"etc/{name}")
-            _bind(os.path.realpath(source), f"etc/{name}")
+        # Copies: a file that is mounted by itself has no inode but its own.
+        source = os.path.realpath(f"/etc/{name}")
+        with contextlib.suppress(OSError):  # what this user must not read, a sandbox does not see
+            if os.path.isdir(source):
+                shutil.copytree(source, f"etc/{name}", symlinks=True)
+            elif os.path.isfile(source):
+                os.makedirs(os.path.dirname(f"etc/{name}"), exist_ok=True)
+                shutil.copy(source, f"etc/{name}")
     sc.mount("etc", "etc", flags=sc.MS_BIND | sc.MS_REC)
     _read_only("etc")
 
@@ -168,7 +224,11 @@ def _make_dev() -> None:
     for name in _DEVICES:
         _touch(f"dev/{name}")
         sc.mount(f"/dev/{name}", f"dev/{name}", flags=sc.MS_BIND)
-    os.mkdir("dev/pts")
+
+
+def _show_dev(root: str) -> None:
+    """A directory of the sandbox's own: one that is mounted would be shared, and an overlay has no devices."""
+    os.mkdir(f"{root}/dev/pts")
     for name, target in (
         ("ptmx", "pts/ptmx"),
         ("fd", "/proc/self/fd"),
@@ -178,16 +238,101 @@ def _make_dev() -> None:
         # Shared memory counts against the one disk limit, wherever it is asked for.
         ("shm", "/var/tmp"),
     ):
-        os.symlink(target, f"dev/{name}")
-    # A bind of the directory onto itself can be made read-only apart from the devices mounted in it.
-    sc.mount("dev", "dev", flags=sc.MS_BIND | sc.MS_REC)
-    sc.mount("none", "dev", flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | sc.MS_NOSUID)
+        os.symlink(target, f"{root}/dev/{name}")
+    for name in _DEVICES:
+        _touch(f"{root}/dev/{name}")
+        sc.mount(f"/dev/{name}", f"{root}/dev/{name}", flags=sc.MS_BIND)
+    sc.mount("devpts", f"{root}/dev/pts", "devpts", sc.MS_NOSUID | sc.MS_NOEXEC, _PTS_OPTIONS)
 
 
-def enter_root(image: str, overlay: str | None, disk_bytes: int, inodes: int, directories: list[str]) -> None:
+class Parts:
+    """Shows the parts of the template in a sandbox.
+
+    Args:
+        template: The parts.
+        for_cells: Whether the sandbox is a worker.
+    """
+
+    def __init__(self, template: Template, *, for_cells: bool) -> None:
+        self._template = template
+        self.for_cells = for_cells
+        self._shown: dict[str, str] = {}
+
+    def show(self, part: str, target: str) -> None:
+        """Make a part of the template visible as `target`."""
+        for source, place in self._template.get(part, [(part, "")]):
+            second = _NO_LAYER if source == f"/{_EMPTY}" else _EMPTY
+            if not _overlay(source, target + place, f"/{second}"):
+                sc.mount(source, target + place, flags=sc.MS_BIND | sc.MS_REC)
+            self._shown[target + place] = source
+
+    def show_again(self, root: str) -> None:
+        """Show a worker each part once more as it is, with nothing mounted in it.
+
+        Its cells have overlays of these: the kernel has no overlays on overlays, where the host's files are on some.
+        Their names are the paths of the parts, in which `%` stands for `/`.
+        """
+        for place, source in self._shown.items():
+            target = root + place_of_part(place.removeprefix(root))
+            (os.makedirs if os.path.isdir(source) else _touch)(target)
+            sc.mount(source, target, flags=sc.MS_BIND)
+
+
+def place_of_part(path: str) -> str:
+    """Where a part is shown once more, with nothing mounted in it."""
+    return f"{PARTS}/{path.replace('/', '%')}"
+
+
+def replace_parts() -> None:
+    """Replace what a sandbox shares with others by files with inodes of its own, in a sandbox of another launcher.
+
+    That launcher has shown the parts in `PARTS`, and the caller is the sandbox's only process. Where only the launcher
+    may make namespaces, nothing is changed.
+    """
+    user, group = os.getuid(), os.getgid()
+    scratch, home = "/sys", os.path.dirname(PARTS)
+    try:
+        sc.unshare(sc.CLONE_NEWUSER | sc.CLONE_NEWNS)
+        sc.write_maps(os.getpid(), [[user, user, 1]], [[group, group, 1]])
+        sc.mount("tmpfs", scratch, "tmpfs", sc.MS_NOSUID | sc.MS_NODEV, "size=1g,nr_inodes=64k,mode=755")
+    except OSError:
+        return
+    os.makedirs(f"{scratch}/{_EMPTY}")
+    os.makedirs(f"{scratch}/home/{os.path.basename(PARTS)}")
+    _touch(f"{scratch}/nothing")
+    with contextlib.suppress(OSError):  # what this user must not read
+        shutil.copytree("/etc", f"{scratch}/etc", symlinks=True)
+    if os.path.isdir(LIBRARIES):
+        shutil.copytree(LIBRARIES, f"{scratch}/home/{os.path.basename(LIBRARIES)}")
+    for name in sorted(os.listdir(PARTS)):
+        source, target = f"{PARTS}/{name}", name.replace("%", "/")
+        if not _overlay(source, target, f"{scratch}/{_EMPTY}"):
+            sc.mount(source, target, flags=sc.MS_BIND | sc.MS_REC)
+    for name, target in (("etc", "/etc"), ("home", home), ("nothing", "/proc/locks")):
+        sc.mount(f"{scratch}/{name}", target, flags=sc.MS_BIND)
+        sc.mount("none", target, flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | sc.MS_NOSUID | sc.MS_NODEV)
+    sc.unmount(scratch)
+
+
+def _overlay(source: str, target: str, empty: str) -> bool:
+    """Show a directory with inodes of its own; returns whether the kernel permits that."""
+    if _SPECIAL_IN_OPTIONS.intersection(source) or not os.path.isdir(source):
+        return False
+    try:
+        flags = sc.MS_RDONLY | sc.MS_NOSUID | sc.MS_NODEV
+        sc.mount("overlay", target, "overlay", flags, f"lowerdir={source}:{empty}")
+    except OSError:
+        return False
+    return True
+
+
+def enter_root(
+    parts: Parts, image: str, overlay: str | None, disk_bytes: int, inodes: int, directories: list[str]
+) -> None:
     """Build a sandbox's root from the template (the current root) and move into it; the template is gone then.
 
     Args:
+        parts: Shows parts of the template.
         image: Version of the interpreter.
         overlay: Name of a package overlay, or None.
         disk_bytes: Size of everything writable together.
@@ -208,34 +353,40 @@ def enter_root(image: str, overlay: str | None, disk_bytes: int, inodes: int, di
             os.symlink(os.readlink(f"/{name}"), f"{root}/{name}")
         elif os.path.isdir(f"/{name}"):
             os.mkdir(f"{root}/{name}")
-            sc.mount(f"/{name}", f"{root}/{name}", flags=sc.MS_BIND | sc.MS_REC)
+            parts.show(f"/{name}", f"{root}/{name}")
     for name in (*WRITABLE, *(path.lstrip("/") for path in directories)):
         os.makedirs(f"{root}/{name}", exist_ok=True)
         sc.mount(f"{root}/{name}", f"{root}/{name}", flags=sc.MS_BIND)
-    sc.mount("/usr", f"{root}/usr", flags=sc.MS_BIND | sc.MS_REC)
-    sc.mount(f"/images/{image}", f"{root}/usr/local", flags=sc.MS_BIND | sc.MS_REC)
+    parts.show("/usr", f"{root}/usr")
+    parts.show(f"/images/{image}", f"{root}/usr/local")
     if os.path.isdir(f"/libraries/{image}"):
         os.makedirs(f"{root}{LIBRARIES}", exist_ok=True)
-        sc.mount(f"/libraries/{image}", f"{root}{LIBRARIES}", flags=sc.MS_BIND | sc.MS_REC)
+        parts.show(f"/libraries/{image}", f"{root}{LIBRARIES}")
     if overlay is not None:
-        _mount_overlay(root, image, overlay)
+        _show_packages(parts, root, image, overlay)
     if os.path.isdir(f"/overlays/{PREBUILT}"):
-        sc.mount(f"/overlays/{PREBUILT}", f"{root}/opt", flags=sc.MS_BIND | sc.MS_REC)
-    sc.mount("/etc", f"{root}/etc", flags=sc.MS_BIND | sc.MS_REC)
-    sc.mount("/dev", f"{root}/dev", flags=sc.MS_BIND | sc.MS_REC)
-    sc.mount("devpts", f"{root}/dev/pts", "devpts", sc.MS_NOSUID | sc.MS_NOEXEC, _PTS_OPTIONS)
+        parts.show(f"/overlays/{PREBUILT}", f"{root}/opt")
+    parts.show("/etc", f"{root}/etc")
+    _show_dev(root)
     sc.mount("proc", f"{root}/proc", "proc", sc.MS_NOSUID | sc.MS_NODEV | sc.MS_NOEXEC)
+    _touch(f"{root}/{_NOTHING}")
+    if parts.for_cells:
+        parts.show_again(root)
     # The places mounted above stay writable.
     sc.mount("none", root, flags=sc.MS_REMOUNT | sc.MS_BIND | sc.MS_RDONLY | sc.MS_NOSUID | sc.MS_NODEV)
+    if not parts.for_cells:
+        # It shows locks that other sandboxes and the host have. A cell can have a /proc of its own only where all of
+        # its worker's is in sight, and hides this itself.
+        sc.mount(f"{root}/{_NOTHING}", f"{root}/proc/locks", flags=sc.MS_BIND)
     sc.pivot_root_here(root)
     os.chdir(WORKING_DIRECTORY)
 
 
-def _mount_overlay(root: str, image: str, overlay: str) -> None:
+def _show_packages(parts: Parts, root: str, image: str, overlay: str) -> None:
     """Show the packages of an overlay where this image's interpreter looks for third-party ones."""
     for kind in ("site-packages", "dist-packages"):
         target = f"{root}/usr/local/lib/python{image}/{kind}"
         if os.path.isdir(target):
-            sc.mount(f"/overlays/{overlay}", target, flags=sc.MS_BIND | sc.MS_REC)
+            parts.show(f"/overlays/{overlay}", target)
             return
     raise FileNotFoundError(f"image python:{image} has no directory for packages")

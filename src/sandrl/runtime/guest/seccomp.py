@@ -31,6 +31,7 @@ _SAME_EVERYWHERE = {
     "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429,
     "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "clone3": 435, "pidfd_getfd": 438,
     "close_range": 436, "process_madvise": 440, "mount_setattr": 442, "quotactl_fd": 443, "memfd_secret": 447,
+    "cachestat": 451, "open_tree_attr": 467,
 }  # fmt: skip
 _NUMBERS: dict[str, dict[str, int]] = {
     "x86_64": {
@@ -76,7 +77,7 @@ _BY_ARGUMENT = {
     *("clone", "clone3", "socket", "ioctl", "fcntl", "personality", "setpriority", "close_range", "mmap"),
     *_ON_ITSELF_ONLY,
 }
-_FOR_CELLS = {"unshare", "mount", "umount2", "pivot_root", "mount_setattr"}
+_FOR_CELLS = {"unshare", "mount", "umount2", "pivot_root", "mount_setattr", "chroot"}
 # A missing system call is what a library that probes for these expects.
 _MISSING = {
     "inotify_init",
@@ -94,12 +95,13 @@ _MISSING = {
     "io_pgetevents",
     "memfd_create",
     "memfd_secret",
+    "cachestat",
 }
 
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _PERSONALITY_QUERY = 0xFFFFFFFF
-_F_SETPIPE_SZ = 1031
+_F_SETLEASE, _F_NOTIFY, _F_SETPIPE_SZ = 1024, 1026, 1031
 _CLONE_FILES, _CLONE_THREAD = 0x400, 0x10000
 _CLOSE_RANGE_UNSHARE = 2
 _MAP_HUGETLB = 0x40000
@@ -184,9 +186,15 @@ def build_filter(machine: str, cells: bool = False) -> bytes:
         + allow
         + _refuse(errno.EPERM),
     )
-    # Larger pipes use up a quota of the host's user.
+    # Leases and watches tell of others who open files, and larger pipes use up a quota of the host's user.
     program += _when(
-        numbers["fcntl"], _argument(1) + _instruction(_JUMP_EQUAL, _F_SETPIPE_SZ, 0, 1) + _refuse(errno.EPERM) + allow
+        numbers["fcntl"],
+        _argument(1)
+        + _instruction(_JUMP_EQUAL, _F_SETLEASE, 2, 0)
+        + _instruction(_JUMP_EQUAL, _F_NOTIFY, 1, 0)
+        + _instruction(_JUMP_EQUAL, _F_SETPIPE_SZ, 0, 1)
+        + _refuse(errno.EPERM)
+        + allow,
     )
     # Same user, so nothing else keeps a program from starving or crippling the agent.
     own_process = _instruction(_JUMP_EQUAL, 0, 0, 1) + allow + _refuse(errno.EPERM)

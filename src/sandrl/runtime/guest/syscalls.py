@@ -162,6 +162,23 @@ def install_seccomp(program: bytes) -> None:
     _check(result, "seccomp")
 
 
+def write_maps(pid: int, users: list[list[int]], groups: list[list[int]]) -> None:
+    """Give the user namespace of a process its ids: lines of first id inside, first id outside, count."""
+    for name, text in (("setgroups", "deny"), ("uid_map", _lines(users)), ("gid_map", _lines(groups))):
+        try:
+            descriptor = os.open(f"/proc/{pid}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.write(descriptor, text.encode())
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise OSError(error.errno, f"{name}: {error.strerror}") from error
+
+
+def _lines(ranges: list[list[int]]) -> str:
+    return "".join(f"{inside} {outside} {count}\n" for inside, outside, count in ranges)
+
+
 def bring_up_loopback() -> None:
     """Set the `lo` interface of the current network namespace up."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as probe:

@@ -121,28 +121,32 @@ class BubblewrapLauncher:
         yield from ("--cap-drop", "ALL", "--clearenv")
         for name, value in image.environment.items():
             yield from ("--setenv", name, value)
-        yield from ("--ro-bind", "/usr", "/usr")
+        yield from _part("/usr", "/usr")
         for name in rootfs.TOP_LEVEL:
             if os.path.islink(f"/{name}"):
                 yield from ("--symlink", os.readlink(f"/{name}"), f"/{name}")
             elif os.path.isdir(f"/{name}"):
-                yield from ("--ro-bind", f"/{name}", f"/{name}")
+                yield from _part(f"/{name}", f"/{name}")
         yield from _masks("/usr/lib", "/usr/lib")
         if image.prefix == "/usr":
-            yield from ("--tmpfs", "/usr/local", "--dir", f"/usr/local/lib/python{image.name}/dist-packages")
-            for alias in ("python", "python3"):
-                yield from ("--symlink", image.executable, f"/usr/local/bin/{alias}")
+            yield from ("--tmpfs", "/usr/local")
+            for local in ("/usr/local", rootfs.place_of_part("/usr/local")):
+                yield from ("--dir", f"{local}/lib/python{image.name}/dist-packages")
+                for alias in ("python", "python3"):
+                    yield from ("--symlink", image.executable, f"{local}/bin/{alias}")
         else:
-            yield from ("--ro-bind", image.prefix, "/usr/local")
+            yield from _part(image.prefix, "/usr/local")
             yield from _masks(f"{image.prefix}/lib", "/usr/local/lib")
         if request.overlay is not None:
             kind = "dist-packages" if image.prefix == "/usr" else "site-packages"
-            yield from ("--ro-bind", str(self._overlays / request.overlay), f"/usr/local/lib/python{image.name}/{kind}")
+            yield from _part(str(self._overlays / request.overlay), f"/usr/local/lib/python{image.name}/{kind}")
         if image.prefix == "/usr":
             yield from ("--remount-ro", "/usr/local")
-        yield from ("--proc", "/proc", "--dev", "/dev", "--dir", "/sys", "--dir", "/opt")
-        if self._shows_prebuilt:
-            yield from ("--ro-bind-try", str(self._overlays / rootfs.PREBUILT), "/opt")
+        yield from ("--proc", "/proc", "--dev", "/dev", "--dir", "/sys", "--dir", "/opt", "--dir", "/run")
+        # It shows locks of others.
+        yield from ("--ro-bind", "/dev/null", "/proc/locks")
+        if self._shows_prebuilt and (self._overlays / rootfs.PREBUILT).is_dir():
+            yield from _part(str(self._overlays / rootfs.PREBUILT), "/opt")
         for name in rootfs.etc_from_host():
             yield from ("--ro-bind-try", os.path.realpath(f"/etc/{name}"), f"/etc/{name}")
         yield from self._writable(request)
@@ -179,9 +183,14 @@ class BubblewrapLauncher:
         self.users.close()
 
 
+def _part(source: str, place: str) -> Iterator[str]:
+    """Show a directory of the host; once more, so that the agent can show it with inodes of the sandbox's own."""
+    yield from ("--ro-bind", source, place, "--ro-bind", source, rootfs.place_of_part(place))
+
+
 def _masks(host_library: str, library: str) -> Iterator[str]:
     """Hide third-party packages of the interpreters below a lib directory."""
     for path in sorted(Path(host_library).glob("python3*/*-packages")):
         if path.name in ("site-packages", "dist-packages"):
             target = f"{library}/{path.parent.name}/{path.name}"
-            yield from ("--tmpfs", target, "--remount-ro", target)
+            yield from ("--tmpfs", target, "--remount-ro", target, "--dir", rootfs.place_of_part(target))

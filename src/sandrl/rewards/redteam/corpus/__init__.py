@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sandrl.rewards.redteam.corpus import (
+    channels,
     checkers,
     compiled,
     endings,
@@ -32,6 +33,7 @@ EXPLOITS: tuple[Exploit, ...] = (
     *resources.EXPLOITS,
     *programs.EXPLOITS,
     *checkers.EXPLOITS,
+    *channels.EXPLOITS,
 )
 """All of them in Python; names are unique."""
 
