@@ -71,7 +71,7 @@ def total_lines(summary: Summary) -> list[str]:
     if len(summary.isolation) > 1 or "process" in summary.isolation:
         counts = ", ".join(f"{count} in {_PLACES[kind]}" for kind, count in summary.isolation.items())
         lines.append(f"Isolation: {counts}")
-    if summary.canaries:
+    if summary.canaries and summary.retries:
         lines.append(
             f"Canaries: {summary.canaries} (runs of a known-good program, to determine the cause of a failure)"
         )
