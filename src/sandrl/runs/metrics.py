@@ -116,7 +116,7 @@ COMPLETION_METRICS = (
     Metric(
         "canaries",
         Unit.COUNT,
-        "runs of a known-good program, to determine whether the runtime or the completion failed",
+        "runs of known code: to calibrate a problem, or to determine whether the runtime or the completion failed",
     ),
 )
 
