@@ -144,8 +144,9 @@ class Ends:
             others = _signal.valid_signals() - Ends.blocked
             others -= {_signal.SIGKILL, _signal.SIGSTOP, _signal.SIGALRM, _signal.SIGCHLD}
             _signal.pthread_sigmask(_signal.SIG_BLOCK, Ends.blocked)
+        others -= {number for number, _ in Ends.before}
         # Something of the interpreter's that takes two arguments, has no frame, and does nothing.
-        Ends.before = tuple([(number, _signal.signal(number, slice)) for number in others])
+        Ends.before += tuple([(number, _signal.signal(number, slice)) for number in others])
 
     @staticmethod
     def on_signal(number: int, frame: object) -> None:
