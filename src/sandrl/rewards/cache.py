@@ -173,7 +173,7 @@ class VerdictNames:
     def name_returned(self, problem: Problem) -> str:
         """The name of what a problem's reference returns: 64 hex digits."""
         conditions = {name: value for name, value in self._conditions.items() if name != "limits"}
-        given = {"time_limit": asdict(time_limit(problem, self._limits))}
+        given = {"time_limit": asdict(time_limit(problem, self._limits)), "hash_seed": self._limits.hash_seed}
         return digest_of([conditions | returned_content(problem) | given]).hex()
 
     def _checks(self, problem: Problem) -> dict[str, Any]:

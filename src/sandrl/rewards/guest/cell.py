@@ -22,6 +22,7 @@ if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import PR_SET_NO_NEW_PRIVS, RLIMIT_DATA, ROOM_FOR_STACKS_BYTES
     from sandrl.rewards.guest.descriptors import write_all
+    from sandrl.rewards.guest.places import is_directory, names_in, own_places
 
 NEW_MOUNTS, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
 NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
@@ -118,18 +119,11 @@ def be_only_user(user: int, group: int) -> None:
 
 def writable_places() -> "list[tuple[str, bool]]":
     """The directories that programs may write to, and whether what is in each must stay in sight."""
-    places = {"/tmp": False, "/var/tmp": False, "/dev/shm": False}
-    for path in (posix.getcwd(), posix.environ.get(b"HOME", b"").decode("utf-8", "surrogateescape")):
-        if path.startswith("/") and path.strip("/") and path not in places:
-            places[path] = True
-    found = []
-    for path, keeps in places.items():
-        try:
-            # A link leads to a place of its own.
-            is_directory = posix.lstat(path).st_mode & 0o170000 == 0o040000
-            found += [(path, keeps and bool(posix.listdir(path)))] if is_directory else []
-        except OSError:
-            pass
+    emptied = "/tmp", "/var/tmp", "/dev/shm"
+    found = [(path, False) for path in emptied if is_directory(path)]
+    for path in own_places():
+        if path not in [known for known, _ in found]:
+            found.append((path, bool(names_in(path))))
     return found
 
 
