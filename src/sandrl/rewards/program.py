@@ -64,8 +64,8 @@ _VARIABLES_OF_PYTHON = (
     " THREADDEBUG TRACEMALLOC UNBUFFERED USERBASE UTF8 VERBOSE WARNDEFAULTENCODING WARNINGS _BASIC_REPL _COLORS"
     " _CONTEXT_AWARE_WARNINGS _CPU_COUNT _DISABLE_REMOTE_DEBUG _FROZEN_MODULES _GIL _HISTORY _JIT _JIT_STRESS"
     " _LAZY_IMPORTS _PERF_JIT_SUPPORT _PRESITE _THREAD_INHERIT_CONTEXT _TLBC"
-).split()  # noqa: SIM905 - as a list, one line each
-_ENVIRONMENT = tuple(word for name in _VARIABLES_OF_PYTHON for word in ("-u", f"PYTHON{name}"))
+)
+_ENVIRONMENT = tuple(word for name in _VARIABLES_OF_PYTHON.split() for word in ("-u", f"PYTHON{name}"))
 
 
 def command_line(hash_seed: int = 0, *, with_site_packages: bool = False) -> tuple[str, ...]:

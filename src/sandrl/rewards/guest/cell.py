@@ -40,7 +40,7 @@ RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_SIGPENDING = 6, 7, 8, 11
 # What programs have in a sandbox of the local runtime (see `runtime/guest/processes.py`).
 OPEN_FILES, LOCKED_BYTES, PENDING_SIGNALS = 512, 64 << 10, 1024
 AF_INET, SOCK_DGRAM_CLOEXEC, SIOCSIFFLAGS, IFF_UP_RUNNING = 2, 0x80002, 0x8914, 0x41
-SOCKET_BUFFER_BYTES, WAITING_CONNECTIONS = 256 << 10, 1024
+SOCKET_BUFFER_BYTES = 256 << 10
 CANNOT_BE_MADE = 77  # exit status of a cell that could not be made
 
 
@@ -217,7 +217,8 @@ class Cells:
         for name, value in (
             ("tcp_rmem", f"4096 65536 {SOCKET_BUFFER_BYTES}"),
             ("tcp_wmem", f"4096 65536 {SOCKET_BUFFER_BYTES}"),
-            ("tcp_max_tw_buckets", f"{WAITING_CONNECTIONS}"),
+            # A closed connection that waits keeps its port from the next case of a program, which can see it, too.
+            ("tcp_max_tw_buckets", "0"),
         ):
             try:
                 write_once(f"/proc/sys/net/ipv4/{name}", value)
