@@ -213,7 +213,8 @@ class Kept:
                     posix.setxattr(self.path, name, self.attributes[name])
                 else:
                     posix.removexattr(self.path, name)
-            posix.chmod(self.path, then.st_mode & 0o7777)
+            if now.st_mode != then.st_mode:
+                posix.chmod(self.path, then.st_mode & 0o7777)
             posix.utime(self.path, ns=(then.st_atime_ns, then.st_mtime_ns))
         except OSError as error:
             raise Unrestorable(f"{self.path} is not what it was: {error}") from None
@@ -275,7 +276,11 @@ class Baseline:
 
     def objects_now(self) -> "list[list[int]]":
         """The ids of the System V objects, by kind."""
-        return [objects_of(kind, self.user) for kind, _, _ in IPC_KINDS]
+        # Where there are none, a file has a line of titles alone.
+        return [
+            objects_of(kind, self.user) if read_start(f"/proc/sysvipc/{kind}").count(b"\n") > 1 else []
+            for kind, _, _ in IPC_KINDS
+        ]
 
     def prepare(self) -> None:
         """Restores the state, if there has been a run; call it before each.

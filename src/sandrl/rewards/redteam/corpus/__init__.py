@@ -16,6 +16,7 @@ from sandrl.rewards.redteam.corpus import (
     programs,
     resources,
     snooping,
+    states,
 )
 from sandrl.rewards.redteam.exploit import Exploit
 
@@ -32,6 +33,7 @@ EXPLOITS: tuple[Exploit, ...] = (
     *resources.EXPLOITS,
     *programs.EXPLOITS,
     *checkers.EXPLOITS,
+    *states.EXPLOITS,
 )
 """All of them in Python; names are unique."""
 
