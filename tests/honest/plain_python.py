@@ -1,8 +1,9 @@
 """Runs in a sandbox: decides, in plain Python, which solutions pass their checks.
 
 Reads a list of tasks as JSON from standard input and prints a list of reasons: an empty one for a solution that passes.
-Each solution has a fresh interpreter and a directory of its own. Tests run as graders run them: the solution is a
-module that is imported, not `__main__`, and its checks run in its namespace.
+Each solution, and each case of a program, has a fresh interpreter and a directory of its own; what a case has left
+elsewhere is removed. Tests run as graders run them: the solution is a module that is imported, not `__main__`, and its
+checks run in its namespace.
 """
 
 import json
@@ -77,9 +78,16 @@ def judge_tests(task, folder):
 
 
 def judge_cases(task, folder):
-    write(folder, "solution.py", task["prelude"] + task["code"])
-    for case in task["cases"]:
-        ended = run([sys.executable, "solution.py"], folder, case["stdin"], task["seconds"])
+    for number, case in enumerate(task["cases"]):
+        own = os.path.join(folder, str(number))
+        os.mkdir(own)
+        write(own, "solution.py", task["prelude"] + task["code"])
+        ended = run([sys.executable, "solution.py"], own, case["stdin"], task["seconds"])
+        for place in ("/tmp", os.path.expanduser("~")):
+            for name in os.listdir(place):
+                path = os.path.join(place, name)
+                if path != folder:
+                    subprocess.run(["rm", "-rf", path])
         if ended is None:
             return "it took too long"
         if ended.returncode:
@@ -107,7 +115,7 @@ def close(line, wanted, tolerance):
 def main():
     reasons = []
     for task in json.load(sys.stdin):
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             reasons.append((judge_cases if task["cases"] else judge_tests)(task, folder))
     json.dump(reasons, sys.stdout)
 

@@ -63,7 +63,7 @@ def _main(command: list[str]) -> None:
     with open("/proc/sys/user/max_user_namespaces", "w") as file:
         file.write("0")
     os.chdir("/tmp")
-    os.execv(command[0], command)
+    os.execvp(command[0], command)
 
 
 if __name__ == "__main__":

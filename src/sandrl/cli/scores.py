@@ -77,6 +77,8 @@ def total_lines(summary: Summary) -> list[str]:
         )
     if summary.truncated:
         lines.append(f"Output cut at the limit: {summary.truncated}")
+    if summary.hash_seed_dependent is not None:
+        lines.append(f"Hash seeds: {summary.hash_seed_dependent} of {summary.n} completions depend on the seed")
     if summary.second_opinion is not None:
         lines.append(opinions_line(summary.second_opinion))
     return lines
@@ -134,6 +136,22 @@ def disagreement_lines(results: Sequence[ScoredCompletion], *, hint: str = "") -
     return lines
 
 
+def seed_lines(results: Sequence[ScoredCompletion]) -> list[str]:
+    """The completions whose outcome depends on the seed of hashes, the first of them if they are many.
+
+    Args:
+        results: All results.
+    """
+    found = [each for each in results if each.depends_on_hash_seed]
+    lines = []
+    for each in found[:_MOST_NAMES]:
+        others = ", ".join(f"{outcome} under {seed}" for seed, outcome in each.hash_seeds.items())
+        name = f"Problem {each.index} ({visible(each.task_id)}), {visible(each.id)}"
+        lines.append(f"  {name}: {each.status.value}, and by hash seed: {others}")
+    more = len(found) - len(lines)
+    return [*lines, f"  … and {more} more: --json"] if more else lines
+
+
 def print_report(report: ScoreReport) -> None:
     """Prints results in input order, and the totals."""
     if sys.stdout.isatty():
@@ -143,7 +161,10 @@ def print_report(report: ScoreReport) -> None:
             typer.echo(result_line(result))
     for line in total_lines(report.summary):
         print_wrapped(line)
-    for line in disagreement_lines(report.results, hint="sandrl runs show --disagreements"):
+    for line in (
+        *seed_lines(report.results),
+        *disagreement_lines(report.results, hint="sandrl runs show --disagreements"),
+    ):
         print_wrapped(line)
     if report.held is not None:
         typer.echo(held_line(report.held), err=True)

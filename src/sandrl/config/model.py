@@ -72,4 +72,7 @@ Share: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 Count: TypeAlias = Annotated[int, Field(ge=1, lt=2**63)]
 
+HashSeed: TypeAlias = Annotated[int, Field(ge=0, lt=2**31)]
+"""What the interpreter takes for PYTHONHASHSEED, with room for those after it."""
+
 Tries: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]

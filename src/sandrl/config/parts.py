@@ -23,7 +23,7 @@ from sandrl.config.fields import (
     SCORING,
     Option,
 )
-from sandrl.config.model import BudgetText, Config, Count, RuntimeName, Seconds, Share, Tries, Weight
+from sandrl.config.model import BudgetText, Config, Count, HashSeed, RuntimeName, Seconds, Share, Tries, Weight
 from sandrl.config.words import EpisodeKind, Extraction, ToolSet
 from sandrl.events import LogLevel
 from sandrl.settings import RUNTIME_WORDS, ReportTo, RuntimeKind
@@ -169,6 +169,24 @@ class ScoringPart(Config):
         bool, Option("Judge identical completions only once.", SCORING, flag="--caching/--no-cache")
     ] = True  # fmt: skip
     retries: Annotated[Tries, Option("Number of retries after a sandbox fails.", SCORING, metavar="N")] = 2
+    hash_seed: Annotated[
+        HashSeed,
+        Option(
+            "Seed of the hashes of Python, and so of the order of sets: it is constant, for completions, references and"
+            " checkers alike.",
+            SCORING,
+            metavar="N",
+        ),
+    ] = 0
+    hash_seeds: Annotated[
+        Annotated[int, Field(ge=1, le=100)],
+        Option(
+            "Judge each completion under this number of hash seeds, and report those whose verdict depends on the"
+            " seed. The reward is that of the first seed.",
+            SCORING,
+            metavar="N",
+        ),
+    ] = 1
     second_opinion: Annotated[
         Share,
         Option(

@@ -20,7 +20,7 @@ from sandrl.config.parts import (
 )
 from sandrl.config.words import BUNDLED
 
-OF_SANDBOXES = (*SandboxesPart.model_fields, "cache", "second_opinion")
+OF_SANDBOXES = (*SandboxesPart.model_fields, "cache", "second_opinion", "hash_seeds")
 """Options that say nothing where a service has the sandboxes."""
 
 

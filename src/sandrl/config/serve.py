@@ -23,6 +23,8 @@ class RequestOptions(ScoringPart, MappingPart):
     def _is_the_clients_to_choose(self) -> Self:
         if self.second_opinion:
             raise ValueError("second_opinion is not an option of a request; use `sandrl reward`")
+        if self.hash_seeds > 1:
+            raise ValueError("hash_seeds is not an option of a request; use `sandrl reward`")
         return self
 
 
@@ -99,4 +101,6 @@ class ServeConfig(SandboxesPart, CachePart, MappingPart):
             raise ValueError("certificate and certificate_key belong together: give both, or neither")
         if self.second_opinion:
             raise ValueError("second_opinion is not an option of a service; use `sandrl reward`")
+        if self.hash_seeds > 1:
+            raise ValueError("hash_seeds is not an option of a service; use `sandrl reward`")
         return self

@@ -13,7 +13,7 @@ from sandrl.doctor.report import Check, Finding, Report, State
 from sandrl.doctor.runtimes import needed_checks, runtime_check
 from sandrl.doctor.services import credential_checks, hub_check, remote_check, tinker_check, wandb_check
 from sandrl.errors import AuthenticationError, RuntimeUnavailableError
-from sandrl.rewards.program import BOOTSTRAP, begin_worker, refusal_of_worker
+from sandrl.rewards.program import begin_worker, command_line, refusal_of_worker
 from sandrl.runtime import libraries
 from sandrl.runtime.host.choice import FORCE_VARIABLE
 from sandrl.runtime.selfcheck import SelfCheck, WorkerTrial, check_isolation
@@ -92,8 +92,7 @@ def _choice_check(settings: Settings, wanted: str) -> tuple[Check, RuntimeChoice
 
 def worker_trial() -> WorkerTrial:
     """The worker of completions, to be tried once."""
-    argv = ("python", "-I", "-S", "-X", "utf8", "-c", BOOTSTRAP)
-    return WorkerTrial(argv, begin_worker(CellLimits().words(1)), refusal_of_worker)
+    return WorkerTrial(command_line(), begin_worker(CellLimits().words(1)), refusal_of_worker)
 
 
 def isolation_checks(environment: Mapping[str, str]) -> tuple[SelfCheck | None, list[Check]]:

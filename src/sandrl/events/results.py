@@ -194,6 +194,7 @@ class ScoredCompletion:
         truncated: Whether it printed more than was kept.
         checks: The result of each check, in their order; empty if they are not known.
         second_opinion: Its result in one process; `None` if it was not requested.
+        hash_seeds: Its outcomes under other seeds of hashes, by seed; empty if it was judged under one alone.
         why_in_process: If it was judged in one process, how it failed apart from its checks before; empty if that was
             not tried.
     """
@@ -226,12 +227,20 @@ class ScoredCompletion:
     truncated: bool = False
     checks: tuple[CheckVerdict, ...] = field(default=(), repr=False)
     second_opinion: Opinion | None = None
+    hash_seeds: dict[str, str] = field(default_factory=dict)
     why_in_process: str = ""
 
     @property
     def is_pass(self) -> bool:
         """Whether there was at least one check, and every check passed."""
         return passes(self.status, self.passed, self.total)
+
+    @property
+    def depends_on_hash_seed(self) -> bool:
+        """Whether its outcome under another seed of hashes is another one."""
+        return self.status is not Status.INFRASTRUCTURE and any(
+            outcome != self.status.value for outcome in self.hash_seeds.values()
+        )
 
     @property
     def brief(self) -> dict[str, Any]:

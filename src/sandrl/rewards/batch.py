@@ -33,7 +33,7 @@ from sandrl.rewards.limits import may_stop
 from sandrl.rewards.opinions import OpinionMemory, Opinions
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.policies import reward_of
-from sandrl.rewards.summary import ScoreReport
+from sandrl.rewards.summary import ScoreReport, count_dependent
 from sandrl.rewards.terms import Terms
 from sandrl.rewards.verdict import Verdict, named_checks, named_detail
 from sandrl.runs.summary import summarise
@@ -134,6 +134,7 @@ class Batch:
         *,
         keeps_output: bool = True,
         keeps_results: bool = True,
+        hash_seeds: Mapping[int, dict[str, str]] | None = None,
     ) -> None:
         self._job = job
         self._judge = judge
@@ -147,6 +148,7 @@ class Batch:
         self._on_result = on_result
         self._keeps_output = keeps_output
         self._keeps_results = keeps_results
+        self._hash_seeds = hash_seeds or {}
         self._waiting: deque[Attempt | _Queued] = deque()
         self._judging = judging_of(job)(job, judge, options.concurrency, emit, self._finish)
         self._opinions = Opinions(job, judge, options, emit, {} if opinions is None else opinions)
@@ -227,7 +229,9 @@ class Batch:
         if self._has_text and results and all(result.status is Status.NO_CODE for result in results):
             self._emit(no_code_warning(self._options.extraction))
         unfinished = self._total - self._finished
-        summary = summarise(results, opinion_rate=self._options.second_opinion.rate)
+        summary = summarise(
+            results, opinion_rate=self._options.second_opinion.rate, hash_seed_dependent=count_dependent(results)
+        )
         return ScoreReport(self._job.id, results, summary, unfinished, self._interrupt.signal_number)
 
     @property
@@ -328,6 +332,7 @@ class Batch:
             stderr=verdict.stderr,
             truncated=verdict.truncated,
             checks=named_checks(verdict, attempt.problem),
+            hash_seeds=self._hash_seeds.get(attempt.index, {}),
             why_in_process=attempt.why_in_process,
         )
         self._finished += 1

@@ -37,6 +37,8 @@ def result_document(result: ScoredCompletion) -> dict[str, Any]:
         document["compile_seconds"] = round(result.compile_seconds, 4)
     if result.components:
         document["components"] = dict(result.components)
+    if result.hash_seeds:
+        document["hash_seeds"] = dict(result.hash_seeds)
     if result.second_opinion is not None:
         opinion = result.second_opinion
         document["second_opinion"] = {"status": opinion.status.value, "detail": opinion.detail}
@@ -123,6 +125,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "pass_at_k_intervals": {str(k): asdict(found) for k, found in summary.pass_at.items()},
         "isolation": summary.isolation,
         **_counts(summary),
+        **({} if summary.hash_seed_dependent is None else {"hash_seed_dependent": summary.hash_seed_dependent}),
         **opinions_document(summary),
     }
 

@@ -60,13 +60,13 @@ from sandrl.rewards.limits import (
     time_limit,
 )
 from sandrl.rewards.program import (
-    BOOTSTRAP,
     ISOLATED_TESTS,
     PROGRAM_EXIT_STATUS,
     TESTS,
     Mode,
     begin_worker,
     cell_program_of,
+    command_line,
     digest,
     program_of,
 )
@@ -184,7 +184,7 @@ class InProcessJudge:
         known_bytes: int = MOST_BYTES,
     ) -> None:
         self._image = image
-        self._flags = ("-I",) if with_site_packages else ("-I", "-S")
+        self._with_site_packages = with_site_packages
         self._headers = headers or Headers(None)
         self._calibrations = Calibrations(known_bytes)
         # Why sandboxes cannot import modules, or run programs in a form of a language; empty where they can.
@@ -256,6 +256,7 @@ class InProcessJudge:
             hidden,
             checks=problem.check_count,
             seconds=longest_execution_seconds(problem, limits),
+            hash_seed=limits.hash_seed,
             keeps=keeps,
             cases=problem.cases if mode in COMPARED else (),
         )
@@ -268,6 +269,7 @@ class InProcessJudge:
         *,
         checks: int,
         seconds: float,
+        hash_seed: int = 0,
         keeps: bool = False,
         cases: tuple[Case, ...] = (),
     ) -> Execution:
@@ -279,14 +281,14 @@ class InProcessJudge:
             hidden: What it must not.
             checks: How many checks the guest reports on.
             seconds: How long it may take by the clock, its judge included.
+            hash_seed: The seed of the interpreter's hashes.
             keeps: Whether it runs a reference, of which is kept what that returns.
             cases: The cases whose output is compared.
         """
         key = secrets.token_hex(_KEY_BYTES // 2)
         body = marshal.dumps(request, 2)
         program = cell_program_of(mode)
-        # `-S` skips `site`, a third of the start of an interpreter.
-        argv = ("python", *self._flags, "-X", "utf8", "-c", BOOTSTRAP)
+        argv = command_line(hash_seed, with_site_packages=self._with_site_packages)
         command = Command(
             argv=argv,
             stdin=lambda: program_of(mode).framed(body, hidden) + key.encode(),

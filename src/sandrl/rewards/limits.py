@@ -32,6 +32,8 @@ class Limits:
             only because it has many checks. A problem with a time limit of its own is not extended.
         stops_at_failure: Whether cases and calls after the first failed one are skipped.
         compile_timeout_seconds: Time limit of each compilation; not part of the other times.
+        hash_seed: The seed of the hashes of Python, and so of the order of sets: it is the same for every interpreter
+            of a completion, its reference and its checker.
     """
 
     timeout_seconds: float = 10.0
@@ -41,6 +43,7 @@ class Limits:
     is_extended: bool = False
     stops_at_failure: bool = False
     compile_timeout_seconds: float = 30.0
+    hash_seed: int = 0
 
 
 FREE_SECONDS = 2.0

@@ -53,6 +53,8 @@ class ScoreOptions:
         caching: Judge identical completions once.
         tags: Tags of these sandboxes, in addition to those of their job.
         second_opinion: Which failed completions to judge again in one process; this changes no result.
+        hash_seeds: Under how many seeds of hashes to judge each completion, `limits.hash_seed` and those after it. The
+            reward is that of the first.
         all_checks: Continue with the cases and calls of a completion after one of them failed, also if the reward does
             not depend on them. The commands set this to false; `score` sets it to true, because its caller may read the
             checks.
@@ -68,6 +70,7 @@ class ScoreOptions:
     caching: bool = True
     tags: tuple[str, ...] = ()
     second_opinion: SecondOpinion = field(default_factory=SecondOpinion)
+    hash_seeds: int = 1
     all_checks: bool = True
 
     @property
@@ -101,6 +104,7 @@ class ScoreOptions:
                 max_output_bytes=config.max_output_bytes,
                 max_file_bytes=config.max_file_bytes,
                 is_extended=config.timeout_seconds is None,
+                hash_seed=config.hash_seed,
             ),
             concurrency=concurrency,
             retries=config.retries,
@@ -108,5 +112,6 @@ class ScoreOptions:
             components=Components(config.format_reward, config.length_penalty, config.timeout_penalty),
             caching=config.caching,
             second_opinion=SecondOpinion(config.second_opinion),
+            hash_seeds=config.hash_seeds,
             all_checks=config.all_checks,
         )

@@ -19,14 +19,18 @@ from functools import cache
 from importlib.resources import files
 
 from sandrl.events.results import Trust
+from sandrl.rewards.guest.baseline import SANDBOX_VARIABLE
 from sandrl.syntax import compiling
 
 _HEADER_BYTES = 64
 _WORKER_HEADER_BYTES = 128
-_WORKER_FILES = ("descriptors", "child", "cell", "users", "preloads", "worker")
+_WORKER_FILES = ("descriptors", "child", "places", "cell", "users", "preloads", "worker")
 _FRAME = ("descriptors", "clock", "child", "supervisor")
+_RUNS = ("places", "baseline", "cases")
 
 BOOTSTRAP = """\
+import sys
+sys.path[:] = [path for path in sys.path if path]
 import gc, marshal, posix, _frozen_importlib_external
 gc.disable()
 def take(size):
@@ -49,7 +53,35 @@ space["load_rest"] = load
 load()
 """
 """Runs in the sandbox, and takes everything else from standard input. The compiled form of the program serves where the
-image's interpreter has the same bytecode as this one. No garbage is collected while the program is loaded."""
+image's interpreter has the same bytecode as this one. No garbage is collected while the program is loaded. The first
+lines take the current directory out of the path of modules, before anything is imported that is not built in."""
+
+# What an interpreter that is not started with `-I` reads, up to Python 3.15. `-I` would ignore the hash seed, too.
+_VARIABLES_OF_PYTHON = (
+    "ASYNCIODEBUG CASEOK COERCECLOCALE DEBUG DEVMODE DONTWRITEBYTECODE DUMPREFS DUMPREFSFILE EXECUTABLE FAULTHANDLER"
+    " HOME INSPECT INTMAXSTRDIGITS IOENCODING LEGACYWINDOWSFSENCODING LEGACYWINDOWSSTDIO MALLOC MALLOCSTATS"
+    " NODEBUGRANGES NOUSERSITE OPTIMIZE PATH PERFSUPPORT PLATLIBDIR PROFILEIMPORTTIME PYCACHEPREFIX SAFEPATH STARTUP"
+    " THREADDEBUG TRACEMALLOC UNBUFFERED USERBASE UTF8 VERBOSE WARNDEFAULTENCODING WARNINGS _BASIC_REPL _COLORS"
+    " _CONTEXT_AWARE_WARNINGS _CPU_COUNT _DISABLE_REMOTE_DEBUG _FROZEN_MODULES _GIL _HISTORY _JIT _JIT_STRESS"
+    " _LAZY_IMPORTS _PERF_JIT_SUPPORT _PRESITE _THREAD_INHERIT_CONTEXT _TLBC"
+)
+_ENVIRONMENT = tuple(word for name in _VARIABLES_OF_PYTHON.split() for word in ("-u", f"PYTHON{name}"))
+
+
+def command_line(hash_seed: int = 0, *, with_site_packages: bool = False) -> tuple[str, ...]:
+    """How the guest's interpreter is started.
+
+    The seed of hashes is constant, for this interpreter and for those that programs start, and so is the order of sets.
+    Otherwise the interpreter is as isolated as with `-I`.
+
+    Args:
+        hash_seed: The seed.
+        with_site_packages: Whether completions can import what is installed in the image; costs the start of `site`.
+    """
+    # `-S` skips `site`, a third of the start of an interpreter.
+    flags = ("-s",) if with_site_packages else ("-s", "-S")
+    variables = f"PYTHONHASHSEED={hash_seed}", f"{SANDBOX_VARIABLE}=1"
+    return ("env", *_ENVIRONMENT, *variables, "python", *flags, "-X", "utf8", "-c", BOOTSTRAP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +104,7 @@ class Mode:
 TESTS = Mode(Trust.IN_PROCESS, (*_FRAME, "excerpts", "sides", "in_process", "report"), "judge_tests")
 EXIT_STATUS = Mode(Trust.EXIT_STATUS, (*_FRAME, "script", "excerpts", "report"), "judge_script")
 CASES = Mode(
-    Trust.ISOLATED, (*_FRAME, "script", "tolerance", "excerpts", "comparison", "cases", "report"), "judge_cases"
+    Trust.ISOLATED, (*_FRAME, "script", "tolerance", "excerpts", "comparison", *_RUNS, "report"), "judge_cases"
 )
 # In another language than Python: the program is compiled, and its output, or its exit status, decides.
 PROGRAM_CASES = Mode(Trust.ISOLATED, (*CASES.files[:-1], "programs", "report"), "judge_programs")
@@ -80,7 +112,7 @@ PROGRAM_TESTS = replace(PROGRAM_CASES, trust=Trust.IN_PROCESS)
 PROGRAM_EXIT_STATUS = replace(PROGRAM_CASES, trust=Trust.EXIT_STATUS)
 # By the checker of the problem.
 CHECKED_CASES = Mode(
-    Trust.ISOLATED, (*_FRAME, "script", "excerpts", "comparison", "cases", "checker", "report"), "judge_checked"
+    Trust.ISOLATED, (*_FRAME, "script", "excerpts", "comparison", *_RUNS, "checker", "report"), "judge_checked"
 )
 CHECKED_PROGRAM_CASES = Mode(Trust.ISOLATED, (*PROGRAM_CASES.files[:-1], "checker", "report"), "judge_checked_programs")
 # Nothing is judged: the program runs, and what it did is told.

@@ -69,6 +69,7 @@ def result_of(row: TrajectoryRow) -> ScoredCompletion:
         checks=tuple(
             CheckVerdict(**{**check.model_dump(), "status": CheckStatus(check.status)}) for check in row.checks
         ),
+        hash_seeds=row.hash_seeds,
         second_opinion=None
         if opinion is None
         else Opinion(Status(opinion.status), opinion.detail, opinion.sandbox_id, opinion.sandboxes),

@@ -16,6 +16,7 @@ from sandrl.rewards.judge import IsolatedJudge, Judge, longest_execution_seconds
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.opinions import OpinionMemory
 from sandrl.rewards.options import ScoreOptions
+from sandrl.rewards.seeds import outcomes_by_seed
 from sandrl.rewards.summary import ScoreReport
 from sandrl.sandboxes import Interrupt, Job, SandboxRequest
 from sandrl.settings import load_settings
@@ -102,8 +103,21 @@ def score(
     judge = judge or IsolatedJudge.on(job.connection)
     if cache is None:
         cache = VerdictCache()
+    interrupt = interrupt or Interrupt()
+    hash_seeds = None
+    if options.hash_seeds > 1:
+        hash_seeds = outcomes_by_seed(completions, problems, job, judge, options, cache, interrupt)
     batch = Batch(
-        job, judge, options, cache, emit, interrupt or Interrupt(), on_result, opinions, keeps_output=keeps_output
+        job,
+        judge,
+        options,
+        cache,
+        emit,
+        interrupt,
+        on_result,
+        opinions,
+        keeps_output=keeps_output,
+        hash_seeds=hash_seeds,
     )
     for completion in completions:
         batch.add(completion, problems)

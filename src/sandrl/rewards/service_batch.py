@@ -49,6 +49,8 @@ def request_options(scoring: ScoreOptions, *, require_isolated: bool = False) ->
         "require_isolated": require_isolated,
         "caching": scoring.caching,
         "retries": scoring.retries,
+        "hash_seed": limits.hash_seed,
+        "hash_seeds": 1,
         "second_opinion": 0.0,
         "reward": reward,
         **asdict(scoring.components),

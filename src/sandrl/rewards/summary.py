@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sandrl.errors import InfrastructureError, InputError, SandrlError, UsageError
@@ -56,3 +56,9 @@ def error_of(result: ScoredCompletion, *, hint: str) -> SandrlError:
     """
     message = f"a completion of {result.task_id} could not be scored: {result.status.value}: {result.detail}"
     return (InfrastructureError if result.status is Status.INFRASTRUCTURE else InputError)(message, hint=hint)
+
+
+def count_dependent(results: Iterable[ScoredCompletion]) -> int | None:
+    """How many completions have another outcome under another seed; None if they were judged under one alone."""
+    judged = [result for result in results if result.hash_seeds]
+    return sum(result.depends_on_hash_seed for result in judged) if judged else None

@@ -2,7 +2,15 @@
 
 from sandrl.errors import RunOutcome
 from sandrl.runs.config import JobRecord, RunConfig
-from sandrl.runs.identity import CANARY_TAG, OPINION_TAG, ROLLOUT_TAG, WARM_TAG, WORKER_TAG, disagreements
+from sandrl.runs.identity import (
+    CANARY_TAG,
+    HASH_SEED_TAG,
+    OPINION_TAG,
+    ROLLOUT_TAG,
+    WARM_TAG,
+    WORKER_TAG,
+    disagreements,
+)
 from sandrl.runs.index import LATEST, RunEntry, find_run, list_runs
 from sandrl.runs.log import RunLog, logged_executions
 from sandrl.runs.measures import ExecutionStats, execution_metrics, execution_stats
@@ -45,6 +53,7 @@ from sandrl.runs.writer import RunLedger, RunWriter, Sink, own_versions
 
 __all__ = [
     "CANARY_TAG",
+    "HASH_SEED_TAG",
     "LATEST",
     "METRICS",
     "OPINION_TAG",

@@ -23,6 +23,10 @@ CANARY_TAG = "canary"
 OPINION_TAG = "second-opinion"
 """Tag of the sandboxes in which failed completions are judged again in one process; they do not count as executions."""
 
+HASH_SEED_TAG = "hash-seed"
+"""Tag of the sandboxes in which completions are judged under another seed of hashes; they do not count as executions.
+"""
+
 ROLLOUT_TAG = "rollout"
 """Tag of the sandboxes in which policies work; submitted code is executed in other sandboxes."""
 
@@ -32,7 +36,7 @@ WARM_TAG = "warm"
 WORKER_TAG = "worker"
 """Tag of the sandboxes in which many completions are judged, each in a cell."""
 
-_NO_EXECUTIONS = {CANARY_TAG, OPINION_TAG, ROLLOUT_TAG, WORKER_TAG}
+_NO_EXECUTIONS = {CANARY_TAG, HASH_SEED_TAG, OPINION_TAG, ROLLOUT_TAG, WORKER_TAG}
 
 _COUNTS = ("completions", "scored", "unscorable", "no_code", "cache_hits", "executed", "executions", "retries",
            "reruns", "canaries", "reward/total")  # fmt: skip

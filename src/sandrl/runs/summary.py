@@ -88,6 +88,8 @@ class Summary:
         training_reward: Mean of what is trained on, rewards with their components; None without components.
         training_deviation: Their standard deviation; None without components.
         second_opinion: What the second opinions amount to; None if none were to be asked for.
+        hash_seed_dependent: How many have another outcome under another seed of hashes; None if they were judged under
+            one seed.
     """
 
     n: int
@@ -115,6 +117,7 @@ class Summary:
     training_reward: float | None = None
     training_deviation: float | None = None
     second_opinion: OpinionTotals | None = None
+    hash_seed_dependent: int | None = None
 
     @property
     def infrastructure(self) -> int:
@@ -167,12 +170,15 @@ class Summary:
         return {"training_reward/mean": self.training_reward, "training_reward/std": self.training_deviation}
 
 
-def summarise(results: Sequence[FinishedCompletion], *, opinion_rate: float = 0.0) -> Summary:
+def summarise(
+    results: Sequence[FinishedCompletion], *, opinion_rate: float = 0.0, hash_seed_dependent: int | None = None
+) -> Summary:
     """The totals of some completions.
 
     Args:
         results: The completions.
         opinion_rate: The share of failed isolated verdicts that was to be judged again.
+        hash_seed_dependent: How many have another outcome under another seed of hashes, if that was tried.
     """
     scored = [result for result in results if result.reward is not None]
     rewards = [result.reward for result in scored if result.reward is not None]
@@ -208,6 +214,7 @@ def summarise(results: Sequence[FinishedCompletion], *, opinion_rate: float = 0.
         training_reward=mean(trained) if components else None,
         training_deviation=deviation(trained) if components else None,
         second_opinion=count_opinions(opinions, opinion_rate) if opinion_rate else None,
+        hash_seed_dependent=hash_seed_dependent,
     )
 
 

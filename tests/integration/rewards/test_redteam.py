@@ -12,6 +12,7 @@ from sandrl.problems.checkers import Checker
 from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions
 from sandrl.rewards.redteam import EXPLOITS, Exploit, ExploitKind, RedteamReport, aim_at, arm, attack
 from sandrl.rewards.redteam.campaign import plan_attempts
+from sandrl.rewards.redteam.corpus.states import DIFFERENCE
 from sandrl.rewards.redteam.exploit import MEETING
 from sandrl.sandboxes import Job
 from tests.support.naive import naive_rewards
@@ -258,3 +259,17 @@ def test_a_reference_that_fails_by_itself_is_nobodys_victim(job: Job) -> None:
     assert [result.task_id for result in report.unfit] == ["broken"]
     assert {result.task_id for result in report.neighbours} == {"even"}
     assert report.disturbed == ()
+
+
+def test_no_case_of_a_program_finds_what_an_earlier_one_has_left(job: Job) -> None:
+    exploits = tuple(exploit for exploit in EXPLOITS if exploit.group == "state")
+    checked = replace(
+        DIFFERENCE,
+        task_id="checked difference",
+        checker=Checker("def check(given, expected, printed):\n    return expected.split() == printed.split()\n"),
+    )
+    report = attack([DIFFERENCE, checked], exploits, job=job, options=OPTIONS)
+    assert_held(report)
+    assert len(report.attempts) == 2 * len(exploits)
+    # The first case is right by luck; that nothing else kept the others from it is seen by the first.
+    assert {attempt.result.passed for attempt in report.attempts} == {1}

@@ -42,7 +42,7 @@ class Workshop:
         judge = IsolatedJudge()
         cell = judge.prepare(INC, HONEST, Limits()).command.cell
         assert cell is not None
-        argv = (containers.PYTHON, *cell.worker.argv[1:])
+        argv = [containers.PYTHON if word == "python" else word for word in cell.worker.argv]
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.containers", *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import itertools
 import subprocess
-import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from fractions import Fraction
 from typing import Any
 
 import pytest
+from tests.support.outside import outside
 
 from sandrl.events.results import CheckVerdict
 from sandrl.problems import Case, Problem
@@ -34,7 +34,7 @@ JUDGES = (pytest.param(InProcessJudge(), id="in process"), pytest.param(Isolated
 def checks_of(problem: Problem, code: str, judge: InProcessJudge) -> tuple[CheckVerdict, ...]:
     """Judges trusted code without a sandbox."""
     execution = judge.prepare(problem, code, Limits(timeout_seconds=10))
-    argv = (sys.executable, *execution.command.argv[1:])
+    argv = outside(execution.command.argv)
     done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
     return judge.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr)).checks
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from tests.support.outside import outside
 
 from sandrl.events.results import Status
 from sandrl.problems import Case, Problem
@@ -30,7 +31,7 @@ SPIN = "import time\ndef spin(s):\n    t = time.process_time()\n    while time.p
 def judged(problem: Problem, code: str, judge: InProcessJudge, limits: Limits) -> Verdict:
     """Judges trusted code without a sandbox."""
     execution = judge.prepare(problem, code, limits)
-    argv = (sys.executable, *execution.command.argv[1:])
+    argv = outside(execution.command.argv)
     done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
     return judge.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from tests.support.outside import outside
 
 from sandrl.events.results import Status
 from sandrl.problems import Problem
@@ -28,7 +28,7 @@ def judge(request: pytest.FixtureRequest) -> InProcessJudge:
 def judged(judge: InProcessJudge, code: str) -> Verdict:
     """Judges trusted code without a sandbox; hostile code is judged in tests/integration only."""
     execution = judge.prepare(PROBLEM, code, Limits())
-    argv = (sys.executable, *execution.command.argv[1:])
+    argv = outside(execution.command.argv)
     done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
     return judge.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
 

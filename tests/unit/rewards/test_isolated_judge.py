@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import math
 import subprocess
-import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import replace
 from datetime import date, timedelta
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.outside import outside
 
 from sandrl.events.results import Status, Trust
 from sandrl.problems import Problem
@@ -62,7 +62,7 @@ def judged(
 ) -> Verdict:
     judge = judge or IsolatedJudge()
     execution = judge.prepare(problem, code, limits or Limits(timeout_seconds=10), together=together)
-    argv = (sys.executable, *execution.command.argv[1:])
+    argv = outside(execution.command.argv)
     done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
     return judge.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
 

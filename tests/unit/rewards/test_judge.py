@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.support.outside import outside
 
 from sandrl.errors import InfrastructureError
 from sandrl.events.results import Status, Trust
@@ -27,7 +27,7 @@ RUNS = Problem("runs", "Run.", check="exit_status")
 def judged(problem: Problem, code: str, limits: Limits | None = None) -> Verdict:
     """Judges trusted code without a sandbox; hostile code is judged in tests/integration only."""
     execution = JUDGE.prepare(problem, code, limits or Limits())
-    argv = (sys.executable, *execution.command.argv[1:])
+    argv = outside(execution.command.argv)
     done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
     return JUDGE.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
 

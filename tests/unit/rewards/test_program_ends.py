@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.support.outside import outside
 
 from sandrl.events.results import Status
 from sandrl.problems import Case, Problem
@@ -29,7 +30,7 @@ def judged(
     """Judges trusted code without a sandbox; hostile code is judged in tests/integration only."""
     problem = problem or Problem("p", "", cases=(Case(stdin, stdout),))
     execution = JUDGE.prepare(problem, code, Limits())
-    argv = (python, *execution.command.argv[1:])
+    argv = outside(execution.command.argv, python)
     done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
     return JUDGE.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from tests.support.outside import outside
 
 from sandrl.errors import InfrastructureError
 from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
@@ -35,7 +35,7 @@ def judged(problem: Problem, code: str, judge: InProcessJudge | None = None, lim
     """Judges trusted code without a sandbox."""
     judge = judge or InProcessJudge()
     execution = judge.prepare(problem, code, limits or Limits(timeout_seconds=10))
-    argv = (sys.executable, *execution.command.argv[1:])
+    argv = outside(execution.command.argv)
     done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=60, check=False)
     return judge.interpret(execution, CommandOutcome("sb", done.returncode, done.stdout, done.stderr))
 

@@ -13,9 +13,10 @@ if MYPY:
     from sandrl.rewards.guest.descriptors import Libc
     from sandrl.rewards.guest.supervisor import Checked, Ended
 
-    RunCase = Callable[["Request", int, float, float, "Libc | None"], "tuple[Ended, str, str]"]
+    RunCase = Callable[["Request", int, float, float, "Baseline"], "tuple[Ended, str, str]"]
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.baseline import Baseline
     from sandrl.rewards.guest.comparison import Comparison
     from sandrl.rewards.guest.descriptors import scratch_file, write_all
     from sandrl.rewards.guest.script import judge_program, run_script
@@ -32,9 +33,6 @@ if "request_size" not in globals():
     )
 
 
-MOST_ENTRIES_REMOVED, MOST_DEPTH = 100_000, 100
-
-
 def stdin_of_case(request: "Request", position: int) -> int:
     """A file with what a case has on standard input."""
     stdin = scratch_file()
@@ -44,7 +42,7 @@ def stdin_of_case(request: "Request", position: int) -> int:
 
 
 def run_case(
-    request: "Request", position: int, seconds: float, limit: float, call: "Libc | None"
+    request: "Request", position: int, seconds: float, limit: float, baseline: "Baseline"
 ) -> "tuple[Ended, str, str]":
     """Runs the completion as a script with a case on standard input, and perhaps in files of its own.
 
@@ -53,22 +51,25 @@ def run_case(
         position: Which case.
         seconds: How long it may take.
         limit: The limit that is named where it takes longer.
-        call: Calls libc.
+        baseline: The state that it starts from.
 
     Returns:
         How it ended, a status and a detail.
+
+    Raises:
+        OSError: If there is no room for it, or the state cannot be restored.
     """
+    baseline.prepare()
     stdin = stdin_of_case(request, position)
     if "input_file" not in request:
-        ended = run_child(run_script, request, stdin, seconds, call)
+        ended = run_child(run_script, request, stdin, seconds, baseline.call)
         return (ended, *judge_program(ended, limit))
-    # The directory is the child's: made by it, under a name that no case before it could know.
+    # The directory is the child's: made by it.
     folder = "/tmp/case-" + posix.urandom(12).hex()
     own = {"folder": folder, "files": files_of_case(request, position)}
-    ended = run_child(run_script, {**request, **own}, stdin, seconds, call)
+    ended = run_child(run_script, {**request, **own}, stdin, seconds, baseline.call)
     if request["output_file"]:
         take_output(ended, f"{folder}/{request['output_file']}")
-    remove_folder(folder)
     return (ended, *judge_program(ended, limit))
 
 
@@ -89,40 +90,6 @@ def take_output(ended: "Ended", path: str) -> None:
         return
     posix.close(ended.stdout)
     ended.stdout = descriptor
-
-
-def remove_folder(name: str, parent: "int | None" = None, left: "list[int] | None" = None, depth: int = 0) -> None:
-    """Removes a directory whose processes have ended, with what is in it, as far as possible; follows no link.
-
-    Args:
-        name: The directory.
-        parent: A descriptor of the directory that it is in, where the name is no whole path.
-        left: How many entries may still be removed.
-        depth: In how many directories that are removed, too, it lies.
-    """
-    left = [MOST_ENTRIES_REMOVED] if left is None else left
-    flags = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW
-    try:
-        try:
-            descriptor = posix.open(name, flags, dir_fd=parent)
-        except PermissionError:
-            posix.chmod(name, 0o700, dir_fd=parent)
-            descriptor = posix.open(name, flags, dir_fd=parent)
-        try:
-            with posix.scandir(descriptor) as found:
-                for entry in found:
-                    left[0] -= 1
-                    if left[0] < 0 or depth > MOST_DEPTH:
-                        return
-                    try:
-                        posix.unlink(entry.name, dir_fd=descriptor)
-                    except OSError:
-                        remove_folder(entry.name, descriptor, left, depth + 1)
-        finally:
-            posix.close(descriptor)
-        posix.rmdir(name, dir_fd=parent)
-    except OSError:
-        pass
 
 
 class Budget:
@@ -150,6 +117,7 @@ def judge_cases(
     call: "Libc | None",
     run: "RunCase" = run_case,
     compared: "Callable[[Request], Comparison]" = Comparison,
+    baseline: "Baseline | None" = None,
 ) -> Judged:
     """Judges a completion that reads standard input and prints: a fresh process per case, one clock for all.
 
@@ -160,10 +128,14 @@ def judge_cases(
         call: Calls libc.
         run: Runs one case.
         compared: Starts the process that compares.
+        baseline: The state that each case starts from, where something has run already.
     """
     budget, check_seconds = Budget(request), request["check_timeout_seconds"]
     total = len(request["inputs"])
+    baseline = baseline or Baseline(call, is_needed=total > 1)
     comparison = compared(request) if request["hidden_size"] else None
+    if comparison is not None:
+        baseline.spared.add(comparison.pid)
     times = Times(0.0, 0.0, 0.0)
     verdict, rest, is_over = ("passed", ""), NOT_REACHED, False
     shown: "Ended | None" = None
@@ -175,11 +147,11 @@ def judge_cases(
         is_whole = given_seconds == left
         try:
             limit = budget.seconds if is_whole else given_seconds
-            ended, status, detail = run(request, position, given_seconds, limit, call)
+            ended, status, detail = run(request, position, given_seconds, limit, baseline)
         except OSError as error:
             if shown is None:
                 raise  # not the completion's doing: it has not run yet
-            detail = f"it left no resources to run the next case ({error})"
+            detail = f"the next case cannot be run after what this one has left ({error})"
             checks.append((letter_of("resource_limit"), detail))
             if verdict[0] == "passed":
                 verdict = "resource_limit", prefix + detail

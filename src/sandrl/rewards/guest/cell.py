@@ -23,6 +23,7 @@ if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.child import PR_SET_NO_NEW_PRIVS, RLIMIT_DATA, ROOM_FOR_STACKS_BYTES
     from sandrl.rewards.guest.descriptors import write_all
+    from sandrl.rewards.guest.places import is_directory, names_in, own_places
 
 NEW_MOUNTS, NEW_UTS, NEW_IPC = 0x20000, 0x4000000, 0x8000000
 NEW_USER, NEW_PROCESSES, NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
@@ -54,7 +55,7 @@ RLIMIT_NPROC, RLIMIT_NOFILE, RLIMIT_MEMLOCK, RLIMIT_SIGPENDING = 6, 7, 8, 11
 # What programs have in a sandbox of the local runtime (see `runtime/guest/processes.py`).
 OPEN_FILES, LOCKED_BYTES, PENDING_SIGNALS = 512, 64 << 10, 1024
 AF_INET, SOCK_DGRAM_CLOEXEC, SIOCSIFFLAGS, IFF_UP_RUNNING = 2, 0x80002, 0x8914, 0x41
-SOCKET_BUFFER_BYTES, WAITING_CONNECTIONS = 256 << 10, 1024
+SOCKET_BUFFER_BYTES = 256 << 10
 CANNOT_BE_MADE = 77  # exit status of a cell that could not be made
 
 
@@ -133,18 +134,11 @@ def be_only_user(user: int, group: int) -> None:
 
 def writable_places() -> "list[tuple[str, bool]]":
     """The directories that programs may write to, and whether what is in each must stay in sight."""
-    places = {"/tmp": False, "/var/tmp": False, "/dev/shm": False}
-    for path in (posix.getcwd(), posix.environ.get(b"HOME", b"").decode("utf-8", "surrogateescape")):
-        if path.startswith("/") and path.strip("/") and path not in places:
-            places[path] = True
-    found = []
-    for path, keeps in places.items():
-        try:
-            # A link leads to a place of its own.
-            is_directory = posix.lstat(path).st_mode & 0o170000 == 0o040000
-            found += [(path, keeps and bool(posix.listdir(path)))] if is_directory else []
-        except OSError:
-            pass
+    emptied = "/tmp", "/var/tmp", "/dev/shm"
+    found = [(path, False) for path in emptied if is_directory(path)]
+    for path in own_places():
+        if path not in [known for known, _ in found]:
+            found.append((path, bool(names_in(path))))
     return found
 
 
@@ -388,7 +382,8 @@ class Cells:
         for name, value in (
             ("tcp_rmem", f"4096 65536 {SOCKET_BUFFER_BYTES}"),
             ("tcp_wmem", f"4096 65536 {SOCKET_BUFFER_BYTES}"),
-            ("tcp_max_tw_buckets", f"{WAITING_CONNECTIONS}"),
+            # A closed connection that waits keeps its port from the next case of a program, which can see it, too.
+            ("tcp_max_tw_buckets", "0"),
         ):
             try:
                 write_once(f"/proc/sys/net/ipv4/{name}", value)

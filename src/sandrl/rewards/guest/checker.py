@@ -6,10 +6,10 @@ files. The supervisor is the reaper of all processes below it, so it also finds 
 session. Only the process that compares holds the checker and the expected outputs.
 
 A checker runs in a directory of its own with a name that could not be predicted, which is also its home, its place for
-temporary files and the first place where it finds modules. The interpreter is the supervisor's: it reads no environment
-variables, no `.pth` files and no modules of a user. The limits that it inherits must be those that its parent began
-with, or the completion is refused. So only the text of its output reaches the checker from the completion, bounded and
-decoded.
+temporary files and the first place where it finds modules. The interpreter is the supervisor's: it has read no
+variables but its hash seed, no `.pth` files and no modules of a user. The limits that it inherits must be those that
+its parent began with, or the completion is refused. So only the text of its output reaches the checker from the
+completion, bounded and decoded.
 
 A checker's result counts only if it ends without an error and gives a number from 0 to 1. Anything else is the
 problem's fault. If a completion left no room to run the checker in, that is the completion's fault.
@@ -21,7 +21,6 @@ problem's fault. If a completion left no room to run the checker in, that is the
 import _signal  # type: ignore[import-not-found]
 import posix
 import sys
-from time import sleep
 
 MYPY = False
 if MYPY:
@@ -33,18 +32,18 @@ if MYPY:
     from sandrl.rewards.guest.supervisor import Ended
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.cases import judge_cases, remove_folder
+    from sandrl.rewards.guest.baseline import end_descendants
+    from sandrl.rewards.guest.cases import judge_cases
     from sandrl.rewards.guest.child import completion_files, completion_lines, describe, finish, fresh_module, run_code
     from sandrl.rewards.guest.comparison import Comparison
     from sandrl.rewards.guest.descriptors import head, write_all
+    from sandrl.rewards.guest.places import remove_all
     from sandrl.rewards.guest.programs import judge_programs
     from sandrl.rewards.guest.script import judge_program, run_script
     from sandrl.rewards.guest.supervisor import (
         CHECKER_FAILED,
-        Ends,
         Judged,
         become_reaper,
-        children_by_parent,
         from_hex,
         judge_child,
         kill_quietly,
@@ -54,8 +53,6 @@ if "request_size" not in globals():
 # What an output may have beyond four times the expected one. A checker has limited time, and no completion may make its
 # problem unscorable by printing more than any checker reads in that.
 MOST_ANSWER_BYTES = 16 << 20
-# How often, and with what pause, processes that were killed are looked for. A sandbox that stands still has no looks.
-MOST_LOOKS, LOOK_SECONDS = 2500, 0.002
 SCORE_BYTES = 4000
 NO_ROOM = b"no_room"
 INPUT, EXPECTED, ANSWER, CHECKER = "input.txt", "correct_output.txt", "solution_output.txt", "checker.py"
@@ -66,40 +63,6 @@ def limits_of_process() -> "list[tuple[int, int]]":
     resource = __import__("resource")
     names = [name for name in dir(resource) if name.startswith("RLIMIT_")]
     return [resource.getrlimit(getattr(resource, name)) for name in names]
-
-
-def descendants() -> "set[int]":
-    """The processes below this one that have not been waited for."""
-    children = children_by_parent()
-    found: "set[int]" = set()
-    waiting = [posix.getpid()]
-    while waiting:
-        news = children.get(waiting.pop(), [])
-        found.update(news)
-        waiting += news
-    return found
-
-
-def end_descendants(but: int) -> bool:
-    """Kills all processes below this one but one; returns whether none is left."""
-    for _ in range(MOST_LOOKS):
-        Ends.look()
-        # A list of processes may miss one that forks and ends while it is read: twice in a row it does not.
-        if not (descendants() | descendants()) - {but}:
-            return True
-        # Stopped first: those that are stopped take up the room of those that would be forked meanwhile.
-        stopped: "set[int]" = set()
-        while True:
-            news = descendants() - stopped - {but}
-            if not news:
-                break
-            for pid in news:
-                kill_quietly(pid, _signal.SIGSTOP)
-            stopped |= news
-        for pid in stopped:
-            kill_quietly(pid)
-        sleep(LOOK_SECONDS)
-    return False
 
 
 class CheckedComparison(Comparison):
@@ -115,7 +78,7 @@ class CheckedComparison(Comparison):
 
     def outcome(self, position: int, ended: "Ended") -> "tuple[str, str]":
         """Status and detail of a case that ran to its end."""
-        if not end_descendants(self.pid):
+        if not end_descendants({self.pid}):
             return "crashed", "it left processes that do not end"
         kill_quietly(self.pid, _signal.SIGCONT)  # they may have stopped it
         return Comparison.outcome(self, position, ended)
@@ -174,7 +137,7 @@ class Checking:
         stdin = posix.open("/dev/null", posix.O_RDONLY)
         ended = run_child(run_checker, request, stdin, seconds, self.call)
         self.used += ended.times.wall - ended.times.starved
-        remove_folder(folder)
+        remove_all(folder)
         printed, size = head(ended.stdout, SCORE_BYTES)
         complained, _ = head(ended.stderr, SCORE_BYTES)
         posix.close(ended.stdout)

@@ -27,6 +27,7 @@ CHECK_DETAIL_CHARACTERS, ALL_CHECK_DETAILS_CHARACTERS = 200, 20_000
 SPEECHLESS = 71  # exit status of a child that could not report, or have its files, because it filled the disk
 EFBIG, ENOSPC, EAGAIN, ENOMEM = 27, 28, 11, 12
 PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, RLIMIT_CORE, RLIMIT_FSIZE, RLIMIT_DATA = 4, 38, 4, 1, 2
+RLIMIT_MSGQUEUE = 12
 # Beside a limit of memory: stacks of threads count as data, and programs that recurse deeply touch little of theirs.
 ROOM_FOR_STACKS_BYTES = 1 << 30
 # Whose processes those of completions become, where they would be root's.
@@ -303,6 +304,8 @@ def become_child(
         call("prctl", PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
         call("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)
         call("setrlimit", RLIMIT_CORE, bytes(16))
+        # POSIX message queues outlive their processes, and cannot be listed.
+        call("setrlimit", RLIMIT_MSGQUEUE, bytes(16))
         call("setrlimit", RLIMIT_FSIZE, request["max_file_bytes"].to_bytes(8, "little") * 2)
         if request.get("memory_bytes"):
             # What it really takes is known at its end; this stops one that asks for far more.

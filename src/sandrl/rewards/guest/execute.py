@@ -18,9 +18,10 @@ if MYPY:
     from sandrl.rewards.guest.supervisor import Ended
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.cases import remove_folder, stdin_of_case
+    from sandrl.rewards.guest.baseline import Baseline
+    from sandrl.rewards.guest.cases import stdin_of_case
     from sandrl.rewards.guest.descriptors import head
-    from sandrl.rewards.guest.programs import Place, Program, children, judge_exit, nothing_ran
+    from sandrl.rewards.guest.programs import Place, Program, judge_exit, nothing_ran
     from sandrl.rewards.guest.script import judge_program, run_script
     from sandrl.rewards.guest.supervisor import Judged, become_reaper, letter_of, run_child
 
@@ -86,8 +87,8 @@ class Executed(Program):
         fetched: These files.
     """
 
-    def __init__(self, plan: "Plan", request: "Request", call: "Libc | None", keep: "frozenset[int]") -> None:
-        super().__init__(plan, request, call, keep)
+    def __init__(self, plan: "Plan", request: "Request", baseline: "Baseline") -> None:
+        super().__init__(plan, request, baseline)
         self.fetched: "list[str]" = []
 
     def look_around(self, place: "Place", command: str, ended: "Ended") -> None:
@@ -108,13 +109,12 @@ def execute(request: "Request", call: "Libc | None") -> "Judged":
         fetched = fetch(folder, request)
     except OSError:
         fetched = []  # it has removed its directory
-    remove_folder(folder)
     return told(ended, *judge_program(ended, seconds), "-", fetched)
 
 
 def execute_program(request: "Request", call: "Libc | None") -> "Judged":
     """The same for a program in another language than Python, or with an interpreter of its own."""
-    program = Executed(request["plans"][0], request, call, frozenset(children()))
+    program = Executed(request["plans"][0], request, Baseline(call))
     status, detail = program.build()
     compiled = "-"
     if program.compiler is not None:

@@ -1,7 +1,7 @@
 """Judges a program in a language other than Python: compiles it, and runs the result.
 
 Between two runs the program is in this process's memory, which no other process can reach. Each run has directories of
-its own, with a fresh copy of the program, and every process that a run left behind is killed before the next one. So
+its own, with a fresh copy of the program, and what a run left elsewhere is gone before the next one (`baseline.py`). So
 each run starts from the same state, even if the run before it changed its files, its home, or its own program. The
 compiler, which reads hostile text, is a child like any other, with a time limit of its own.
 """
@@ -23,28 +23,21 @@ if MYPY:
     Plan = dict[str, Any]
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.cases import (
-        MOST_DEPTH,
-        files_of_case,
-        judge_cases,
-        remove_folder,
-        stdin_of_case,
-        take_output,
-    )
+    from sandrl.rewards.guest.baseline import Baseline, end_descendants
+    from sandrl.rewards.guest.cases import files_of_case, judge_cases, stdin_of_case, take_output
     from sandrl.rewards.guest.child import describe, to_hex
     from sandrl.rewards.guest.clock import read_start
     from sandrl.rewards.guest.comparison import Comparison
     from sandrl.rewards.guest.descriptors import head, read_exactly, scratch_file, write_all
+    from sandrl.rewards.guest.places import remove_all
     from sandrl.rewards.guest.script import judge_program
     from sandrl.rewards.guest.supervisor import (
         Ended,
         Judged,
         Times,
         become_reaper,
-        children_by_parent,
         filled,
         from_hex,
-        kill_quietly,
         run_child,
     )
 
@@ -56,8 +49,8 @@ LEAST_MEMORY_BYTES = 32 << 20  # without which a virtual machine does not start
 SHARE_OF_MEMORY = 0.6  # that a virtual machine may use for objects; its code and its threads need the rest
 FILE_BYTES_OF_COMPILER = 64 << 20
 MOST_PROGRAM_BYTES, MOST_PROGRAM_FILES = 128 << 20, 4000
-MOST_ROUNDS = 50
 RLIMIT_STACK = 3
+MOST_DEPTH = 100
 UNSTARTED = 126
 LINE_CHARACTERS = 200
 # Signals that Python ignores, and what it starts would then.
@@ -100,7 +93,7 @@ class Place:
 
     def remove(self) -> None:
         """Removes them with all that is in them, as far as possible; what is left takes room, and nothing else."""
-        remove_folder(self.name)
+        remove_all(self.name)
 
 
 def make_directory(path: str) -> None:
@@ -250,30 +243,6 @@ def telling_lines(ended: "Ended", most: int) -> str:
     return ""
 
 
-def kill_survivors(keep: "frozenset[int]") -> None:
-    """Kills the processes that a run has left behind, wherever they went: they have become children of this one."""
-    for _ in range(MOST_ROUNDS):
-        found = [pid for pid in children() if pid not in keep]
-        for pid in found:
-            kill_quietly(pid)
-        for pid in found:
-            try:
-                posix.waitpid(pid, 0)
-            except ChildProcessError:
-                pass
-        if not found:
-            return
-
-
-def children() -> "list[int]":
-    """The processes whose parent this one is."""
-    try:
-        posix.waitid(posix.P_ALL, 0, posix.WEXITED | posix.WNOHANG | posix.WNOWAIT)
-    except ChildProcessError:
-        return []
-    return children_by_parent().get(posix.getpid(), [])
-
-
 class Program:
     """A program: built once, run any number of times.
 
@@ -283,14 +252,13 @@ class Program:
         compile_seconds: How long that took, by the clock, without what does not count.
     """
 
-    def __init__(self, plan: "Plan", request: "Request", call: "Libc | None", keep: "frozenset[int]") -> None:
+    def __init__(self, plan: "Plan", request: "Request", baseline: "Baseline") -> None:
         self.plan = plan
         self.request = request
-        self.call = call
+        self.baseline = baseline
         self.files = [(plan["file"], 0o644, plan["source"].encode("utf-8", "surrogatepass"))]
         self.compiler: "Ended | None" = None
         self.compile_seconds = 0.0
-        self.keep = keep
 
     def build(self) -> "tuple[str, str]":
         """Compiles it; returns (status, detail), of which the first is `passed` if it can be run."""
@@ -340,8 +308,9 @@ class Program:
         """Runs a command of the plan in fresh directories; what a compiler makes there replaces its source.
 
         Raises:
-            OSError: If there is no room for it.
+            OSError: If there is no room for it, or the state before the first run cannot be restored.
         """
+        self.baseline.prepare()
         place = Place()
         try:
             place.write([*self.files, *more])
@@ -350,9 +319,9 @@ class Program:
             if any("{memory}" in word for word in self.plan[command]):
                 # A virtual machine keeps to a limit for objects, and needs more than these.
                 request["memory_bytes"] = None
-            body = starter(self.plan, self.plan[command], place, self.call, most)
-            ended = run_child(body, request, stdin, seconds, self.call)
-            kill_survivors(self.keep)
+            body = starter(self.plan, self.plan[command], place, self.baseline.call, most)
+            ended = run_child(body, request, stdin, seconds, self.baseline.call)
+            end_descendants(self.baseline.spared)
             if command == "run" and request.get("output_file"):
                 take_output(ended, f"{place.work}/{request['output_file']}")
             self.look_around(place, command, ended)
@@ -384,16 +353,15 @@ class Judgement:
     def __init__(self, request: "Request", call: "Libc | None") -> None:
         become_reaper(call)
         self.request = request
-        self.call = call
-        self.keep = frozenset(children())
+        plans = request["plans"]
+        self.baseline = Baseline(call, is_needed=len(request["inputs"]) > 1 or bool(plans[0]["compile"]))
         self.latest: "Program | None" = None
         self.outcome = "passed", ""
-        self.has_run = False
         self.compile_seconds = self.failed_seconds = 0.0
 
     def build(self, position: int) -> None:
         """Builds one program of the plan, unless building the others has failed for too long."""
-        program = self.latest = Program(self.request["plans"][position], self.request, self.call, self.keep)
+        program = self.latest = Program(self.request["plans"][position], self.request, self.baseline)
         self.outcome = program.build()
         if self.outcome[0] == "passed" and program.compiler is not None:
             posix.close(program.compiler.stdout)
@@ -403,7 +371,7 @@ class Judgement:
             self.failed_seconds += program.compile_seconds
 
     def run(
-        self, request: "Request", position: int, seconds: float, limit: float, call: "Libc | None"
+        self, request: "Request", position: int, seconds: float, limit: float, baseline: "Baseline"
     ) -> "tuple[Ended, str, str]":
         """Runs one case, in the one program there is or in that of the case; see `run_case`."""
         if len(request["plans"]) > 1:
@@ -414,16 +382,12 @@ class Judgement:
         assert program is not None
         if self.outcome[0] != "passed" and program.compiler is not None:
             return (program.compiler, *self.outcome)
-        if not self.has_run:
-            # By now, there is also the process that compares.
-            self.has_run, self.keep = True, frozenset(children())
-        program.keep = self.keep
         try:
             ended = program.run(stdin_of_case(request, position), seconds, files_of_case(request, position))
         except OSError as error:
             if program.compiler is None:
                 raise
-            return nothing_ran(), "resource_limit", f"it left no resources to run the next case ({error})"
+            return nothing_ran(), "resource_limit", f"it cannot be run after what was left before ({error})"
         status, detail = judge_program(ended, limit, judge_exit)
         if status == "crashed" and (ended.wait_status or 0) & 0x7F == SIGABRT and (said := telling_lines(ended, 1)):
             # Where an `assert` of C fails, it prints itself, and aborts.
@@ -450,6 +414,6 @@ def judge_programs(
         checks = filled([], len(request["inputs"]))
         judged = Judged(*judgement.outcome, checks, compiler.times, compiler.stdout, compiler.stderr)
     else:
-        judged = judge_cases(request, call, judgement.run, compared)
+        judged = judge_cases(request, call, judgement.run, compared, judgement.baseline)
     judged.compile_seconds = judgement.compile_seconds
     return judged

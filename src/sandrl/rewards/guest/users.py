@@ -21,17 +21,22 @@ if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.cell import PR_SET_PDEATHSIG, limit_resources, must
     from sandrl.rewards.guest.child import PR_SET_NO_NEW_PRIVS
+    from sandrl.rewards.guest.places import (
+        IPC_KINDS,
+        SHARED_PLACES,
+        Removal,
+        become,
+        names_in,
+        objects_of,
+        read_lines,
+        remove_inside,
+        remove_own,
+    )
 
 # Ids that images give to nobody; one is used again after all others.
 FIRST_USER, USERS = 31_000, 20_000
-# Where everyone may write.
-SHARED_PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock")
 LOOKS_FOR_PROCESSES = 200
-MOST_LOOKED_AT = 100_000
 LOOK_SECONDS = 0.01
-IPC_REMOVE = 0
-# How the objects of System V are removed: the file that lists them, the call, and its arguments after the id.
-IPC_KINDS = (("shm", "shmctl", (IPC_REMOVE, 0)), ("msg", "msgctl", (IPC_REMOVE, 0)), ("sem", "semctl", (0, IPC_REMOVE)))
 
 
 class Users:
@@ -149,9 +154,10 @@ class Users:
             try:
                 # Not as root: a neighbour may put a link in the place of a directory at any moment.
                 become(user)
-                remove_inside(place)
+                removal = Removal(1 << 40)
+                remove_inside(place, removal)
                 for folder in SHARED_PLACES:
-                    remove_own(folder, user)
+                    remove_own(folder, user, removal)
             finally:
                 posix._exit(0)
         posix.waitpid(remover, 0)
@@ -168,44 +174,6 @@ def module_path() -> "list[str]":
     return found
 
 
-def become(user: int) -> None:
-    """Makes this process another user's, for good.
-
-    Raises:
-        OSError: If it is refused.
-    """
-    posix.setgroups([])
-    posix.setresgid(user, user, user)
-    posix.setresuid(user, user, user)
-
-
-def names_in(folder: str) -> "list[str]":
-    """What is in a directory; nothing if there is none."""
-    try:
-        return posix.listdir(folder)
-    except OSError:
-        return []
-
-
-def read_lines(path: str) -> "list[bytes]":
-    """The lines of a file of the kernel; none if it is gone."""
-    try:
-        descriptor = posix.open(path, posix.O_RDONLY)
-    except OSError:
-        return []
-    blocks = []
-    try:
-        while True:
-            blocks.append(posix.read(descriptor, 1 << 16))
-            if not blocks[-1]:
-                break
-    except OSError:
-        pass
-    finally:
-        posix.close(descriptor)
-    return b"".join(blocks).split(b"\n")
-
-
 def user_of(pid: "int | str") -> int:
     """The real user of a process, which it cannot hide; -1 if it is gone, or waits to be waited for."""
     user, is_alive = -1, True
@@ -220,77 +188,3 @@ def user_of(pid: "int | str") -> int:
 def processes_of(user: int) -> "list[int]":
     """The processes of a user that still run."""
     return [int(name) for name in names_in("/proc") if name.isdigit() and user_of(name) == user]
-
-
-def objects_of(kind: str, user: int) -> "list[int]":
-    """The ids of a user's System V objects of a kind."""
-    lines = read_lines(f"/proc/sysvipc/{kind}")
-    titles = lines[0].split() if lines else []
-    if b"uid" not in titles:
-        return []
-    identity = next(place for place, title in enumerate(titles) if title in (b"shmid", b"msqid", b"semid"))
-    owners = titles.index(b"uid"), titles.index(b"cuid")
-    rows = [line.split() for line in lines[1:] if line]
-    return [int(row[identity]) for row in rows if user in [int(row[owner]) for owner in owners]]
-
-
-def remove_own(top: str, user: int) -> None:
-    """Removes what a user has put into a directory where everyone may write, and into others of that kind in it."""
-    folders = [top]
-    looked = 0
-    while folders:
-        folder = folders.pop()
-        for name in names_in(folder):
-            looked += 1
-            if looked > MOST_LOOKED_AT:
-                return
-            path = f"{folder}/{name}"
-            try:
-                found = posix.lstat(path)
-            except OSError:
-                continue
-            is_folder = found.st_mode & 0o170000 == 0o040000
-            if found.st_uid == user:
-                if is_folder:
-                    remove_inside(path)
-                remove(path, is_folder)
-            elif is_folder and found.st_mode & 0o002:
-                folders.append(path)
-
-
-def remove(path: str, is_folder: bool) -> bool:
-    """Removes a file, or a directory that is empty; returns whether that was possible."""
-    try:
-        (posix.rmdir if is_folder else posix.unlink)(path)
-    except OSError:
-        return False
-    return True
-
-
-def remove_inside(top: str) -> None:
-    """Removes all that is in a directory, however deep."""
-    entered: "list[tuple[str, list[str]]]" = []
-    try:
-        posix.chmod(top, 0o700)
-        posix.chdir(top)
-    except OSError:
-        return
-    waiting = names_in(".")
-    while waiting or entered:
-        if not waiting:
-            name, waiting = entered.pop()
-            posix.chdir("..")
-            remove(name, is_folder=True)
-            continue
-        name = waiting.pop()
-        if remove(name, is_folder=False) or remove(name, is_folder=True):
-            continue
-        try:
-            if posix.lstat(name).st_mode & 0o170000 == 0o040000:
-                posix.chmod(name, 0o700)
-                posix.chdir(name)
-                entered.append((name, waiting))
-                waiting = names_in(".")
-        except OSError:
-            pass  # gone, or another user's
-    posix.chdir("/")

@@ -19,6 +19,7 @@ from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
 from sandrl.rewards.redteam.campaign import RedteamReport, attack, count_runs
 from sandrl.rewards.redteam.corpus import EXPLOITS, EXPLOITS_IN_CPP
 from sandrl.rewards.redteam.corpus.compiled import PRIMES
+from sandrl.rewards.redteam.corpus.states import DIFFERENCE
 from sandrl.rewards.redteam.exploit import COMPILED, MEETING, MEETINGS, Exploit, ExploitKind, aim_at
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.runs.held import Held
@@ -106,6 +107,8 @@ def run_redteam(
             "every problem rewards any program that ends with status 0, so there is nothing to attack",
             path=request.problems,
         )
+    if request.problems == BUNDLED:
+        problems.append(DIFFERENCE)
     sandboxes = SandboxRequest.of(request, "redteam")
     allowance = sandboxes.allowance(settings)
     connection = sandboxes.connect(settings, emit=emit)
@@ -154,6 +157,8 @@ def outlook_of_redteam(request: RedteamConfig, settings: Settings) -> Outlook:
     loaded = load_problems(request.problems, **reading_of(request))
     problems = first_of_each_kind(loaded.problems.values(), request.num_problems or None)
     has_compiled = any(exploit.kinds >= COMPILED for exploit in exploits)
+    if request.problems == BUNDLED:
+        problems.append(DIFFERENCE)
     if request.problems == BUNDLED and has_compiled and has_tools(language_of(PRIMES)):
         problems.append(PRIMES)
     problems += meetings(request, exploits)

@@ -26,7 +26,6 @@ from sandrl.runtime.guest import syscalls as sc
 _MAX_REQUEST_BYTES = 1 << 16
 _NAMESPACES = sc.NAMESPACE_FLAGS
 _SOCKET_BUFFER_BYTES = 256 << 10
-_WAITING_CONNECTIONS = 1_024
 
 
 def main() -> NoReturn:
@@ -248,7 +247,7 @@ def _become_sandbox(
         os.setresuid(rootfs.USER_ID, rootfs.USER_ID, rootfs.USER_ID)
         sc.set_hostname(rootfs.HOSTNAME)
         sc.bring_up_loopback()
-        sc.bound_socket_buffers(_SOCKET_BUFFER_BYTES, _WAITING_CONNECTIONS)
+        sc.bound_socket_buffers(_SOCKET_BUFFER_BYTES)
         rootfs.enter_root(
             parts,
             request["image"],

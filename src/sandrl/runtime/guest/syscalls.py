@@ -185,12 +185,12 @@ def bring_up_loopback() -> None:
         fcntl.ioctl(probe, _SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", _IFF_UP_RUNNING))
 
 
-def bound_socket_buffers(most_bytes: int, most_waiting: int) -> None:
-    """Bound what TCP keeps for one socket, and how many closed connections wait, in the current network namespace."""
+def bound_socket_buffers(most_bytes: int) -> None:
+    """Bound what TCP keeps for one socket, and have no closed connection wait, in the current network namespace."""
     for name, value in (
         ("tcp_rmem", f"4096 65536 {most_bytes}"),
         ("tcp_wmem", f"4096 65536 {most_bytes}"),
-        ("tcp_max_tw_buckets", str(most_waiting)),
+        ("tcp_max_tw_buckets", "0"),
     ):
         # What one kernel keeps per namespace, another does not.
         with contextlib.suppress(FileNotFoundError, PermissionError):

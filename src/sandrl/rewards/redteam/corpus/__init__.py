@@ -17,6 +17,7 @@ from sandrl.rewards.redteam.corpus import (
     programs,
     resources,
     snooping,
+    states,
 )
 from sandrl.rewards.redteam.exploit import Exploit
 
@@ -34,6 +35,7 @@ EXPLOITS: tuple[Exploit, ...] = (
     *programs.EXPLOITS,
     *checkers.EXPLOITS,
     *channels.EXPLOITS,
+    *states.EXPLOITS,
 )
 """All of them in Python; names are unique."""
 

@@ -1,0 +1,54 @@
+"""Verdicts under several seeds of hashes: which completions depend on the order of sets.
+
+The reward is that of the first seed. The others are judged before it, each by a judge of its own, because a seed also
+changes what a reference returns; so the result of a completion has all of its outcomes when it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from sandrl.events import ignore
+from sandrl.events.results import Status
+from sandrl.problems import Completion, Problem
+from sandrl.rewards.batch import Batch
+from sandrl.rewards.cache import VerdictCache
+from sandrl.rewards.judge import IsolatedJudge, Judge
+from sandrl.rewards.options import ScoreOptions, SecondOpinion
+from sandrl.runs import HASH_SEED_TAG
+from sandrl.sandboxes import Interrupt, Job
+
+
+def outcomes_by_seed(
+    completions: Sequence[Completion],
+    problems: Mapping[str, Problem],
+    job: Job,
+    judge: Judge,
+    options: ScoreOptions,
+    cache: VerdictCache,
+    interrupt: Interrupt,
+) -> dict[int, dict[str, str]]:
+    """The outcomes of completions under the seeds after the first, by their positions and by seed.
+
+    An outcome that says nothing of the completion is left out. For the arguments see `score`.
+    """
+    found: dict[int, dict[str, str]] = {}
+    first = options.limits.hash_seed
+    for seed in range(first + 1, first + options.hash_seeds):
+        own = judge
+        if isinstance(judge, IsolatedJudge):
+            own = IsolatedJudge.on(job.connection, require_isolated=judge.requires_isolated)
+        under = replace(
+            options,
+            limits=replace(options.limits, hash_seed=seed),
+            second_opinion=SecondOpinion(),
+            tags=(HASH_SEED_TAG, *options.tags),
+        )
+        batch = Batch(job, own, under, cache, ignore, interrupt, None, keeps_output=False)
+        for completion in completions:
+            batch.add(completion, problems)
+        for result in batch.run().results:
+            if result.status is not Status.INFRASTRUCTURE:
+                found.setdefault(result.index, {})[str(seed)] = result.status.value
+    return found
