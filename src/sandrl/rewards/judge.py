@@ -44,6 +44,7 @@ from sandrl.rewards.limits import (
     may_stop,
     time_limit,
 )
+from sandrl.rewards.patches import can_be_carried
 from sandrl.rewards.program import (
     BOOTSTRAP,
     ISOLATED_TESTS,
@@ -548,6 +549,8 @@ class IsolatedJudge(InProcessJudge):
     def _is_judged_in_process(self, problem: Problem, code: str) -> bool:
         if self._require_isolated:
             return False
+        if not can_be_carried(problem):
+            return True
         found = self._known.find(problem)
         return found.splits is False or (bool(found.failed_apart) and _digest(code) in found.failed_apart)
 

@@ -93,6 +93,7 @@ ISOLATED_TESTS = Mode(
         "channel",
         "mirrors",
         "operations",
+        "world",
         "crossing",
         "loops",
         "objects",

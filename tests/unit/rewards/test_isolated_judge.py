@@ -282,16 +282,16 @@ def test_what_a_check_hands_over_reveals_nothing_of_the_check(reach: str) -> Non
     assert verdict.detail == "check 1 of 1: AssertionError"
 
 
-OF_ONE_PROCESS = Problem("t", "", tests=("import random\nrandom.seed(3)\nassert f() == random.Random(3).random()",))
-DRAWS = "import random\ndef f(): return random.random()"
+OF_ONE_PROCESS = Problem("t", "", tests=("import logging\nlogging.getLogger().setLevel(10)\nassert f() == 10",))
+LOGS = "import logging\ndef f(): return logging.getLogger().level"
 
 
 def test_a_completion_that_fails_apart_from_a_check_of_one_process_is_judged_with_it() -> None:
     judge = IsolatedJudge()
-    verdict = judged(OF_ONE_PROCESS, DRAWS, judge)
+    verdict = judged(OF_ONE_PROCESS, LOGS, judge)
     assert (verdict.status, verdict.trust) == (Status.FAILED, Trust.ISOLATED)
-    assert judge.review(OF_ONE_PROCESS, DRAWS, verdict) is Review.AGAIN
-    again = judged(OF_ONE_PROCESS, DRAWS, judge)
+    assert judge.review(OF_ONE_PROCESS, LOGS, verdict) is Review.AGAIN
+    again = judged(OF_ONE_PROCESS, LOGS, judge)
     assert (again.status, again.trust) == (Status.PASSED, Trust.IN_PROCESS)
     other = judged(OF_ONE_PROCESS, "def f(): return 0", judge)
     assert other.trust is Trust.ISOLATED, "what one completion does chooses no weaker judge for another one"
@@ -299,8 +299,8 @@ def test_a_completion_that_fails_apart_from_a_check_of_one_process_is_judged_wit
 
 def test_where_isolation_is_required_there_is_no_way_back() -> None:
     judge = IsolatedJudge(require_isolated=True)
-    verdict = judged(OF_ONE_PROCESS, DRAWS, judge)
-    ruling = judge.review(OF_ONE_PROCESS, DRAWS, verdict)
+    verdict = judged(OF_ONE_PROCESS, LOGS, judge)
+    ruling = judge.review(OF_ONE_PROCESS, LOGS, verdict)
     assert isinstance(ruling, Verdict)
     assert ruling.status is Status.NOT_ISOLATED
 
