@@ -563,6 +563,8 @@ class IsolatedJudge(InProcessJudge):
             return ruling
         if (packages := self._review_packages(problem, verdict)) is not None:
             return packages
+        if self._require_isolated and not can_be_carried(problem) and verdict.status in _DOUBTFUL | {Status.PASSED}:
+            return _not_isolated(verdict)
         is_doubtful = verdict.trust is Trust.ISOLATED and verdict.status in _DOUBTFUL
         if verdict.status is Status.TIMEOUT and verdict.trust is Trust.ISOLATED and problem.reference is None:
             # Each side may have waited for the other one.

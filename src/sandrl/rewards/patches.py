@@ -178,26 +178,23 @@ class _Reading:
             self.obstacle = f"a check replaces {name}, which both processes use"
 
     def _read_call(self, node: ast.Call) -> None:
-        name = _dotted(node.func, self._imports) or getattr(node.func, "attr", "")
+        name = _dotted(node.func, self._imports) or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
+        last = name.rpartition(".")[2]
         if name in ("setattr", "delattr") and len(node.args) > 1:
             self._read_setting(node.args[0], node.args[1])
-        kind = _CALLS.get(name)
         self.looks |= name in _LOOKS
-        if kind is not None:
-            self.kinds.add(kind)
-        if name == "warnings.catch_warnings" or name.rpartition(".")[2] in _RECORDS_WARNINGS:
+        if name in _CALLS:
+            self.kinds.add(_CALLS[name])
+        if name == "warnings.catch_warnings" or last in _RECORDS_WARNINGS:
             self.kinds.add("warnings")
             self.places.update(_OF_WARNINGS)
-        if name.rpartition(".")[2] == "patch" or ".patch" in name:
-            target = node.args[0] if node.args else None
-            if name.endswith(".dict"):
-                pass  # its items are replaced, not itself
-            elif isinstance(target, ast.Constant) and isinstance(target.value, str):
-                self._look_for_obstacle(target.value)
-            elif name.endswith(".object") and target is not None and len(node.args) > 1:
-                owner = _dotted(target, self._imports)
-                if owner is not None and isinstance(node.args[1], ast.Constant):
-                    self._look_for_obstacle(f"{owner}.{node.args[1].value}")
+        if last == "PropertyMock":
+            self.obstacle = "a check replaces a property, which is no object that a class of another process can have"
+        target = node.args[0] if node.args else None
+        if last == "patch" and isinstance(target, ast.Constant):
+            self._look_for_obstacle(str(target.value))
+        elif name.endswith("patch.object") and len(node.args) > 1 and isinstance(node.args[1], ast.Constant):
+            self._look_for_obstacle(f"{_dotted(node.args[0], self._imports)}.{node.args[1].value!s}")
 
     def _read_setting(self, owner: ast.expr, attribute: ast.expr) -> None:
         """An attribute that `setattr` sets."""
@@ -205,7 +202,7 @@ class _Reading:
         if name is None:
             return
         if isinstance(attribute, ast.Constant):
-            self._add_place(f"{name}.{attribute.value}")
+            self._add_place(f"{name}.{attribute.value!s}")
         else:
             self.obstacle = f"a check sets attributes of {name} whose names are not in its text"
 

@@ -74,8 +74,8 @@ def stand_for_completion(completion: CompletionProcess) -> None:
     def find(name: str) -> "Any":
         if name[:2] == "__":
             raise AttributeError(name)
-        value = completion.ask("global", None, (name,))[1]
-        return sys.modules[value] if value in sys.modules and type(value) is str else value
+        kind, value = completion.ask("global", None, (name,))
+        return __import__(value, fromlist=("",)) if kind == "module" else value
 
     module = type(sys)(COMPLETION)
     module.__dict__["__getattr__"] = find

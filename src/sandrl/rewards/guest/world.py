@@ -104,11 +104,11 @@ class Generator:
     """
 
     def __init__(self, kind: str) -> None:
+        module: "Any" = __import__(kind, fromlist=("",))
         self.read, _, setters = GENERATORS[kind]
         self.known = self.read()
         # A check may set the state that it had before, from which the completion has drawn meanwhile.
         self.is_set = False
-        module: "Any" = __import__(kind, fromlist=("",))
         for name in setters:
             setattr(module, name, self.noticed(getattr(module, name)))
 
@@ -177,7 +177,10 @@ class World:
         """Takes note of the state of generators, which is the same on both sides now."""
         for kind in kinds:
             if kind in GENERATORS:
-                self.generators[kind] = Generator(kind)
+                try:
+                    self.generators[kind] = Generator(kind)
+                except ImportError:
+                    continue  # the check tells
 
     def news(self) -> "dict[str, tuple[Any, ...]] | None":
         """The state of generators that were set, or have drawn; from now on both sides have it."""
@@ -258,17 +261,17 @@ class World:
 def place_of(target: "Any") -> "str | None":
     """Where both sides find a module, a class of one, or an object that is an attribute of one; None if they do not."""
     if type(target) is type(sys):
-        name = target.__dict__.get("__name__")
-        return name + ":" if type(name) is str and sys.modules.get(name) is target else None
+        own: "Any" = target.__dict__.get("__name__")
+        return own + ":" if type(own) is str and sys.modules.get(own) is target else None
     if isinstance(target, type):
         module, path = target.__module__, target.__qualname__
         found: "Any" = sys.modules.get(module)
         for part in path.split("."):
-            found = getattr(found, part, None)
-        return f"{module}:{path}" if found is target and module != "checks" else None
-    for name, module in list(sys.modules.items()):
-        if type(module) is type(sys) and getattr(module, "__spec__", None) is not None:
-            for attribute, value in list(module.__dict__.items()):
+            found = getattr(found, part, None) if module != "checks" else None
+        return f"{module}:{path}" if found is target else None
+    for name, each in list(sys.modules.items()):
+        if type(each) is type(sys) and each.__dict__.get("__spec__") is not None:
+            for attribute, value in list(each.__dict__.items()):
                 if value is target:
                     return f"{name}:{attribute}"
     return None
