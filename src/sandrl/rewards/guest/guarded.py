@@ -157,10 +157,16 @@ class Guarded(Peer):
             may = name in _OF_FUNCTIONS or (is_of_check and name in ("__dict__", "__init__"))
             may = may or (name in SPECIALS and (is_of_check or type(subject) not in _CODE_KINDS))
         else:
-            may = name not in _REVEALING and type(subject) is not type(sys)
+            may = name not in _REVEALING and (type(subject) is not type(sys) or is_module_of_check(subject))
         if not may:
             raise AttributeError(f"{type(subject).__name__!r} object has no attribute {name!r}")
         return name
+
+
+def is_module_of_check(module: "Any") -> bool:
+    """Whether a check has made a module, to be imported in the place of another one."""
+    own = module.__dict__
+    return own.get("__spec__") is None and own.get("__name__") not in (CHECKS, "__main__", "solution", "builtins")
 
 
 def has_methods(value: "Any") -> bool:

@@ -92,7 +92,10 @@ class Setting:
 
     def change(self) -> "tuple[Any, ...] | None":
         """The value in a tuple, if it is another than it was."""
-        now = self.read()
+        try:
+            now = self.read()
+        except OSError:
+            return None  # a directory that the check has removed
         return None if now == self.original else (now,)
 
 
@@ -107,13 +110,14 @@ class Generator:
         module: "Any" = __import__(kind, fromlist=("",))
         self.read, _, setters = GENERATORS[kind]
         self.known = self.read()
-        # A check may set the state that it had before, from which the completion has drawn meanwhile.
+        # A check may set the state that it had before, from which the completion has drawn meanwhile, or ask for the
+        # state to set it later.
         self.is_set = False
         for name in setters:
             setattr(module, name, self.noticed(getattr(module, name)))
 
     def noticed(self, function: "Callable[..., Any]") -> "Callable[..., Any]":
-        """A function that sets the state, of whose calls is taken note."""
+        """A function that sets the state, or tells it, of whose calls is taken note."""
 
         def setter(*arguments: object, **keywords: object) -> "Any":
             self.is_set = True
@@ -123,11 +127,10 @@ class Generator:
 
     def change(self) -> "tuple[Any, ...] | None":
         """The state in a tuple, if it is to be the completion's, too."""
-        state = self.read()
-        if state == self.known and not self.is_set:
-            return None
-        self.known, self.is_set = state, False
-        return (state,)
+        was_set, known = self.is_set, self.known
+        self.known = self.read()
+        self.is_set = False
+        return (self.known,) if was_set or self.known != known else None
 
 
 class World:
@@ -407,12 +410,12 @@ SETTINGS: "dict[str, tuple[Callable[[], Any], Callable[[Any], None]]]" = {
     "locale": (_locale, _set_locale),
     "warnings": (_filters, _set_filters),
 }
-# How the state of generators is read and written, and which functions of checks set it.
+# How the state of generators is read and written, and which functions checks set it or ask for it with.
 GENERATORS: "dict[str, tuple[Callable[[], Any], Callable[[Any], None], tuple[str, ...]]]" = {
     "random": (
         lambda: __import__("random").getstate(),
         lambda state: __import__("random").setstate(state),
-        ("seed", "setstate"),
+        ("seed", "setstate", "getstate"),
     ),
-    "numpy.random": (_state_of_numpy, _set_state_of_numpy, ("seed", "set_state")),
+    "numpy.random": (_state_of_numpy, _set_state_of_numpy, ("seed", "set_state", "get_state")),
 }
