@@ -138,6 +138,8 @@ class _Reading:
                 self._read_call(node)
             elif isinstance(node, ast.Attribute):
                 self._read_attribute(node)
+            elif isinstance(node, ast.Name):
+                self._read_name(self._imports.get(node.id))
             elif isinstance(node, ast.Subscript):
                 self.looks |= isinstance(node.ctx, ast.Load) and _dotted(node.value, self._imports) == "os.environ"
             elif isinstance(node, ast.Compare):
