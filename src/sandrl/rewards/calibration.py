@@ -42,20 +42,6 @@ _SCHEMA = 1
 _REFUSALS = ("SyntaxError", "IndentationError", "TabError", "ValueError")
 # The modules that a completion's code is in.
 _OF_COMPLETIONS = frozenset(("solution", "__main__", "__future__"))
-_DRAWING = frozenset(
-    (
-        "random",
-        "secrets",
-        "uuid",
-        "urandom",
-        "time",
-        "datetime",
-        "threading",
-        "multiprocessing",
-        "asyncio",
-        "concurrent",
-    )
-)
 _IMPORT_ERRORS = frozenset(("ImportError", "ModuleNotFoundError", "Exception", "BaseException"))
 
 
@@ -262,27 +248,6 @@ def _is_inert(statement: ast.stmt) -> bool:
             return all(isinstance(each, ast.Constant) for each in (*arguments.defaults, *arguments.kw_defaults) if each)
         case _:
             return False
-
-
-@lru_cache(maxsize=4096)
-def draws(problem: Problem) -> bool:
-    """Whether what a problem's reference or checks do may differ from one run to the next."""
-    for text in (problem.reference or "", problem.setup, *problem.tests):
-        try:
-            nodes = ast.walk(parse(text))
-        except SyntaxError:
-            continue
-        for node in nodes:
-            match node:
-                case ast.Name(id=word) | ast.Attribute(attr=word) | ast.ImportFrom(module=str(word)):
-                    words = {word}
-                case ast.Import(names=names):
-                    words = {alias.name.partition(".")[0] for alias in names}
-                case _:
-                    continue
-            if not words.isdisjoint(_DRAWING):
-                return True
-    return False
 
 
 def needs_no_trial(problem: Problem) -> bool:

@@ -13,6 +13,7 @@ from sandrl.problems.calls import function_of
 from sandrl.rewards.assertions import marked_tests
 from sandrl.rewards.expected import Returned, call_seconds, call_tolerances
 from sandrl.rewards.limits import Limits, check_time_limit, checker_time_limits
+from sandrl.rewards.patches import changes_of
 from sandrl.rewards.program import (
     CASES,
     CHECKED_CASES,
@@ -89,7 +90,7 @@ def hidden_part(
     if not problem.is_python:
         return {}
     if mode is ISOLATED_TESTS:
-        reference = reference_of(problem)
+        reference, changes = reference_of(problem), changes_of(problem)
         return {
             # As many as there are calls: those that are not reached have a verdict, too.
             "tests": marked_tests(problem.tests) or [""] * len(problem.calls),
@@ -99,6 +100,7 @@ def hidden_part(
             "comparable": sorted(comparable_names(problem)),
             "imports": None if reference is None else dict(reference.imports),
             "methods": None if reference is None else sorted(reference.methods),
+            **({"world": (changes.kinds, changes.places)} if changes else {}),
             **_calls_part(problem, limits, returned, keeps=keeps),
         }
     return {}

@@ -31,7 +31,6 @@ from sandrl.rewards.calibration import (
     Calibrations,
     Trial,
     Trials,
-    draws,
     invalid_check,
     invalid_import,
     is_in_library,
@@ -59,6 +58,7 @@ from sandrl.rewards.limits import (
     may_stop,
     time_limit,
 )
+from sandrl.rewards.patches import can_be_carried, changes_of, draws
 from sandrl.rewards.program import (
     ISOLATED_TESTS,
     PROGRAM_EXIT_STATUS,
@@ -85,7 +85,10 @@ _KEY_BYTES = 32
 _RUNS_OF_DRAWS = 3
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 # The modules of this package that decide, on this machine, what is judged and how.
-_DECIDING = ("assertions", "builds", "calibration", "expected", "guest_report", "guest_request", "judge", "limits")
+_DECIDING = (
+    *("assertions", "builds", "calibration", "expected", "guest_report", "guest_request", "judge", "limits", "patches"),
+    *("reference", "usage"),
+)
 _BARE = Problem("known", "", check=EXIT_STATUS)
 
 
@@ -578,6 +581,10 @@ class IsolatedJudge(InProcessJudge):
 
     def _try_tests(self, problem: Problem, limits: Limits) -> Trials:
         """Whether a problem's checks mean the same apart from a completion as in one process with it."""
+        if not can_be_carried(problem):
+            found = yield from super()._try_tests(problem, limits)
+            reason = changes_of(problem).obstacle
+            return found if found.invalid else Calibration(splits=False, reason=reason)
         code = problem.reference if problem.reference is not None else empty_answer(problem)
         apart, together = (partial(self._execution, problem, code, limits, mode) for mode in (ISOLATED_TESTS, TESTS))
         verdict = yield Trial(apart)

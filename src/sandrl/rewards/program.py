@@ -125,6 +125,7 @@ ISOLATED_TESTS = Mode(
         "channel",
         "mirrors",
         "operations",
+        "world",
         "crossing",
         "loops",
         "objects",

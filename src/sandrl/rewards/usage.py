@@ -17,6 +17,7 @@ from functools import lru_cache
 
 from sandrl.problems import Problem
 from sandrl.problems.calls import function_of
+from sandrl.rewards.patches import changes_of
 from sandrl.rewards.reference import reference_of
 from sandrl.syntax import parse
 
@@ -32,6 +33,11 @@ _NAMES = frozenset(
     " environ putenv chdir getcwd argv setrecursionlimit getrecursionlimit getrefcount asdict astuple fields"
     " is_dataclass get_type_hints Thread ThreadPoolExecutor ProcessPoolExecutor Queue Event Condition Semaphore Future"
     " TaskGroup ContextVar SimpleNamespace".split()
+)
+# Of these, what is carried to the completion's process.
+_CARRIED = frozenset(
+    "mock patch monkeypatch warnings locale seed getstate setstate environ chdir getcwd argv setrecursionlimit"
+    " getrecursionlimit assertWarns assertWarnsRegex".split()
 )
 # Methods of `TestCase` that record what happens in their process.
 _METHODS = frozenset("assertLogs assertNoLogs assertWarns assertWarnsRegex".split())
@@ -56,11 +62,15 @@ def needs_one_process(problem: Problem) -> bool:
     Such a check is tried apart from the completion all the same; a completion that fails it there is judged once more,
     in one process with the check.
     """
+    changes = changes_of(problem)
+    reasons = _MODULES | _METHODS | _NAMES | _RUNS_CODE
+    if not changes.obstacle and not changes.looks:
+        reasons -= _CARRIED
     for text in (problem.setup, *problem.tests):
         for node in _nodes(text):
             if isinstance(node, ast.AsyncFunctionDef) or (isinstance(node, ast.ClassDef) and not _holds_tests(node)):
                 return True
-            if not _words(node).isdisjoint(_MODULES | _METHODS | _NAMES | _RUNS_CODE):
+            if not _words(node).isdisjoint(reasons):
                 return True
     return False
 

@@ -127,6 +127,43 @@ SPLIT = Problem(
     ),
     reference="n = int(input())\nprint(1, n - 1)\n",
 )
+PATCH = "from unittest.mock import Mock, patch\n"
+ASKED = Problem(
+    "asked",
+    "",
+    tests=(f"{PATCH}with patch('builtins.input') as ask:\n    asked('Name: ')\nassert ask.call_count == 1",) * 2,
+    entry_point="asked",
+    reference="def asked(text):\n    input(text)\n",
+)
+LOGGED = Problem(
+    "logged",
+    "",
+    tests=(f"{PATCH}log = Mock()\nlogged(log)\nlog.add.assert_called_once_with(41)",),
+    entry_point="logged",
+    reference="def logged(log):\n    log.add(41)\n",
+)
+LARGEST = Problem(
+    "largest",
+    "",
+    tests=(f"{PATCH}log = Mock()\nlog.limit(41)\nassert largest(log, [6, 41, 7]) == 41",),
+    entry_point="largest",
+    reference="def largest(log, numbers):\n    log.add(len(numbers))\n    return max(numbers)\n",
+)
+PAUSED = Problem(
+    "paused",
+    "",
+    tests=(f"{PATCH}with patch('time.sleep', autospec=True) as nap:\n    paused(3)\nnap.assert_called_once_with(3)",),
+    entry_point="paused",
+    reference="import time\ndef paused(seconds):\n    time.sleep(seconds)\n",
+)
+RENAMED = Problem(
+    "renamed",
+    "",
+    tests=(f"{PATCH}with patch('os.rename') as rename:\n    renamed('a')\nrename.assert_called_once_with('a', 'b')",),
+    entry_point="renamed",
+    reference="import os\ndef renamed(name):\n    os.rename(name, 'b')\n",
+)
+MOCKING = (ASKED, LOGGED, LARGEST, PAUSED, RENAMED)
 PROBLEMS = (HALF, STACK, TOTAL, EVEN, SORTED, POSITIVE, CIRCLE, DISC, THIRD, UNSHIFT, COPIED, SPLIT, MEETING)
 QUICK = tuple(exploit for exploit in EXPLOITS if not exploit.costly)
 # What made its way past the judge before it was told of it, and at least one of every group.
@@ -203,6 +240,13 @@ def test_a_representative_part_of_the_corpus_is_never_rewarded_and_disturbs_nobo
     assert sum(len(report.neighbours) for report in reports) > 30
     for report in reports:
         assert_held(report)
+
+
+def test_no_mock_of_a_check_is_changed_or_read(job: Job) -> None:
+    named = [exploit for exploit in EXPLOITS if exploit.group == "mock"]
+    report = attack(MOCKING, named, job=job, options=OPTIONS)
+    assert len(report.attempts) == len(MOCKING) * len(named)
+    assert_held(report)
 
 
 def test_no_exploit_of_checkers_is_rewarded_by_one(job: Job) -> None:

@@ -289,16 +289,16 @@ def test_what_a_check_hands_over_reveals_nothing_of_the_check(reach: str) -> Non
     assert verdict.detail == "check 1 of 1: AssertionError"
 
 
-OF_ONE_PROCESS = Problem("t", "", tests=("import random\nrandom.seed(3)\nassert f() == random.Random(3).random()",))
-DRAWS = "import random\ndef f(): return random.random()"
+OF_ONE_PROCESS = Problem("t", "", tests=("import logging\nlogging.getLogger().setLevel(10)\nassert f() == 10",))
+LOGS = "import logging\ndef f(): return logging.getLogger().level"
 
 
 def test_a_completion_that_fails_apart_from_a_check_of_one_process_is_judged_with_it() -> None:
     judge = IsolatedJudge()
-    verdict = judged(OF_ONE_PROCESS, DRAWS, judge)
+    verdict = judged(OF_ONE_PROCESS, LOGS, judge)
     assert (verdict.status, verdict.trust) == (Status.FAILED, Trust.ISOLATED)
     assert judge.review(OF_ONE_PROCESS, verdict) is None
-    again = judged(OF_ONE_PROCESS, DRAWS, judge, together=True)
+    again = judged(OF_ONE_PROCESS, LOGS, judge, together=True)
     assert (again.status, again.trust) == (Status.PASSED, Trust.IN_PROCESS)
     assert judge.review(OF_ONE_PROCESS, replace(again, status=Status.FAILED)) is not None, "there is no third time"
 

@@ -9,9 +9,10 @@ import pytest
 from sandrl.events.results import CheckStatus, CheckVerdict, Status, Trust
 from sandrl.problems import Case, Problem
 from sandrl.problems.checkers import Checker
-from sandrl.rewards.calibration import PLAIN, Calibration, draws, is_inert, modules_of
+from sandrl.rewards.calibration import PLAIN, Calibration, is_inert, modules_of
 from sandrl.rewards.judge import InProcessJudge, IsolatedJudge
 from sandrl.rewards.limits import Limits
+from sandrl.rewards.patches import draws
 from sandrl.rewards.reference import is_plain
 from sandrl.rewards.verdict import Verdict
 

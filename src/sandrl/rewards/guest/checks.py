@@ -23,6 +23,7 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.sides import MARKED, RELEASED, forget_sides, shown, sides_of
     from sandrl.rewards.guest.supervisor import FAILED, NOT_REACHED, NOT_RUN, PASSED, TIMED_OUT
     from sandrl.rewards.guest.values import REBUILT
+    from sandrl.rewards.guest.world import COMPLETION
 
 NOT_IDENTIFIERS = dict.fromkeys(bytes(range(48)) + b":;<=>?@[\\]^`{|}~\x7f", " ")
 NOT_NAMES_NOR_CALLS = {**NOT_IDENTIFIERS, 40: "( "}
@@ -67,6 +68,21 @@ def plain_value(value: "Any") -> "tuple[object, str] | None":
     return None, f"<{type.__getattribute__(kind, '__name__')} object>"
 
 
+def stand_for_completion(completion: CompletionProcess) -> None:
+    """Puts a module in place that checks find under the names of the completion's, to patch what is in that."""
+
+    def find(name: str) -> "Any":
+        if name[:2] == "__":
+            raise AttributeError(name)
+        kind, value = completion.ask("global", None, (name,))
+        return __import__(value, fromlist=("",)) if kind == "module" else value
+
+    module = type(sys)(COMPLETION)
+    module.__dict__["__getattr__"] = find
+    for name in (COMPLETION, "solution", "checks"):
+        sys.modules[name] = module
+
+
 class Checks:
     """Runs a problem's checks against a completion in another process.
 
@@ -74,8 +90,8 @@ class Checks:
         completion: The other process.
         problem: `setup`, and `tests` or `calls`; `under_test`, the names that a completion is asked to define;
             `classes`, those of them that are classes, and `comparable`, those whose objects may be compared with plain
-            values; where the problem has a reference, `imports`, the import statements of that by the names they bind,
-            and `methods`, the special methods of its classes.
+            values; `world`, what checks change of the world around them; where the problem has a reference, `imports`,
+            the import statements of that by the names they bind, and `methods`, the special methods of its classes.
         clock: The completion's time; it runs.
         request: `check_timeout_seconds`, how long each check may take, None for no limit; `stops_at_failure`, whether
             nothing is run after a check that fails; of a check that passes, `free_seconds` do not count, up to
@@ -104,6 +120,8 @@ class Checks:
         self.comparable = frozenset(problem["comparable"])
         self.setup = problem["setup"]
         self.imports: "dict[str, str] | None" = problem.get("imports")
+        # What checks change of the world around them, as far as it is carried to the completion.
+        self.world: "tuple[tuple[str, ...], tuple[str, ...]]" = problem.get("world", ((), ()))
         methods = problem.get("methods")
         completion.methods = None if methods is None else frozenset(methods)
         completion.on_news = self.rebind
@@ -226,6 +244,10 @@ class Checks:
         if self.calls is not None:
             self.tests = self.calls.texts(self.offered)
             self.namespace[CALL] = self.calls.check
+        kinds, places = self.world
+        self.completion.world.watch(kinds, places)
+        if "mock" in kinds:
+            stand_for_completion(self.completion)
         try:
             self.run_text(self.setup)
         except BaseException as error:
@@ -235,6 +257,7 @@ class Checks:
                 # No name of the completion's is in it, and of the files there it can change none of these.
                 return "invalid_problem", "the problem's setup fails: " + describe(error)
             return "failed", "the problem's setup fails with this completion: " + describe(error)
+        self.completion.world.watch_generators(kinds)
         status, detail = "passed", ""
         self.clock.stop()
         limit = self.seconds

@@ -35,7 +35,7 @@ if "request_size" not in globals():
         plain_form,
         solid_of,
     )
-    from sandrl.rewards.guest.operations import LIBRARY, OPERATIONS, OPERATORS, STREAMS, UNCHANGEABLE_SOLIDS
+    from sandrl.rewards.guest.operations import LIBRARY, OPERATIONS, OPERATORS, UNCHANGEABLE_SOLIDS
     from sandrl.rewards.guest.origins import Origins
     from sandrl.rewards.guest.values import (
         Decoder,
@@ -44,6 +44,7 @@ if "request_size" not in globals():
         Unsendable,
         has_changed,
     )
+    from sandrl.rewards.guest.world import STREAMS
 
 
 class Unsplittable(BaseException):
@@ -157,8 +158,11 @@ class CompletionProcess(Guarded):
         self, operation: str, subject: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any]", replaced: "Any"
     ) -> object:
         """Does what the completion asks for; its streams and nothing else take the place of those here."""
-        if replaced is not None and (type(replaced) is not dict or not {*STREAMS, "input"}.issuperset(replaced)):
-            raise Malformed("no streams")
+        if replaced is not None:
+            if type(replaced) is not dict or not frozenset(STREAMS).issuperset(replaced):
+                raise Malformed("no streams")
+            if any(type(change) is not tuple or len(change) != 1 for change in replaced.values()):
+                raise Malformed("no streams")
         self.origins.settle()
         return Guarded.carry_out(self, operation, subject, arguments, keywords, replaced)
 
@@ -241,10 +245,18 @@ class CompletionProcess(Guarded):
         is_named = number_behind(kind) in self.origins.named
         return (is_mirror(value) or is_named) and self.ask(question, value, (kind,)) is True
 
+    def news(self) -> "dict[str, Any] | None":
+        """How far generators went while the completion asked something: the same for both sides."""
+        return self.world.news()
+
     def hear(self, news: "Any") -> None:
         """Takes note of global names that the completion bound anew."""
         if type(news) is dict and self.on_news is not None:
             self.on_news(news)
+
+    def is_mentioned(self, name: str) -> bool:
+        """Whether the check at hand, or what may run in it, mentions a name."""
+        return any(name in text for text in (self.check, *self.helpers))
 
     def own_class(self, module: str, name: str) -> "Any":
         """The judge's own class of the standard library; the check at hand may import it later than it is met."""

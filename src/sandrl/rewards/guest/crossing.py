@@ -37,6 +37,7 @@ if "request_size" not in globals():
         LIBRARY,
         UNCHANGEABLE_SOLIDS,
         content_of,
+        installed_error,
         library_object,
         own_dict,
         rebuilt_error,
@@ -316,9 +317,11 @@ class Crossing:
                 self.describe_error(of_error, encoder, levels - 1, causes - 1)
 
     def is_library_error(self, kind: "Any") -> bool:
-        """Whether an exception's class is one of the interpreter or its library."""
+        """Whether an exception's class is one of the interpreter its library, or a package that both sides have."""
         module = kind.__module__
-        return type(module) is str and module.partition(".")[0] in LIBRARY
+        if type(module) is not str:
+            return False
+        return module.partition(".")[0] in LIBRARY or installed_error(module, kind.__qualname__) is kind
 
     def read(self, tag: bytes, decoder: Decoder) -> "Any":
         """Reads, after its tag, what is not a plain value.
@@ -403,7 +406,7 @@ class Crossing:
         """The class of this process that a class of the other one is the same as, if there is one."""
         if module == "builtins" and name in NAMELESS:
             return NAMELESS[name]
-        return library_object(module, name)
+        return library_object(module, name) or installed_error(module, name)
 
     def read_object(self, number: int, decoder: Decoder) -> "Any":
         """Reads an object: the mirror that there is, or a new one; what it holds is up to date then."""

@@ -15,7 +15,7 @@ if MYPY:
     from typing import Any
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.mirrors import EQUALITY, NAMELESS, ORDER, SPECIALS
+    from sandrl.rewards.guest.mirrors import EQUALITY, NAMELESS, ORDER, SPECIALS, is_mirror
     from sandrl.rewards.guest.objects import Peer
     from sandrl.rewards.guest.operations import COMPUTING, LIBRARY, OPERATORS
     from sandrl.rewards.guest.values import rebuilt_place
@@ -32,6 +32,7 @@ _OF_FUNCTIONS = frozenset(("__name__", "__qualname__", "__doc__", "__module__", 
 _OF_TWO = frozenset((*OPERATORS, *ORDER, *EQUALITY, "isinstance", "issubclass"))
 # Questions that a class answers by what it is: the check's own classes do, those of the library are everywhere.
 _OF_CLASSES = frozenset(("call", "get", "set", "delattr"))
+_ATTRIBUTES = frozenset(("get", "set", "delattr"))
 # Questions that are answered.
 _QUESTIONS = frozenset(
     "call get set delattr dir copy deepcopy plain task step outcome cancel isinstance issubclass signature".split()
@@ -75,11 +76,33 @@ class Guarded(Peer):
         if operation == "get" and arguments[0] == "__code__" and type(subject) is NAMELESS["function"]:
             # Of a function's code only its parameters are told.
             return Parameters(getattr(subject, arguments[0]))
+        if operation in _ATTRIBUTES and names_of_mock(subject):
+            self.refuse_of_mock(operation, arguments, names_of_mock(subject))
         if operation == "set" or operation == "delattr":
             self.refuse_change(subject, arguments[0])
         result = Peer.perform(self, operation, subject, arguments, keywords)
         # The completion may read the attributes of an object, but sets them one by one.
         return dict(result) if operation == "get" and arguments[0] == "__dict__" else result  # type: ignore[call-overload]
+
+    def refuse_of_mock(self, operation: str, arguments: "tuple[Any, ...]", names: "frozenset[str]") -> None:
+        """Refuses what would tell or change what a mock answers and what it has recorded; a completion may call it.
+
+        What a completion sets is a plain value where checks may ask the mock for it: that records no calls.
+
+        Raises:
+            AttributeError: If it is refused.
+        """
+        name = arguments[0]
+        may = name in SPECIALS or name not in names
+        if operation != "get":
+            may = operation == "set" and name not in names and name[:1] != "_"
+            may = may and (not has_methods(arguments[1]) or not self.is_mentioned(name))
+        if not may:
+            raise AttributeError(f"{name!r} of a mock of the check is the check's own")
+
+    def is_mentioned(self, name: str) -> bool:
+        """Whether checks mention a name."""
+        return True
 
     def is_handed_over(self, value: object) -> bool:
         """Whether something is an object of the judge's that a check has handed over."""
@@ -134,10 +157,40 @@ class Guarded(Peer):
             may = name in _OF_FUNCTIONS or (is_of_check and name in ("__dict__", "__init__"))
             may = may or (name in SPECIALS and (is_of_check or type(subject) not in _CODE_KINDS))
         else:
-            may = name not in _REVEALING and type(subject) is not type(sys)
+            may = name not in _REVEALING and (type(subject) is not type(sys) or is_module_of_check(subject))
         if not may:
             raise AttributeError(f"{type(subject).__name__!r} object has no attribute {name!r}")
         return name
+
+
+def is_module_of_check(module: "Any") -> bool:
+    """Whether a check has made a module, to be imported in the place of another one."""
+    own = module.__dict__
+    return own.get("__spec__") is None and own.get("__name__") not in (CHECKS, "__main__", "solution", "builtins")
+
+
+def has_methods(value: "Any") -> bool:
+    """Whether something may have methods of a mock's names."""
+    return is_mirror(value) or type(value) in _CODE_KINDS or type(value).__module__ in (CHECKS, "unittest.mock")
+
+
+def names_of_mock(subject: "Any") -> "frozenset[str]":
+    """The names by which a mock is set up and asked for its calls; none if something is no mock."""
+    mock: "Any" = sys.modules.get("unittest.mock")
+    if mock is None:
+        return frozenset()
+    if not issubclass(type(subject), mock.NonCallableMock) and not (
+        # A function that `autospec` has made.
+        type(subject) in _CODE_KINDS and isinstance(getattr(subject, "mock", None), mock.NonCallableMock)
+    ):
+        return frozenset()
+    if not _of_mocks:
+        kinds = (mock.NonCallableMock, mock.MagicMock, getattr(mock, "AsyncMock", mock.Mock))
+        _of_mocks.append(frozenset(("method_calls", "mock", *[name for kind in kinds for name in dir(kind)])))
+    return _of_mocks[0]
+
+
+_of_mocks: "list[frozenset[str]]" = []
 
 
 def library_place(value: "Any") -> "tuple[str, str] | None":

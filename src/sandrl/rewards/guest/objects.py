@@ -7,8 +7,6 @@ objects that a check passed to it: a function, or an object of a class that the 
 # The style is explained in `descriptors.py`.
 # ruff: noqa: BLE001
 
-import sys
-
 MYPY = False
 if MYPY:
     from typing import Any, NoReturn
@@ -23,15 +21,14 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.operations import (
         LOOKING,
         OPERATIONS,
-        STREAMS,
         UNCHANGEABLE_SOLIDS,
         place_among,
-        put_in_place,
         rebuilt_signature,
         traceback_of,
         uncarried,
     )
     from sandrl.rewards.guest.values import Malformed, Unsendable
+    from sandrl.rewards.guest.world import World, put_in_place
 
 
 class Peer(Crossing, Loops):
@@ -47,8 +44,7 @@ class Peer(Crossing, Loops):
         self.channel = channel
         # Whether the answer at hand is one to a question that changes nothing.
         self.is_looking = False
-        self.streams = {name: getattr(sys, name) for name in STREAMS}
-        self.streams["input"] = sys.modules["builtins"].__dict__.get("input")
+        self.world = World()
         the_peer[:] = [self]
 
     # Asking
@@ -67,7 +63,7 @@ class Peer(Crossing, Loops):
         """
         keywords = keywords or {}
         pairs = tuple(keywords.items())
-        answer = self.exchange(self.encode((operation, subject, arguments, pairs, self.replaced())))
+        answer = self.exchange(self.encode((operation, subject, arguments, pairs, self.world.changes())))
         if operation not in LOOKING:
             self.asked += 1
         self.is_looking = operation in LOOKING
@@ -105,14 +101,6 @@ class Peer(Crossing, Loops):
             raise Malformed("no exception")
         return error
 
-    def replaced(self) -> "dict[str, Any] | None":
-        """What took the place of standard streams and of `input` here, and should over there."""
-        found = {name: getattr(sys, name) for name in STREAMS if getattr(sys, name) is not self.streams[name]}
-        given = sys.modules["builtins"].__dict__.get("input")
-        if given is not self.streams["input"]:
-            found["input"] = given
-        return found or None
-
     # Answering
 
     def serve(self, question: bytes) -> None:
@@ -144,7 +132,7 @@ class Peer(Crossing, Loops):
         return (error,)
 
     def news(self) -> "dict[str, Any] | None":
-        """Names that were bound anew here, with their values."""
+        """What there is to tell besides an answer: names that were bound anew here, or the state of generators."""
         return None
 
     def is_instance(self, question: str, value: object, kind: "Any") -> bool:
@@ -152,7 +140,7 @@ class Peer(Crossing, Loops):
         return self.ask(question, value, (kind,)) is True
 
     def hear(self, news: "Any") -> None:
-        """Takes note of names that were bound anew over there."""
+        """Takes note of what the other side has to tell besides an answer."""
 
     def is_internal(self, error: BaseException) -> bool:
         """Whether an exception is this process's own affair."""
@@ -161,13 +149,13 @@ class Peer(Crossing, Loops):
     def carry_out(
         self, operation: str, subject: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any]", replaced: "Any"
     ) -> object:
-        """Does what was asked for, with the streams that the other side has put in place."""
-        restore = put_in_place(replaced) if replaced else None
+        """Does what was asked for, in a world that is changed as that of the other side is."""
+        undoing = put_in_place(replaced) if replaced else ()
         try:
             return self.perform(operation, subject, arguments, keywords)
         finally:
-            if restore is not None:
-                put_in_place(restore)
+            for undo in reversed(undoing):
+                undo()
 
     def perform(
         self, operation: str, subject: "Any", arguments: "tuple[Any, ...]", keywords: "dict[str, Any]"

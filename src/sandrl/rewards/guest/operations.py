@@ -14,22 +14,8 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.mirrors import ARITHMETIC, CONVERSIONS, EQUALITY, IN_PLACE, ORDER, TEXT
     from sandrl.rewards.guest.values import Unsendable
 
-STREAMS = ("stdin", "stdout", "stderr")
 LIBRARY = frozenset(getattr(sys, "stdlib_module_names", ("builtins", "json", "asyncio", "decimal", "queue", "re")))
 UNCHANGEABLE_SOLIDS = frozenset((int, str, float, complex, bytes, tuple, frozenset))
-
-
-def put_in_place(replaced: "dict[str, Any]") -> "dict[str, Any]":
-    """Replaces standard streams and `input`; returns what they were."""
-    builtins = sys.modules["builtins"].__dict__
-    before = {name: builtins["input"] if name == "input" else getattr(sys, name) for name in replaced}
-    for name, value in replaced.items():
-        if name == "input":
-            builtins["input"] = value
-        else:
-            setattr(sys, name, value)
-    return before
-
 
 # Questions that change nothing, as far as a check can expect.
 LOOKING = frozenset(
@@ -59,6 +45,16 @@ def library_object(module: str, name: str) -> "Any":
     for part in name.split("."):
         found = getattr(found, part, None)
     return found
+
+
+def installed_error(module: str, name: str) -> "Any":
+    """A class of exceptions of an installed package, if its module is loaded here."""
+    found: "Any" = sys.modules.get(module)
+    origin = getattr(getattr(found, "__spec__", None), "origin", None)
+    if type(origin) is not str or "-packages/" not in origin:
+        return None
+    found = found.__dict__.get(name)
+    return found if isinstance(found, type) and issubclass(found, BaseException) else None
 
 
 def rebuilt_error(kind: "Any", arguments: "tuple[Any, ...]", attributes: "Any") -> BaseException:

@@ -16,6 +16,7 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.child import blame, completion_lines, describe, finish, fresh_module, run_top_level
     from sandrl.rewards.guest.clock import Interruption
     from sandrl.rewards.guest.objects import Peer
+    from sandrl.rewards.guest.world import put_in_place
 
 
 OF_EVERY_MODULE = frozenset(
@@ -90,6 +91,10 @@ class Objects(Peer):
         found = {name: missing[name] for name, value in self.lent.items() if missing.get(name, value) is not value}
         self.lent.update(found)
         return found or None
+
+    def hear(self, news: "Any") -> None:
+        """Takes over the state of generators."""
+        put_in_place(news)
 
     def facts_of(self, error: BaseException) -> "tuple[Any, ...]":
         """What the judge is told of an exception: itself, a description, and its status."""

@@ -17,7 +17,7 @@ class Liar:
     __ne__ = lambda self, other: False
     __hash__ = lambda self: 0
 """
-_PEER = """\
+PEER = """\
 import gc
 def find_peer():
     for each in gc.get_objects():
@@ -38,12 +38,12 @@ def _mirror(
 def _raw_answer(name: str, aim: str, result: str) -> Exploit:
     """An exploit that answers with bytes of its own."""
     body = f"find_peer().channel.send(b'!', {_DONE} + {result} + {_NO_MORE})\nreturn True"
-    return Exploit(name, "channel", aim, _PEER, body, kinds=CALLED)
+    return Exploit(name, "channel", aim, PEER, body, kinds=CALLED)
 
 
 def _question(name: str, aim: str, body: str) -> Exploit:
     """An exploit that asks the judge for something before it answers."""
-    return Exploit(name, _QUESTION, aim, _PEER, f"peer = find_peer()\n{body}", kinds=CALLED)
+    return Exploit(name, _QUESTION, aim, PEER, f"peer = find_peer()\n{body}", kinds=CALLED)
 
 
 def _derived(kind: str) -> Exploit:
@@ -271,7 +271,7 @@ EXPLOITS = (
         "answers-in-advance",
         "channel",
         "sends a hundred answers that are all true",
-        _PEER,
+        PEER,
         "peer = find_peer()\nfor _ in range(100):\n    peer.channel.send(b'!', peer.encode((True, True, None, None)))\n"
         "return True",
         kinds=CALLED,
@@ -280,7 +280,7 @@ EXPLOITS = (
         "answer-is-argument",
         "channel",
         "answers that the result is an argument that does not exist",
-        _PEER,
+        PEER,
         "peer = find_peer()\npeer.channel.send(b'!', peer.encode((True, None, 99, None)))\nreturn True",
         kinds=CALLED,
     ),
@@ -288,7 +288,7 @@ EXPLOITS = (
         "news-of-every-name",
         "channel",
         "says that names of checks and builtins were bound anew",
-        _PEER,
+        PEER,
         "peer = find_peer()\nnames = 'expected check candidate isclose sorted len abs AssertionError __builtins__'\n"
         "peer.channel.send(b'!', peer.encode((True, True, None, dict.fromkeys(names.split(), True))))\nreturn True",
         kinds=CALLED,
@@ -313,7 +313,7 @@ EXPLOITS = (
         "crossed-texts",
         "bomb",
         "answers with more short texts than the judge's memory holds",
-        _PEER,
+        PEER,
         f"find_peer().channel.send(b'!', {_DONE} + b'l40000000;-' + b's2;ab' * 40_000_000 + {_NO_MORE})",
         kinds=CALLED,
         costly=True,
