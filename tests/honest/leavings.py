@@ -58,10 +58,9 @@ HABITS: dict[str, str] = {
         "child = subprocess.Popen(['sleep', '5'])\nchild.send_signal(signal.SIGSTOP)\ntime.sleep(T)\n"
         "child.send_signal(signal.SIGCONT)\nchild.kill()\nassert child.wait() == -signal.SIGKILL"
     ),
-    "waits for all": (
-        "for _ in range(N):\n    if os.fork() == 0:\n        os._exit(0)\n"
-        "waited = 0\ntry:\n    while True:\n        waited += os.wait()[0] > 0\nexcept ChildProcessError:\n    pass\n"
-        "assert waited >= N"
+    "waits for each": (
+        "pids = [os.fork() or os._exit(0) for _ in range(N)]\n"
+        "assert [os.waitpid(pid, 0) for pid in pids] == [(pid, 0) for pid in pids]"
     ),
     "notices its children": (
         "ended = []\nbefore = signal.signal(signal.SIGCHLD, lambda number, frame: ended.append(number))\n"
