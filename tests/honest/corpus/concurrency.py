@@ -646,3 +646,24 @@ def listed(n):
 # --- asserts
 assert listed(2) == ["1", "2"]
 assert listed(0) == []
+
+# === orphans-beside-processes-of-the-check
+# --- code
+import os, time
+
+
+def leave(n):
+    for _ in range(n):
+        assert os.system("true &") == 0
+    time.sleep(0.1)
+    return n
+# --- test
+import subprocess
+first = subprocess.Popen(["sh", "-c", "exit 3"])
+assert leave(150) == 150
+second = subprocess.Popen(["sleep", "9"])
+second.terminate()
+assert leave(150) == 150
+assert (first.wait(), second.wait()) == (3, -15)
+import os
+assert os.waitstatus_to_exitcode(os.system("exit 7")) == 7
