@@ -584,3 +584,86 @@ w = Worker(lambda: 42)
 w.start()
 w.join()
 assert w.result == 42
+
+# === fork-in-function-child-exits
+# --- code
+import os
+
+
+def double(x):
+    pid = os.fork()
+    if pid == 0:
+        raise SystemExit(3)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
+    return 2 * x
+# --- asserts
+assert double(4) == 8
+assert [double(x) for x in range(20)] == [2 * x for x in range(20)]
+
+# === fork-in-function-child-returns
+# --- code
+import os
+
+
+def halves(x):
+    for part in (x // 2, x - x // 2):
+        if os.fork() == 0:
+            return None
+        yield part
+# --- asserts
+assert list(halves(7)) == [3, 4]
+
+# === fork-at-top-child-goes-on
+# --- code
+import os, time
+
+if os.fork() == 0:
+    time.sleep(0.05)
+
+
+def inc(x):
+    time.sleep(0.1)
+    return x + 1
+# --- asserts
+assert inc(1) == 2
+assert inc(2) == 3
+
+# === orphans-are-adopted
+# --- code
+import os
+import subprocess
+import time
+
+assert os.system("sleep 0.1 &") == 0
+for _ in range(400):
+    assert os.system("true &") == 0
+
+
+def listed(n):
+    ran = subprocess.run(f"sleep 0.2 & seq {n}", shell=True, capture_output=True, text=True)
+    time.sleep(0.3)
+    return ran.stdout.split()
+# --- asserts
+assert listed(2) == ["1", "2"]
+assert listed(0) == []
+
+# === orphans-beside-processes-of-the-check
+# --- code
+import os, time
+
+
+def leave(n):
+    for _ in range(n):
+        assert os.system("true &") == 0
+    time.sleep(0.1)
+    return n
+# --- test
+import subprocess
+first = subprocess.Popen(["sh", "-c", "exit 3"])
+assert leave(150) == 150
+second = subprocess.Popen(["sleep", "9"])
+second.terminate()
+assert leave(150) == 150
+assert (first.wait(), second.wait()) == (3, -15)
+import os
+assert os.waitstatus_to_exitcode(os.system("exit 7")) == 7

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import os
 import secrets
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -19,6 +24,7 @@ from sandrl.rewards.guest_report import Execution
 from sandrl.sandboxes.commands import CommandOutcome
 from sandrl.sandboxes.workers import CellLimits
 from tests.support import containers
+from tests.support.fork_server import children
 from tests.support.scans import scan_for
 
 pytestmark = pytest.mark.skipif(not containers.can_make_one(), reason="making a container with many users takes root")
@@ -124,6 +130,25 @@ def test_right_and_wrong_answers_get_their_verdicts_each_as_another_user(worksho
     printed = [verdict.stdout.split(maxsplit=3) for verdict in verdicts if isinstance(verdict, Verdict)]
     assert len({user for user, *_ in printed}) == len({folder for *_, folder in printed}) == 12
     assert all(user == group != "0" and groups == "[]" for user, group, groups, _ in printed)
+
+
+def test_a_stop_from_outside_costs_no_right_answer_its_verdict(workshop: Workshop) -> None:
+    def stop() -> None:
+        time.sleep(1.5)
+        below = [workshop.process.pid]
+        for pid in below:
+            below += children(pid)
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for pid in below:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            time.sleep(8)
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    slow = "import os, time\nos.system('sleep 0.1 &')\ntime.sleep(3)\n"
+    assert passed(workshop.judged([slow + f"# {number}\n" + HONEST for number in range(4)])) == [True] * 4
+    thread.join()
 
 
 # Each leaves something behind and passes; then looks for what others have left, and fails if there is anything.

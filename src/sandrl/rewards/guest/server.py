@@ -3,6 +3,7 @@
 # The style is explained in `descriptors.py`.
 # ruff: noqa: BLE001, SIM105, SIM905, UP037
 
+import posix
 import sys
 
 MYPY = False
@@ -38,6 +39,7 @@ class Objects(Peer):
     def __init__(self, channel: "Channel", namespace: "dict[str, Any]", interruption: "Interruption | None") -> None:
         Peer.__init__(self, channel)
         self.namespace = namespace
+        self.pid = posix.getpid()
         self.interruption = interruption
         self.lock = __import__("_thread").RLock()
         # Global names whose values the judge has, as they were then.
@@ -81,6 +83,7 @@ class Objects(Peer):
                 self.interruption.is_open = True
             return Peer.carry_out(self, operation, subject, arguments, keywords, replaced)
         finally:
+            leave_in_fork(self.pid)
             if self.interruption is not None:
                 self.interruption.is_open = False
             self.lock.acquire()
@@ -120,14 +123,24 @@ class Objects(Peer):
 _ATTRIBUTES: "dict[str, Any]" = {"get": getattr, "set": setattr, "delattr": delattr}
 
 
+def leave_in_fork(pid: int) -> None:
+    """Ends a process that the completion's has forked, and that came back here: only the other speaks to the judge."""
+    if posix.getpid() != pid:
+        error = sys.exc_info()[1]
+        code = error.code if isinstance(error, SystemExit) else int(error is not None)
+        posix._exit(code & 0xFF if isinstance(code, int) else int(code is not None))
+
+
 def run_completion(request: "Request", say: "Say", channel: "Channel") -> None:
     """The whole life of the completion's process: its code, then answers, then the end."""
+    pid = posix.getpid()
     namespace = fresh_module()
     try:
         exec(request["setup"], namespace)
     except BaseException:
         pass  # what it needs may be the completion's; the judge runs it too, and tells
     run_top_level(request, say, namespace)
+    leave_in_fork(pid)
     is_limited = request["check_timeout_seconds"] is not None
     objects = Objects(channel, namespace, Interruption(INTERRUPT) if is_limited else None)
     channel.send(READY, b"")
