@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 X86 = platform.machine() == "x86_64"
@@ -130,12 +131,16 @@ class Scan:
                 except OSError:
                     pass
 
+    def takes(self, descriptor: int, command: int, argument: int) -> str:
+        fcntl.fcntl(descriptor, command, argument)
+        return "can be had"
+
     def leases_and_watches(self) -> None:
-        for path, descriptor in self.files:
+        for _, descriptor in self.files:
             for kind in (fcntl.F_RDLCK, fcntl.F_WRLCK):
-                self.attempt("lease", lambda d=descriptor, k=kind, p=path: fcntl.fcntl(d, F_SETLEASE, k) or p)
+                self.attempt("lease", partial(self.takes, descriptor, F_SETLEASE, kind))
             if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-                self.attempt("dnotify", lambda d=descriptor, p=path: fcntl.fcntl(d, F_NOTIFY, DN_EVENTS) or p)
+                self.attempt("dnotify", partial(self.takes, descriptor, F_NOTIFY, DN_EVENTS))
         self.attempt("inotify", lambda: call("inotify_init1", 0) and "can be had")
         self.attempt("fanotify", lambda: call("fanotify_init", 0, 0) and "can be had")
         self.attempt("counters", lambda: call("perf_event_open", bytes(128), 0, -1, -1, 0) and "can be had")
@@ -213,10 +218,14 @@ class Scan:
 
     def attributes(self) -> None:
         for path, descriptor in self.files:
-            self.attempt("attribute", lambda d=descriptor, p=path: os.getxattr(d, "user.sandrl") and p)
-            self.attempt("attribute", lambda d=descriptor: os.setxattr(d, "user.sandrl", b"x"))
+            self.attempt("attribute", partial(os.getxattr, descriptor, "user.sandrl"))
+            self.attempt("attribute", partial(os.setxattr, descriptor, "user.sandrl", b"x"))
             if os.fstatvfs(descriptor).f_flag & os.ST_RDONLY:
-                self.attempt("time", lambda d=descriptor, p=path: os.utime(d, (1, 1)) or p)
+                try:
+                    os.utime(descriptor, (1, 1))
+                    self.found("time", path)
+                except OSError:
+                    pass
 
 
 def address_of(page: mmap.mmap) -> int:
