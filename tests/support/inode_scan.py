@@ -38,23 +38,6 @@ STARTING_POINTS = ("/", "/dev", "/etc", "/opt", "/proc", "/run", "/sys", "/usr",
 SOME = 40
 
 
-def controlled(path: str, descriptor: int, command: int, argument: int) -> str:
-    """Controls a file; returns its path."""
-    fcntl.fcntl(descriptor, command, argument)
-    return path
-
-
-def attributed(path: str, descriptor: int) -> str:
-    """The path of a file that has an attribute."""
-    return path if os.getxattr(descriptor, "user.sandrl") else ""
-
-
-def timed(path: str, descriptor: int) -> str:
-    """Changes the times of a file; returns its path."""
-    os.utime(descriptor, (1, 1))
-    return path
-
-
 def call(name: str, *arguments: object) -> int:
     result = LIBC.syscall(ctypes.c_long(NUMBERS[name][0 if X86 else 1]), *arguments)
     if result < 0:
@@ -148,12 +131,16 @@ class Scan:
                 except OSError:
                     pass
 
+    def takes(self, descriptor: int, command: int, argument: int) -> str:
+        fcntl.fcntl(descriptor, command, argument)
+        return "can be had"
+
     def leases_and_watches(self) -> None:
-        for path, descriptor in self.files:
+        for _, descriptor in self.files:
             for kind in (fcntl.F_RDLCK, fcntl.F_WRLCK):
-                self.attempt("lease", partial(controlled, path, descriptor, F_SETLEASE, kind))
+                self.attempt("lease", partial(self.takes, descriptor, F_SETLEASE, kind))
             if stat.S_ISDIR(os.fstat(descriptor).st_mode):
-                self.attempt("dnotify", partial(controlled, path, descriptor, F_NOTIFY, DN_EVENTS))
+                self.attempt("dnotify", partial(self.takes, descriptor, F_NOTIFY, DN_EVENTS))
         self.attempt("inotify", lambda: call("inotify_init1", 0) and "can be had")
         self.attempt("fanotify", lambda: call("fanotify_init", 0, 0) and "can be had")
         self.attempt("counters", lambda: call("perf_event_open", bytes(128), 0, -1, -1, 0) and "can be had")
@@ -231,10 +218,14 @@ class Scan:
 
     def attributes(self) -> None:
         for path, descriptor in self.files:
-            self.attempt("attribute", partial(attributed, path, descriptor))
+            self.attempt("attribute", partial(os.getxattr, descriptor, "user.sandrl"))
             self.attempt("attribute", partial(os.setxattr, descriptor, "user.sandrl", b"x"))
             if os.fstatvfs(descriptor).f_flag & os.ST_RDONLY:
-                self.attempt("time", partial(timed, path, descriptor))
+                try:
+                    os.utime(descriptor, (1, 1))
+                    self.found("time", path)
+                except OSError:
+                    pass
 
 
 def address_of(page: mmap.mmap) -> int:
