@@ -22,6 +22,7 @@ from sandrl.problems import Case, Problem
 from sandrl.problems.languages import Form
 from sandrl.rewards.builds import Build, builds_of, example_of
 from sandrl.rewards.expected import Returned
+from sandrl.rewards.facts import facts_of
 from sandrl.rewards.guest.clock import LONGEST
 from sandrl.rewards.guest_report import Execution, read_reference_values, read_verdict
 from sandrl.rewards.guest_request import (
@@ -57,7 +58,6 @@ from sandrl.rewards.program import (
 )
 from sandrl.rewards.reference import is_plain
 from sandrl.rewards.sources import refusal
-from sandrl.rewards.usage import needs_one_process
 from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import CellCommand, Command, CommandOutcome, Connection, WorkerProgram
 
@@ -563,7 +563,7 @@ class IsolatedJudge(InProcessJudge):
         is_doubtful = verdict.trust is Trust.ISOLATED and verdict.status in _DOUBTFUL
         if verdict.status is Status.TIMEOUT and verdict.trust is Trust.ISOLATED and problem.reference is None:
             # Each side may have waited for the other one.
-            is_doubtful = needs_one_process(problem)
+            is_doubtful = facts_of(problem).needs_one_process
         if problem.kind != "tests" or not is_doubtful or invalid_check(problem, verdict) is not None:
             return super().review(problem, code, verdict)
         is_refusal = verdict.status is Status.NOT_ISOLATED
@@ -575,7 +575,7 @@ class IsolatedJudge(InProcessJudge):
             if problem.reference is not None:
                 return Review.TRY_REFERENCE
             # Nothing but the source of its checks says what a problem without a reference needs.
-            if not needs_one_process(problem):
+            if not facts_of(problem).needs_one_process:
                 return verdict
             if not self._require_isolated:
                 self._known.about(problem).note_failed_apart(_digest(code))

@@ -1,0 +1,357 @@
+"""Determines from the source of a problem's checks what the judge must know of them before anything runs.
+
+Setup and tests are parsed once, with their scopes, into one record, `CheckFacts`: the names that each text can mean,
+also through the functions that it defines, and the names that it binds; which names are classes of the completion;
+whether a check runs an answer as code; and whether the checks do something that only means the same in one process.
+Source that a completion cannot influence is the only source of this. Of a text that cannot be parsed, nothing is known,
+and no name in it means anything of the completion's.
+"""
+
+# ruff: noqa: SIM905
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import symtable
+import sys
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from sandrl.problems import Problem
+from sandrl.problems.calls import function_of
+from sandrl.rewards.reference import names_under_test, reference_of
+from sandrl.syntax import compiling, parse
+
+# What a check may use that acts on its own process, and so misses the completion's: modules that replace functions,
+# record warnings and logs, start threads, or look into functions and classes instead of calling them; and names, which
+# count as attributes of a module, too.
+_MODULES = frozenset(
+    "mock inspect gc weakref threading multiprocessing warnings logging signal tracemalloc contextvars locale traceback"
+    " linecache atexit ctypes dataclasses dis faulthandler resource symtable".split()
+)
+_NAMES = frozenset(
+    "patch monkeypatch capsys capfd caplog seed getstate setstate settrace setprofile globals locals vars id super"
+    " environ putenv chdir getcwd argv setrecursionlimit getrecursionlimit getrefcount asdict astuple fields"
+    " is_dataclass get_type_hints Thread ThreadPoolExecutor ProcessPoolExecutor Queue Event Condition Semaphore Future"
+    " TaskGroup ContextVar SimpleNamespace".split()
+)
+# Methods of `TestCase` that record what happens in their process.
+_METHODS = frozenset("assertLogs assertNoLogs assertWarns assertWarnsRegex".split())
+# What makes code of a text or of bytes, as functions and as modules: an answer that runs so would run in the judge.
+_CODE_RUNNERS = frozenset("eval exec __import__ system popen spawn".split())
+_CODE_LOADERS = frozenset("pickle marshal shelve importlib runpy subprocess".split())
+
+# Functions that are asked about objects, and seldom about plain values.
+_OF_OBJECTS = frozenset("repr hash isinstance type dir iter next hasattr getattr setattr copy deepcopy".split())
+
+
+# What a check makes of the difference of two numbers.
+_OF_DIFFERENCES = frozenset(("abs", "round", "float"))
+
+
+@dataclass(frozen=True, slots=True)
+class TextFacts:
+    """What is known of the setup or of one test.
+
+    Attributes:
+        means: The global names that it may mean.
+        kept: Those of them that its functions and classes mean, which may run in any later check.
+        binds: The global names that it binds.
+        modules: Those of `means` that it uses for nothing but their attributes, as a module is used.
+        imports: The modules that it imports.
+        defines: Whether it defines functions or classes.
+        spares: Whether a `with` block in it contains asserts: a context that ends an exception would leave these out.
+    """
+
+    means: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
+    binds: frozenset[str] = frozenset()
+    modules: frozenset[str] = frozenset()
+    imports: frozenset[str] = frozenset()
+    defines: bool = False
+    spares: bool = False
+
+    def request(self) -> dict[str, Any]:
+        """The same as plain values."""
+        names = {name: sorted(getattr(self, name)) for name in ("means", "kept", "binds", "modules", "imports")}
+        return {**names, "defines": self.defines, "spares": self.spares}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFacts:
+    """What is known of the checks of a problem.
+
+    Attributes:
+        texts: Of the setup, then of each test.
+        runs_answers: Whether a check may run an answer as code.
+        needs_one_process: Whether a check does something that may mean another thing when the completion is in another
+            process.
+        own: Names that mean exception classes which no completion can define.
+        classes: The names that checks use as classes of the completion.
+        comparable: Those whose own `==` and `<` may compare objects that a check makes with plain values.
+    """
+
+    texts: tuple[TextFacts, ...]
+    runs_answers: bool
+    needs_one_process: bool
+    own: frozenset[str]
+    classes: frozenset[str]
+    comparable: frozenset[str]
+
+    def request(self) -> dict[str, Any]:
+        """What the judge gets to know, as plain values."""
+        return {
+            "texts": [text.request() for text in self.texts],
+            "runs_answers": self.runs_answers,
+            "classes": sorted(self.classes),
+            "comparable": sorted(self.comparable),
+        }
+
+
+@lru_cache(maxsize=4096)
+def facts_of(problem: Problem) -> CheckFacts:
+    """What is known of a problem's checks."""
+    texts = (problem.setup, *problem.tests)
+    nodes = [list(_nodes(text)) for text in texts]
+    under_test = names_under_test(problem)
+    return CheckFacts(
+        texts=tuple(map(_facts_of_text, texts, nodes)) if problem.fn is None else (_facts_of_call(problem.fn),),
+        runs_answers=any(_runs_code(node, under_test) for each in nodes for node in each),
+        needs_one_process=any(map(_needs_one_process, nodes)),
+        own=_own_names([node for each in nodes for node in each]) - under_test,
+        classes=class_names(problem),
+        comparable=comparable_names(problem),
+    )
+
+
+def _facts_of_call(function: str) -> TextFacts:
+    """What the checks mean that the judge makes of calls."""
+    return TextFacts(means=frozenset(function_of(function)))
+
+
+def _facts_of_text(text: str, nodes: list[ast.AST]) -> TextFacts:
+    if not nodes:
+        return TextFacts()  # not Python
+    with compiling():
+        top = symtable.symtable(text, "<check>", "exec")
+    scopes = [*top.get_children()]
+    for scope in scopes:
+        scopes += scope.get_children()
+    own = top.get_symbols()
+    of_scopes = [symbol for scope in scopes for symbol in scope.get_symbols() if symbol.is_global()]
+    bases = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    means = frozenset(symbol.get_name() for symbol in (*own, *of_scopes))
+    return TextFacts(
+        means=means,
+        kept=frozenset(symbol.get_name() for symbol in of_scopes),
+        binds=frozenset(
+            symbol.get_name() for symbol in (*own, *of_scopes) if symbol.is_assigned() or symbol.is_imported()
+        ),
+        modules=frozenset(node.id for node in names if id(node) in bases)
+        - {node.id for node in names if id(node) not in bases},
+        imports=frozenset(word for node in nodes for word in _imports(node)),
+        defines=any(isinstance(node, _SCOPES) for node in nodes),
+        spares=any(
+            isinstance(inner, ast.Assert)
+            for node in nodes
+            if isinstance(node, ast.With | ast.AsyncWith)
+            for inner in ast.walk(node)
+        ),
+    )
+
+
+def _own_names(nodes: list[ast.AST]) -> frozenset[str]:
+    """Names that mean the interpreter's own exceptions, or what a check imports, and that nothing binds otherwise."""
+    imported = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in nodes
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    bound: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound.add(node.id)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif not isinstance(node, ast.alias):
+            bound.add(getattr(node, "name", None) or "")  # functions, classes, handlers and patterns
+    return frozenset((imported | _EXCEPTIONS) - bound)
+
+
+_EXCEPTIONS = frozenset(
+    name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)
+)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+def _runs_code(node: ast.AST, under_test: Set[str]) -> bool:
+    """Whether a node makes code of a text or of bytes."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+        return any(isinstance(each, ast.Constant) and each.value in _CODE_RUNNERS for each in node.args[1:2])
+    words = _words(node) | _imports(node)
+    return not words.isdisjoint(_CODE_LOADERS) or not (words - under_test).isdisjoint(_CODE_RUNNERS)
+
+
+def _needs_one_process(nodes: list[ast.AST]) -> bool:
+    """Whether a text does something that may mean another thing when the completion is in another process.
+
+    Such a check is tried apart from the completion all the same; a completion that fails it there is judged once more,
+    in one process with the check.
+    """
+    for node in nodes:
+        if isinstance(node, ast.AsyncFunctionDef) or (isinstance(node, ast.ClassDef) and not _holds_tests(node)):
+            return True
+        if not _words(node).isdisjoint(_MODULES | _METHODS | _NAMES | _CODE_RUNNERS | _CODE_LOADERS):
+            return True
+    return False
+
+
+def _holds_tests(node: ast.ClassDef) -> bool:
+    """Whether a class only holds test functions: a `TestCase`, or a class that pytest collects."""
+    bases = [ast.unparse(base) for base in node.bases]
+    return all(base.endswith("TestCase") for base in bases) and (bool(bases) or node.name.startswith("Test"))
+
+
+def _words(node: ast.AST) -> set[str]:
+    """The names that a node of a check mentions."""
+    if isinstance(node, ast.Name):
+        return {node.id}
+    if isinstance(node, ast.Attribute):
+        # `user.id` is an attribute of an object, `random.seed` one of a module.
+        is_of_module = isinstance(node.value, ast.Name) and node.value.id in sys.stdlib_module_names
+        return {node.attr} if is_of_module or node.attr in _MODULES | _METHODS else set()
+    return _imports(node)
+
+
+def _imports(node: ast.AST) -> set[str]:
+    """The parts of the names that a node imports."""
+    if not isinstance(node, ast.Import | ast.ImportFrom):
+        return set()
+    modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+    return {part for name in (*modules, *(alias.name for alias in node.names)) for part in name.split(".")}
+
+
+@lru_cache(maxsize=4096)
+def class_names(problem: Problem) -> frozenset[str]:
+    """The names that checks use as classes of the completion.
+
+    With a reference, these are its classes. Without one, a name counts that looks like a class; a name of capital
+    letters only, which may be a function's, counts if it is also used like a class.
+    """
+    if problem.fn is not None:
+        return frozenset({function_of(problem.fn)[0]})
+    reference = reference_of(problem)
+    if reference is not None:
+        return reference.classes | {name for name in reference.names if _looks_like_class(name)}
+    named = {node.id for node in _all_nodes(problem) if isinstance(node, ast.Name)}
+    return frozenset(
+        name for name in named if _looks_like_class(name) or (name[:1].isupper() and name in comparable_names(problem))
+    )
+
+
+@lru_cache(maxsize=4096)
+def comparable_names(problem: Problem) -> frozenset[str]:
+    """The classes whose own `==` and `<` may compare objects that a check makes with plain values.
+
+    A completion's word does not count: it could define a class in the place of a function, and let its objects equal
+    anything. So the problem must show that it means a class: its prompt declares the name, the checks use the name
+    without calling it, take attributes of what is no module and no literal, or never compare what the call returns with
+    a literal.
+    """
+    if problem.fn is not None:
+        return frozenset()  # what a call returns is compared with plain values only
+    if reference_of(problem) is not None:
+        return class_names(problem)
+    nodes = _all_nodes(problem)
+    named = {node.id for node in nodes if isinstance(node, ast.Name) and node.id[:1].isupper()}
+    return frozenset(name for name in named if _is_declared(name, problem) or _is_used_as_class(name, nodes))
+
+
+def _looks_like_class(name: str) -> bool:
+    return name[:1].isupper() and name[1:2].islower()
+
+
+def _is_declared(name: str, problem: Problem) -> bool:
+    """Whether the prompt says that a name is a class."""
+    return re.search(rf"\bclass(?:es)?[\s`*]+{re.escape(name)}\b", problem.prompt) is not None
+
+
+def _is_used_as_class(name: str, nodes: list[ast.AST]) -> bool:
+    modules = sys.stdlib_module_names | {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in nodes
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    is_compared = False
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and not (_is_literal(node.value) or _is_name(node.value, modules)):
+            return True
+        if (_is_name(node, {name}) and id(node) not in called) or _is_of_objects(node, name):
+            return True
+        if isinstance(node, ast.Compare) and not isinstance(node.ops[0], ast.In | ast.NotIn):
+            sides = [node.left, *node.comparators]
+            is_compared |= any(_is_made_of(side, name) for side in sides) and any(map(_is_literal, sides))
+    return not is_compared
+
+
+def _is_of_objects(node: ast.AST, name: str) -> bool:
+    """Whether a node does with what a name's call returns what is done with objects: relates two, or looks into one."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id in _OF_OBJECTS and _is_any_call(node.args, name)
+    if isinstance(node, ast.Compare):
+        return _is_call(node.left, name) and _is_any_call(node.comparators, name)
+    if isinstance(node, ast.BinOp):
+        return _is_call(node.left, name) and _is_call(node.right, name)
+    if isinstance(node, ast.Dict):
+        return _is_any_call([key for key in node.keys if key is not None], name)
+    return isinstance(node, ast.Set) and _is_any_call(node.elts, name)
+
+
+def _is_any_call(nodes: list[ast.expr], name: str) -> bool:
+    return any(_is_call(node, name) for node in nodes)
+
+
+def _is_made_of(node: ast.AST, name: str) -> bool:
+    """Whether a value is that of a name's call, or its difference from another one, as of two numbers."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _OF_DIFFERENCES:
+        return any(isinstance(argument, ast.BinOp) and _is_made_of(argument, name) for argument in node.args)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+        return any(_is_call(side, name) and not _is_any_call([other], name) for side, other in _both_ways(node))
+    return _is_call(node, name)
+
+
+def _both_ways(node: ast.BinOp) -> tuple[tuple[ast.expr, ast.expr], ...]:
+    return (node.left, node.right), (node.right, node.left)
+
+
+def _is_call(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Call) and _is_name(node.func, {name})
+
+
+def _is_name(node: ast.AST, names: Set[str]) -> bool:
+    return isinstance(node, ast.Name) and node.id in names
+
+
+def _is_literal(node: ast.AST) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return _is_literal(node.operand)
+    return isinstance(node, ast.Constant | ast.JoinedStr | ast.List | ast.Tuple | ast.Dict | ast.Set)
+
+
+def _all_nodes(problem: Problem) -> list[ast.AST]:
+    return [node for text in (problem.setup, *problem.tests) for node in _nodes(text)]
+
+
+def _nodes(text: str) -> Iterator[ast.AST]:
+    try:
+        return ast.walk(parse(text))
+    except SyntaxError:
+        return iter(())
