@@ -97,6 +97,7 @@ def hidden_part(
             "under_test": sorted(names_under_test(problem)),
             "facts": facts.request(),
             "imports": None if reference is None else dict(reference.imports),
+            "reference": problem.reference if reference is not None and reference.classes else None,
             "methods": None if reference is None else sorted(reference.methods),
             **_calls_part(problem, limits, returned, keeps=keeps),
         }

@@ -560,8 +560,10 @@ class IsolatedJudge(InProcessJudge):
             return ruling
         if (packages := self._review_packages(problem, verdict)) is not None:
             return packages
-        is_doubtful = verdict.trust is Trust.ISOLATED and verdict.status in _DOUBTFUL
-        if verdict.status is Status.TIMEOUT and verdict.trust is Trust.ISOLATED and problem.reference is None:
+        if verdict.trust is Trust.OWN_OPERATOR and verdict.is_pass and self._require_isolated:
+            return _not_isolated(verdict, "only an operator of its own class says that its objects are as they must be")
+        is_doubtful = verdict.is_apart and verdict.status in _DOUBTFUL
+        if verdict.status is Status.TIMEOUT and verdict.is_apart and problem.reference is None:
             # Each side may have waited for the other one.
             is_doubtful = facts_of(problem).needs_one_process
         if problem.kind != "tests" or not is_doubtful or invalid_check(problem, verdict) is not None:
@@ -615,8 +617,9 @@ def _is_of_checker(verdict: Verdict) -> bool:
     return any(check.status is CheckStatus.INVALID for check in verdict.checks)
 
 
-def _not_isolated(verdict: Verdict) -> Verdict:
-    detail = "its checks can only be judged in the completion's own process"
+def _not_isolated(
+    verdict: Verdict, detail: str = "its checks can only be judged in the completion's own process"
+) -> Verdict:
     return replace(verdict, status=Status.NOT_ISOLATED, detail=detail)
 
 

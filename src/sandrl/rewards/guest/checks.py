@@ -48,7 +48,7 @@ class Checks:
         problem: `setup`, and `tests` or `calls`; `under_test`, the names that a completion is asked to define;
             `facts`, what the source of setup and tests says (`CheckFacts`); where the problem has a reference,
             `imports`, the import statements of that by the names they bind, and `methods`, the special methods of its
-            classes.
+            classes, and `reference`, that itself, if its classes have operators of their own.
         clock: The completion's time; it runs.
         request: `check_timeout_seconds`, how long each check may take, None for no limit; `stops_at_failure`, whether
             nothing is run after a check that fails; of a check that passes, `free_seconds` do not count, up to
@@ -58,6 +58,7 @@ class Checks:
         reached: How the checks went that came to an end.
         is_in_check: Whether a check is running, or was when all of this ended.
         rest: The letter of checks that did not begin.
+        rests: Whether a check that has passed rests on the word of an operator of the completion's alone.
         sides: What checks that failed got and expected, by their numbers from 0.
     """
 
@@ -72,6 +73,7 @@ class Checks:
         self.reached: "list[Checked]" = []
         self.sides: "dict[int, Sides]" = {}
         self.is_in_check = False
+        self.rests = False
         self.under_test = frozenset(problem["under_test"])
         facts = problem["facts"]
         self.facts: "list[Any]" = facts["texts"]
@@ -83,6 +85,7 @@ class Checks:
         methods = problem.get("methods")
         completion.methods = None if methods is None else frozenset(methods)
         completion.on_news = self.rebind
+        completion.witness.reference = problem.get("reference") or ""
         self.namespace: "dict[str, Any]" = {"__name__": "checks", "__builtins__": sys.modules["builtins"]}
         failures = completion.failures
         self.namespace.update({FAILS: failures.assert_fails, RAISED: failures.raised, CAUGHT: failures.caught})
@@ -216,6 +219,7 @@ class Checks:
             before = self.clock.wall - self.clock.excused
             letter, ended, why = self.run_check(check, self.facts[number])
             if letter == PASSED:
+                self.rests = self.rests or self.completion.witness.rests
                 took = self.clock.wall - self.clock.excused - before
                 self.clock.give(min(took, self.request["free_seconds"]), self.request["most_seconds"])
             self.reached.append((letter, why))

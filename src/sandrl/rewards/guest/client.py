@@ -44,6 +44,7 @@ if "request_size" not in globals():
         Unsendable,
         has_changed,
     )
+    from sandrl.rewards.guest.witness import Witness
 
 
 class Unsplittable(BaseException):
@@ -81,6 +82,7 @@ class CompletionProcess(Guarded):
         self.imports: "set[str]" = set()
         self.spares = False
         self.failures = Failures(self)
+        self.witness = Witness(self)
         # The special methods of the classes that the problem asks for; None if it does not say.
         self.methods: "frozenset[str] | None" = None
         self.origins = Origins()
@@ -95,6 +97,7 @@ class CompletionProcess(Guarded):
         self.imports.update(facts["imports"])
         self.spares = self.spares or (facts["spares"] and facts["defines"])
         self.failures.begin("unittest" in self.imports)
+        self.witness.rests = False
 
     def wait_until_ready(self) -> None:
         """Returns once the completion's code has run.
@@ -134,6 +137,8 @@ class CompletionProcess(Guarded):
                 self.origins.settle_error()
                 raise
             self.origins.remember(operation, subject, result)
+            if is_mirror(result) and number_behind(result) in self.origins.made:
+                self.witness.note(result, arguments, keywords or {})
         return result
 
     def asked_for(
@@ -372,7 +377,7 @@ class CompletionProcess(Guarded):
     def equal(self, name: str, mirror: "Any", other: object, solid: "Any") -> "Any":
         """`==` and `!=`: two objects may be compared by their own methods, a plain value only with a plain value."""
         if is_mirror(other):
-            result = mirror is other or self.ask("__eq__", mirror, (other,)) is True
+            result = mirror is other or self.witness.decide("__eq__", mirror, other) is True
         elif self.compares(name, mirror):
             return self.ask(name, mirror, (other,))
         elif solid is not None:
@@ -413,6 +418,8 @@ class CompletionProcess(Guarded):
         operator; then it may answer with another object, but not with a plain value, and what came of it has no order
         (`abs(answer - 1.5) < 1e-6` is a comparison with 1.5, `account.balance() > 100` a question about a number).
         """
+        if name in ORDER and is_mirror(left) and is_mirror(right):
+            return self.result_of_made(self.witness.decide(name, left, right), left, right)
         if is_mirror(left) and is_mirror(right):
             if number_behind(left) in self.origins.lent and number_behind(right) in self.origins.lent:
                 return self.origins.result_of_lent(self.ask(name, left, (right, *rest)))
@@ -466,6 +473,8 @@ class CompletionProcess(Guarded):
         """`in`: by looking at the items, unless the check has made the object, of a class that has this operator."""
         is_own = number_behind(mirror) in self.origins.made | self.origins.lent
         if is_mirror(item) or (is_own and self.has_operator("__contains__")):
+            if is_mirror(item):
+                return self.witness.decide("__contains__", mirror, item) is True
             return self.ask("__contains__", mirror, (item,)) is True
         return any(item is member or item == member for member in mirror)
 

@@ -106,6 +106,8 @@ def run_redteam(
     sandboxes = SandboxRequest.of(request, "redteam")
     allowance = sandboxes.allowance(settings)
     connection = sandboxes.connect(settings, emit=emit)
+    if request.problems == BUNDLED:
+        problems += dict.fromkeys(problem for exploit in exploits for problem in exploit.problems)
     if request.problems == BUNDLED and any(exploit.kinds >= COMPILED for exploit in exploits):
         # No bundled problem is in C++.
         if connection.is_local and not has_tools(language_of(PRIMES)):
@@ -150,6 +152,8 @@ def outlook_of_redteam(request: RedteamConfig, settings: Settings) -> Outlook:
     loaded = load_problems(request.problems, **reading_of(request))
     problems = first_of_each_kind(loaded.problems.values(), request.num_problems or None)
     has_compiled = any(exploit.kinds >= COMPILED for exploit in exploits)
+    if request.problems == BUNDLED:
+        problems += dict.fromkeys(problem for exploit in exploits for problem in exploit.problems)
     if request.problems == BUNDLED and has_compiled and has_tools(language_of(PRIMES)):
         problems.append(PRIMES)
     wanted = (Wanted(problem, count) for problem, count in count_runs(problems, exploits))

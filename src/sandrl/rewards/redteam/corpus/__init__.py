@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sandrl.rewards.redteam.corpus import (
+    catching,
     checkers,
     compiled,
     endings,
@@ -23,6 +24,7 @@ EXPLOITS: tuple[Exploit, ...] = (
     *exits.EXPLOITS,
     *endings.EXPLOITS,
     *objects.EXPLOITS,
+    *catching.EXPLOITS,
     *mirrors.EXPLOITS,
     *patches.EXPLOITS,
     *snooping.EXPLOITS,
