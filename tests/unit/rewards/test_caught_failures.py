@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.rewards.test_isolated_judge import judged
 
-from sandrl.events.results import Status, Trust
+from sandrl.events.results import CheckStatus, Status, Trust
 from sandrl.problems import Problem
 
 HELPERS = """\
@@ -40,19 +40,19 @@ WRONG = [
         "class Oops(Exception, metaclass=Meta): pass",
     )
 ]
-CHECKS = {
-    "helper": "must_fail(Oops, lambda: work(-1))",
-    "nested helper": "def outer(kind):\n    return lambda call: must_fail(kind, call)\nouter(Oops)(lambda: work(-1))",
-    "context manager": "with expected(Oops):\n    work(-1)",
-    "suppress": "with contextlib.suppress(Oops):\n    work(-1)\n    assert False",
-    "assertRaises": "with unittest.TestCase().assertRaises(Oops):\n    work(-1)\n    assert False",
-    "fail": "case = unittest.TestCase()\nwith case.assertRaises(Oops):\n    work(-1)\n    case.fail()",
-    "function": "def run():\n    work(-1)\n    assert False\nunittest.TestCase().assertRaises(Oops, run)",
-    "alias": "kinds = (KeyError, Oops)\ntry:\n    work(-1)\n    assert False\nexcept kinds:\n    pass",
-    "attribute": "box = [Oops]\ntry:\n    work(-1)\n    assert False\nexcept box[0]:\n    pass",
-    "group": "try:\n    work(-1)\n    assert False\nexcept* Oops:\n    pass",
-    "raise": "try:\n    work(-1)\n    raise RuntimeError('it did not fail')\nexcept Oops:\n    pass",
-}
+CHECKS = (
+    "must_fail(Oops, lambda: work(-1))",
+    "def outer(kind):\n    return lambda call: must_fail(kind, call)\nouter(Oops)(lambda: work(-1))",
+    "with expected(Oops):\n    work(-1)",
+    "with contextlib.suppress(Oops):\n    work(-1)\n    assert False",
+    "with unittest.TestCase().assertRaises(Oops):\n    work(-1)\n    assert False",
+    "case = unittest.TestCase()\nwith case.assertRaises(Oops):\n    work(-1)\n    case.fail()",
+    "def run():\n    work(-1)\n    assert False\nunittest.TestCase().assertRaises(Oops, run)",
+    "kinds = (KeyError, Oops)\ntry:\n    work(-1)\n    assert False\nexcept kinds:\n    pass",
+    "box = [Oops]\ntry:\n    work(-1)\n    assert False\nexcept box[0]:\n    pass",
+    "try:\n    work(-1)\n    assert False\nexcept* Oops:\n    pass",
+    "try:\n    work(-1)\n    raise RuntimeError('it did not fail')\nexcept Oops:\n    pass",
+)
 
 
 def _verdict(check: str, code: str, reference: str | None) -> tuple[Status, Trust | None]:
@@ -61,13 +61,16 @@ def _verdict(check: str, code: str, reference: str | None) -> tuple[Status, Trus
     return verdict.status, verdict.trust
 
 
-@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS.keys())
 @pytest.mark.parametrize("reference", [REFERENCE, None], ids=["reference", "none"])
-def test_no_class_of_a_completion_catches_the_failure_of_an_assert(check: str, reference: str | None) -> None:
+def test_no_class_of_a_completion_catches_the_failure_of_an_assert(reference: str | None) -> None:
+    problem = Problem("t", "", tests=("assert work(1) == 1", *CHECKS), setup=HELPERS, reference=reference)
     for code in RIGHT:
-        assert _verdict(check, code, reference) == (Status.PASSED, Trust.ISOLATED), code
+        verdict = judged(problem, code)
+        assert (verdict.status, verdict.trust) == (Status.PASSED, Trust.ISOLATED), verdict.detail
     for code in WRONG:
-        assert _verdict(check, code, reference) == (Status.FAILED, Trust.ISOLATED), code
+        verdict = judged(problem, code)
+        assert [check.status for check in verdict.checks] == [CheckStatus.PASSED] + [CheckStatus.FAILED] * len(CHECKS)
+        assert verdict.trust is Trust.ISOLATED
 
 
 @pytest.mark.parametrize(
