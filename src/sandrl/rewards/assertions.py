@@ -10,9 +10,9 @@ earlier round; a check that looks at its own names or at the lifetime of objects
 class, names would become attributes of the class.
 
 The second is for the judge in a process of its own, and costs nothing while asserts pass. An assert in a function, a
-class, a `try` or a `with`, where something might catch its failure, tells the judge that it fails. Each handler tells
-the judge what it is about to catch, and whether its classes are named by words that no completion can define. So the
-judge knows if the failure of an assert was caught by something else (`client.py`).
+class, a `try` or a `with`, where something might catch its failure, reports to the judge that it fails. Each handler
+reports what it is about to catch, and whether its classes are named by words that no completion can define. So the
+judge detects if the failure of an assert was caught by something else (`client.py`).
 """
 
 from __future__ import annotations

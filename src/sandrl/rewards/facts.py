@@ -1,4 +1,4 @@
-"""Determines from the source of a problem's checks what the judge must know of them before anything runs.
+"""Determines from the source of a problem's checks what the judge needs before anything runs.
 
 Setup and tests are parsed once, with their scopes, into one record, `CheckFacts`: the names that each text can mean,
 also through the functions that it defines, and the names that it binds; which names are classes of the completion;

@@ -1,4 +1,4 @@
-"""Finds out whether the truth of a comparison rests on the word of the completion's own operator alone.
+"""Determines whether the truth of a comparison rests on the word of the completion's own operator alone.
 
 Where a check compares two objects of the completion, `==` is a method of the completion, and one that is always true
 passes. So the judge asks for the state of both objects before it asks for the comparison, and looks for another
