@@ -59,11 +59,14 @@ class Trust(StrEnum):
 
     Attributes:
         ISOLATED: The expected values were never in the process that ran the completion.
-        IN_PROCESS: They were, because the checks could not be split from the completion.
+        OWN_OPERATOR: They were not, but a check passed because an operator of the completion's own class, such as
+            `==`, said so of its own objects, and neither the reference's class nor the objects' values confirm it.
+        IN_PROCESS: They were in it, because the checks could not be split from the completion.
         EXIT_STATUS: Only the exit status was checked.
     """
 
     ISOLATED = "isolated"
+    OWN_OPERATOR = "own_operator"
     IN_PROCESS = "in_process"
     EXIT_STATUS = "exit_status"
 

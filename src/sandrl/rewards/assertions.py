@@ -1,4 +1,6 @@
-"""Names both sides of the comparisons in a problem's asserts, so that a failed check can show what it compared.
+"""Rewrites a problem's checks so that the judge sees what an assert compared, and what became of a failed one.
+
+Two things are inserted. The first is a name for both sides of each comparison, so that a failed check can show them.
 
 `assert f(1) == 2` becomes `assert (_side_… :=(f(1))) == (_side_… :=(2))`. Each side is evaluated once, where and when
 it was before, and the line numbers stay the same. `; _side_… = '_side_'` after the assert releases both values, so
@@ -6,6 +8,11 @@ objects live no longer than before, and many asserts take no more memory than on
 names could change its meaning: in a loop of two comparisons, the name of the second one might hold the value of an
 earlier round; a check that looks at its own names or at the lifetime of objects might find them; and in the body of a
 class, names would become attributes of the class.
+
+The second is for the judge in a process of its own, and costs nothing while asserts pass. An assert in a function, a
+class, a `try` or a `with`, where something might catch its failure, reports to the judge that it fails. Each handler
+reports what it is about to catch, and whether its classes are named by words that no completion can define. So the
+judge detects if the failure of an assert was caught by something else (`client.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from sandrl.rewards.guest.sides import MARK, MARKED, RELEASED
+from sandrl.rewards.guest.sides import CAUGHT, FAILS, MARK, MARKED, RAISED, RELEASED
 from sandrl.syntax import parse
 
 # Texts with these words look at their own names, or at the lifetime or the number of objects.
@@ -92,28 +99,91 @@ def marked_tests(tests: tuple[str, ...]) -> list[str]:
     return [_marked(test) for test in tests]
 
 
+def watched(text: str, own: frozenset[str], *, is_marked: bool = False) -> str:
+    """A text that tells the judge of asserts that fail, and of what catches them.
+
+    Args:
+        text: The text; one that is no Python stays as it is.
+        own: Names that mean exception classes which no completion can define.
+        is_marked: Whether the sides of its asserts get names, too.
+    """
+    return _marked(text, own, is_marked=is_marked)
+
+
 @lru_cache(maxsize=1024)
-def _marked(test: str) -> str:
-    if len(test) > _LONGEST_TEST_CHARACTERS or "assert" not in test:
-        return test
-    if MARK in test or "\f" in test or _LEFT_ALONE.search(test):
+def _marked(test: str, own: frozenset[str] | None = None, *, is_marked: bool = True) -> str:
+    is_marked = is_marked and len(test) <= _LONGEST_TEST_CHARACTERS and "assert" in test
+    is_marked = is_marked and MARK not in test and "\f" not in test and _LEFT_ALONE.search(test) is None
+    if own is None and not is_marked:
         return test
     try:
-        marked = _inserted(test, _insertions(parse(test)))
+        tree = parse(test)
+        sides = _insertions(tree) if is_marked else ([], [])
+        watches = [] if own is None else list(_watches(tree, own, is_top=True, may_catch=False))
+        marked = _inserted(test, [*sides[0], *watches, *sides[1]])
         if marked != test:
             # The compiler has limits, such as 200 parentheses.
             parse(marked)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return test
+        return _marked(test, own, is_marked=False) if is_marked and own is not None else test
     return marked
 
 
-def _insertions(tree: ast.Module) -> list[tuple[int, int, str]]:
+def _watches(node: ast.AST, own: frozenset[str], *, is_top: bool, may_catch: bool) -> Iterator[tuple[int, int, str]]:
+    """What tells the judge of asserts that fail, and of what handlers catch.
+
+    Args:
+        node: A statement or a whole tree.
+        own: Names that mean exception classes which no completion can define.
+        is_top: Whether nothing around it can catch what it raises.
+        may_catch: Whether it is in a `try` with a handler of a class that a completion may define.
+    """
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Assert) and not is_top:
+            if child.msg is None:
+                yield child.end_lineno or 0, child.end_col_offset or 0, f", {FAILS}()"
+            else:
+                yield from _around(child.msg, f" {FAILS}(", ")")
+        elif isinstance(child, ast.Raise) and child.exc is not None and not is_top:
+            raised = child.exc.func if isinstance(child.exc, ast.Call) else child.exc
+            if isinstance(raised, ast.Name) and raised.id in own and (may_catch or raised.id == "AssertionError"):
+                yield from _around(child.exc, f" {RAISED}(", ")")
+        elif isinstance(child, ast.ExceptHandler):
+            begin = f" {CAUGHT}({child.type is None or _is_own(child.type, own)}, "
+            if child.type is None:
+                yield child.lineno, child.col_offset + len("except"), begin + "BaseException)"
+            else:
+                yield from _around(child.type, begin, ")")
+        if isinstance(child, ast.Try | ast.TryStar):
+            catches = any(each.type is not None and not _is_own(each.type, own) for each in child.handlers)
+            for part in child.body:
+                body = ast.Module([part], [])
+                yield from _watches(body, own, is_top=False, may_catch=may_catch or catches)
+            others = ast.Module([*child.handlers, *child.orelse, *child.finalbody], [])  # type: ignore[list-item]
+            yield from _watches(others, own, is_top=is_top, may_catch=may_catch)
+        elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            opens = isinstance(child, (*_SCOPES, ast.With, ast.AsyncWith))
+            yield from _watches(
+                child, own, is_top=is_top and not opens, may_catch=may_catch and not isinstance(child, _SCOPES)
+            )
+
+
+def _is_own(kinds: ast.expr, own: frozenset[str]) -> bool:
+    """Whether an expression names exception classes that no completion can define."""
+    if isinstance(kinds, ast.Tuple):
+        return all(_is_own(each, own) for each in kinds.elts)
+    while isinstance(kinds, ast.Attribute):
+        kinds = kinds.value
+    return isinstance(kinds, ast.Name) and kinds.id in own
+
+
+def _insertions(tree: ast.Module) -> tuple[list[tuple[int, int, str]], list[tuple[int, int, str]]]:
+    """What releases the sides of asserts, and what names them."""
+    releases: list[tuple[int, int, str]] = []
     found: list[tuple[int, int, str]] = []
     numbers: dict[tuple[int, int], int] = {}
     for statement, pairs in _asserts(tree, is_repeated=False, is_class=False):
         lines = statement.lineno, statement.end_lineno or statement.lineno
-        around: list[tuple[int, int, str]] = []
         names = []
         for pair in pairs:
             number = numbers[lines] = numbers.get(lines, -1) + 1
@@ -121,19 +191,18 @@ def _insertions(tree: ast.Module) -> list[tuple[int, int, str]]:
             for side, node in (("g", pair.got), ("e", pair.expected)):
                 if node is not None:
                     names.append(f"{name}{side}")
-                    around += _around(node, f"({name}{side}{MARKED}")
+                    found += _around(node, f"({name}{side}{MARKED}", "))")
         if names:
-            # First of those at its place, so it is behind them.
+            # Of those at its place, the first is behind the others.
             release = "; " + "".join(name + RELEASED for name in names) + f"'{MARK}'"
-            found.append((lines[1], statement.end_col_offset or 0, release))
-            found += around
-    return found
+            releases.append((lines[1], statement.end_col_offset or 0, release))
+    return releases, found
 
 
-def _around(node: ast.expr, begin: str) -> list[tuple[int, int, str]]:
+def _around(node: ast.expr, begin: str, end: str) -> list[tuple[int, int, str]]:
     assert node.end_lineno is not None, "parsed from text"
     assert node.end_col_offset is not None, "parsed from text"
-    return [(node.lineno, node.col_offset, begin), (node.end_lineno, node.end_col_offset, "))")]
+    return [(node.lineno, node.col_offset, begin), (node.end_lineno, node.end_col_offset, end)]
 
 
 def _inserted(text: str, insertions: list[tuple[int, int, str]]) -> str:

@@ -19,7 +19,7 @@ from sandrl.sandboxes import Command
 
 _CHECK_DETAIL_CHARACTERS = 200
 # Of the line with the verdict.
-_FIELDS = 12
+_FIELDS = 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,16 @@ def read_verdict(line: bytes, execution: Execution, stdout: bytes, stderr: bytes
     fields = line.decode("ascii", "replace").split(" ")
     if len(fields) != _FIELDS or not secrets.compare_digest(fields[0].encode(), execution.key.encode()):
         return None
-    _, status, letters, wall, cpu, starved, stdout_bytes, stderr_bytes, detail, details, compiled, excerpts = fields
+    _, status, letters, wall, cpu, starved, stdout_bytes, stderr_bytes, detail, details, compiled, excerpts, rests = (
+        fields
+    )
     checks = _read_checks(letters, details)
     if checks is None or len(checks) != execution.checks:
         return None
     checks = _with_excerpts(checks, excerpts, execution.cases)
     return Verdict(
         status=_guest_status(status, execution),
-        trust=execution.trust,
+        trust=Trust.OWN_OPERATOR if rests == "1" and execution.may_refuse else execution.trust,
         # Counted here, so that what is said of single checks and what is rewarded cannot be two things.
         passed=sum(check.status is CheckStatus.PASSED for check in checks),
         total=len(checks),

@@ -10,8 +10,9 @@ from typing import Any
 
 from sandrl.problems import Comparison, Problem
 from sandrl.problems.calls import function_of
-from sandrl.rewards.assertions import marked_tests
+from sandrl.rewards.assertions import marked_tests, watched
 from sandrl.rewards.expected import Returned, call_seconds, call_tolerances
+from sandrl.rewards.facts import facts_of
 from sandrl.rewards.limits import Limits, check_time_limit, checker_time_limits
 from sandrl.rewards.patches import changes_of
 from sandrl.rewards.program import (
@@ -28,7 +29,6 @@ from sandrl.rewards.program import (
 )
 from sandrl.rewards.reference import names_under_test, reference_of
 from sandrl.rewards.selection import join
-from sandrl.rewards.usage import class_names, comparable_names
 
 MODES = {"tests": TESTS, "cases": CASES, "calls": ISOLATED_TESTS, "exit_status": EXIT_STATUS}
 _PROGRAM_MODES = {"tests": PROGRAM_TESTS, "cases": PROGRAM_CASES, "exit_status": PROGRAM_EXIT_STATUS}
@@ -90,15 +90,15 @@ def hidden_part(
     if not problem.is_python:
         return {}
     if mode is ISOLATED_TESTS:
-        reference, changes = reference_of(problem), changes_of(problem)
+        reference, facts, changes = reference_of(problem), facts_of(problem), changes_of(problem)
         return {
             # As many as there are calls: those that are not reached have a verdict, too.
-            "tests": marked_tests(problem.tests) or [""] * len(problem.calls),
-            "setup": problem.setup,
+            "tests": [watched(test, facts.own, is_marked=True) for test in problem.tests] or [""] * len(problem.calls),
+            "setup": watched(problem.setup, facts.own),
             "under_test": sorted(names_under_test(problem)),
-            "classes": sorted(class_names(problem)),
-            "comparable": sorted(comparable_names(problem)),
+            "facts": facts.request(),
             "imports": None if reference is None else dict(reference.imports),
+            "reference": problem.reference if reference is not None and reference.classes else None,
             "methods": None if reference is None else sorted(reference.methods),
             **({"world": (changes.kinds, changes.places)} if changes else {}),
             **_calls_part(problem, limits, returned, keeps=keeps),

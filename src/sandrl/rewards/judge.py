@@ -38,6 +38,7 @@ from sandrl.rewards.calibration import (
     modules_of,
     needs_no_trial,
 )
+from sandrl.rewards.facts import facts_of
 from sandrl.rewards.guest.clock import LONGEST
 from sandrl.rewards.guest_report import Execution, read_reference_values, read_verdict
 from sandrl.rewards.guest_request import (
@@ -71,7 +72,6 @@ from sandrl.rewards.program import (
     program_of,
 )
 from sandrl.rewards.stubs import empty_answer
-from sandrl.rewards.usage import needs_one_process
 from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes import CellCommand, Command, CommandOutcome, Connection, WorkerProgram
 
@@ -87,7 +87,7 @@ _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 # The modules of this package that decide, on this machine, what is judged and how.
 _DECIDING = (
     *("assertions", "builds", "calibration", "expected", "guest_report", "guest_request", "judge", "limits", "patches"),
-    *("reference", "usage"),
+    *("facts", "reference"),
 )
 _BARE = Problem("known", "", check=EXIT_STATUS)
 
@@ -568,13 +568,16 @@ class IsolatedJudge(InProcessJudge):
 
     def review(self, problem: Problem, verdict: Verdict) -> Verdict | None:
         """The verdict that counts; None if the completion must be judged once more, in one process with its checks."""
+        if verdict.trust is Trust.OWN_OPERATOR and verdict.is_pass and self._require_isolated:
+            detail = "only an operator of its own class says that its objects are as they must be"
+            return replace(verdict, status=Status.NOT_ISOLATED, detail=detail)
         if (
-            verdict.trust is Trust.ISOLATED
+            verdict.is_apart
             and verdict.status in _DOUBTFUL
             and problem.kind == "tests"
             and problem.reference is None
             and not self._require_isolated
-            and needs_one_process(problem)
+            and facts_of(problem).needs_one_process
         ):
             return None
         return super().review(problem, verdict)
@@ -595,7 +598,7 @@ class IsolatedJudge(InProcessJudge):
         if problem.reference is None:
             if is_refused:
                 return Calibration(splits=False, reason=reason)
-            if self._require_isolated and needs_one_process(problem):
+            if self._require_isolated and facts_of(problem).needs_one_process:
                 return Calibration(splits=False, reason="they may need it, and the problem has no reference")
             return PLAIN
         runs = _RUNS_OF_DRAWS if draws(problem) else 1

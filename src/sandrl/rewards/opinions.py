@@ -34,6 +34,8 @@ OpinionMemory: TypeAlias = dict[bytes, Opinion]
 
 # A syntax error and missing code are the same in any process, and what has no reward is no failure.
 _FAILURES = frozenset({Status.FAILED, Status.CRASHED, Status.TIMEOUT, Status.RESOURCE_LIMIT})
+# Whose checks were never in the process that ran the completion.
+_APART = frozenset({Trust.ISOLATED, Trust.OWN_OPERATOR})
 _DIGEST_BITS = 64
 
 
@@ -172,7 +174,7 @@ class Opinions:
 
     def _is_eligible(self, result: ScoredCompletion, problem: Problem) -> bool:
         options = self._options.second_opinion
-        if not options.rate or problem.kind != "tests" or result.trust is not Trust.ISOLATED:
+        if not options.rate or problem.kind != "tests" or result.trust not in _APART:
             return False
         if result.status not in _FAILURES:
             return False

@@ -135,7 +135,7 @@ ISOLATED_TESTS = Mode(
         "report",
     ),
     "judge_isolated",
-    ("origins", "guarded", "client", "oracles", "calls", "sides", "checks", "apart"),
+    ("origins", "guarded", "witness", "client", "oracles", "calls", "sides", "checks", "apart"),
 )
 
 

@@ -15,8 +15,8 @@ from sandrl.problems.calls import function_of
 from sandrl.problems.comparisons import Comparison
 from sandrl.rewards.asked import asked_by
 from sandrl.rewards.builds import language_of
+from sandrl.rewards.facts import class_names
 from sandrl.rewards.guest.tolerance import same_lines, same_numbers
-from sandrl.rewards.usage import class_names
 from sandrl.syntax import parse
 
 _CONSTANTS: dict[str, object] = {"None": None, "0": 0, '""': "", "[]": [], "True": True}

@@ -70,6 +70,11 @@ class Verdict:
             raise ValueError(f"{passed} of {len(self.checks)} checks have passed, not {self.passed} of {self.total}")
 
     @property
+    def is_apart(self) -> bool:
+        """Whether the checks were never in the process that ran the completion, even if its own operator decided."""
+        return self.trust in (Trust.ISOLATED, Trust.OWN_OPERATOR)
+
+    @property
     def is_pass(self) -> bool:
         """Whether there was at least one check, and every check passed. Only then is the reward of `binary` 1.0."""
         return passes(self.status, self.passed, self.total)

@@ -131,7 +131,9 @@ def _of_completions(rows: Sequence[CountedRow]) -> list[str]:
 def _of_opinions(rows: Sequence[CountedRow], opinions: Sequence[OpinionRow], ledger: _Intents) -> list[str]:
     """Each opinion is on one completion, which has failed; each sandbox it says it had is in the ledger."""
     known = [row for row in rows if row.second_opinion is not None]
-    of_others = sum(row.trust != "isolated" or row.reward is None or row.status == "passed" for row in known)
+    of_others = sum(
+        row.trust not in ("isolated", "own_operator") or row.reward is None or row.status == "passed" for row in known
+    )
     intents = ledger.opinions
     sandboxes = sum(row.opinion.sandboxes for row in opinions)
     return [

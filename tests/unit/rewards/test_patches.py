@@ -7,10 +7,10 @@ from tests.unit.rewards.test_isolated_judge import judged
 
 from sandrl.events.results import Status, Trust
 from sandrl.problems import Problem
+from sandrl.rewards.facts import facts_of
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.patches import can_be_carried, changes_of, draws
-from sandrl.rewards.usage import needs_one_process
 from sandrl.rewards.verdict import Verdict
 
 DRAW = "import random\ndef f():\n    return random.random()"
@@ -94,8 +94,10 @@ def test_draws_are_facts_of_the_reference_and_the_checks() -> None:
 
 
 def test_what_is_carried_is_no_reason_for_one_process() -> None:
-    assert not needs_one_process(problem_of("from unittest import mock\nwith mock.patch('time.time'):\n    assert f()"))
-    assert needs_one_process(problem_of("import os\nassert f() and os.environ['A'] == 'b'"))
+    assert not facts_of(
+        problem_of("from unittest import mock\nwith mock.patch('time.time'):\n    assert f()")
+    ).needs_one_process
+    assert facts_of(problem_of("import os\nassert f() and os.environ['A'] == 'b'")).needs_one_process
 
 
 CHANGES = (

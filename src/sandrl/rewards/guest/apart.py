@@ -88,5 +88,6 @@ def judge_apart(child: "Child", channel: "Channel", request: "Request", hidden: 
     returned = checks.calls.returned() if checks.calls is not None else None
     outcome = filled(reached, len(checks.tests), checks.rest)
     judged = Judged(status, detail, outcome, ended.times, ended.stdout, ended.stderr, returned)
+    judged.rests = checks.rests and is_whole
     judged.excerpts = {number: (*sides, (0, 0)) for number, sides in checks.sides.items()}
     return judged

@@ -16,43 +16,16 @@ if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.calls import CALL, NOT_NONE, Calls
     from sandrl.rewards.guest.child import describe
-    from sandrl.rewards.guest.client import CompletionGone, CompletionProcess, Unsplittable, catches_failures
+    from sandrl.rewards.guest.client import CompletionGone, CompletionProcess, Unsplittable
     from sandrl.rewards.guest.clock import Clock, is_running, too_long
     from sandrl.rewards.guest.descriptors import DeadlineReached
     from sandrl.rewards.guest.mirrors import Mirror, is_mirror, number_behind, plain_form, solid_of
-    from sandrl.rewards.guest.sides import MARKED, RELEASED, forget_sides, shown, sides_of
+    from sandrl.rewards.guest.sides import CAUGHT, FAILS, RAISED, forget_sides, shown, sides_of
     from sandrl.rewards.guest.supervisor import FAILED, NOT_REACHED, NOT_RUN, PASSED, TIMED_OUT
     from sandrl.rewards.guest.values import REBUILT
     from sandrl.rewards.guest.world import COMPLETION
 
-NOT_IDENTIFIERS = dict.fromkeys(bytes(range(48)) + b":;<=>?@[\\]^`{|}~\x7f", " ")
-NOT_NAMES_NOR_CALLS = {**NOT_IDENTIFIERS, 40: "( "}
-# What makes code of a text, a file or bytes; where a check does that to an answer, the answer runs in the judge.
-CODE_RUNNERS = ("eval", "exec", "__import__", "system", "popen", "spawn")
-CODE_LOADERS = frozenset(("pickle", "marshal", "shelve", "importlib", "runpy", "subprocess"))
-# A text without these, and without `=` but in a comparison, binds no name.
-BINDING = frozenset(("import", "def", "class", "for", "as", "del", "case", "global", "nonlocal", "type", "except"))
 STANDARD_CLASSES = {name: module for module, name in REBUILT if module != "builtins"}
-
-
-def binds(text: str, name: str) -> bool:
-    """Whether a text binds a name."""
-    compared = text.replace(MARKED, " ").replace(RELEASED, " ").replace("<<=", "=").replace(">>=", "=")
-    for operator in ("==", "!=", "<=", ">="):
-        compared = compared.replace(operator, " ")
-    if "=" not in compared and BINDING.isdisjoint(text.translate(NOT_IDENTIFIERS).split()):
-        return False  # `ast` takes longer than all else of a small check
-    ast = __import__("ast")
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Name):
-            bound = None if isinstance(node.ctx, ast.Load) else node.id
-        elif isinstance(node, ast.alias):
-            bound = (node.asname or node.name).partition(".")[0]
-        else:
-            bound = getattr(node, "name", None)  # functions, classes, handlers and patterns
-        if bound == name:
-            return True
-    return False
 
 
 def plain_value(value: "Any") -> "tuple[object, str] | None":
@@ -89,9 +62,10 @@ class Checks:
     Args:
         completion: The other process.
         problem: `setup`, and `tests` or `calls`; `under_test`, the names that a completion is asked to define;
-            `classes`, those of them that are classes, and `comparable`, those whose objects may be compared with plain
-            values; `world`, what checks change of the world around them; where the problem has a reference, `imports`,
-            the import statements of that by the names they bind, and `methods`, the special methods of its classes.
+            `facts`, what the source of setup and tests says (`CheckFacts`); `world`, what checks change of the world
+            around them; where the problem has a reference, `imports`, the import statements of that by the names they
+            bind, and `methods`, the special methods of its classes, and `reference`, that itself, if its classes have
+            operators of their own.
         clock: The completion's time; it runs.
         request: `check_timeout_seconds`, how long each check may take, None for no limit; `stops_at_failure`, whether
             nothing is run after a check that fails; of a check that passes, `free_seconds` do not count, up to
@@ -101,6 +75,7 @@ class Checks:
         reached: How the checks went that came to an end.
         is_in_check: Whether a check is running, or was when all of this ended.
         rest: The letter of checks that did not begin.
+        rests: Whether a check that has passed rests on the word of an operator of the completion's alone.
         sides: What checks that failed got and expected, by their numbers from 0.
     """
 
@@ -115,34 +90,42 @@ class Checks:
         self.reached: "list[Checked]" = []
         self.sides: "dict[int, Sides]" = {}
         self.is_in_check = False
+        self.rests = False
         self.under_test = frozenset(problem["under_test"])
-        self.classes = frozenset(problem["classes"])
-        self.comparable = frozenset(problem["comparable"])
+        facts = problem["facts"]
+        self.facts: "list[Any]" = facts["texts"]
+        self.runs_answers: bool = facts["runs_answers"]
+        self.classes = frozenset(facts["classes"])
+        self.comparable = frozenset(facts["comparable"])
         self.setup = problem["setup"]
         self.imports: "dict[str, str] | None" = problem.get("imports")
         # What checks change of the world around them, as far as it is carried to the completion.
         self.world: "tuple[tuple[str, ...], tuple[str, ...]]" = problem.get("world", ((), ()))
+        completion.mentions = None if facts["mentions"] is None else frozenset(facts["mentions"])
         methods = problem.get("methods")
         completion.methods = None if methods is None else frozenset(methods)
         completion.on_news = self.rebind
+        completion.witness.reference = problem.get("reference") or ""
         self.namespace: "dict[str, Any]" = {"__name__": "checks", "__builtins__": sys.modules["builtins"]}
+        failures = completion.failures
+        self.namespace.update({FAILS: failures.assert_fails, RAISED: failures.raised, CAUGHT: failures.caught})
         self.offered: "frozenset[str]" = frozenset()
         self.lent: "set[str]" = set()
         self.values: "dict[str, Any]" = {}
-        # Words of functions that setup and earlier checks defined: they may mean the completion's objects, too.
-        self.kept_words: "frozenset[str]" = frozenset()
+        # What functions mean that setup and earlier checks defined: that may be the completion's objects, too.
+        self.kept: "set[str]" = set()
 
-    def lend_names(self, text: str) -> None:
+    def lend_names(self, facts: "dict[str, Any]") -> None:
         """Puts the completion's objects that a text may mean into the namespace, fresh as they are now."""
         for name in self.lent:
             self.namespace.pop(name, None)
         builtin = sys.modules["builtins"].__dict__
-        words = set(text.translate(NOT_IDENTIFIERS).split())
-        wanted = (words | self.kept_words) & self.offered
+        means = set(facts["means"])
+        wanted = (means | self.kept) & self.offered
         self.lent = set()
-        self.completion.check = text
+        self.completion.begin(facts, means | self.kept)
         self.completion.has_class = any(self.is_class(name) for name in wanted)
-        for name in words & (self.imports or {}).keys() - self.namespace.keys() - self.under_test:
+        for name in means & (self.imports or {}).keys() - self.namespace.keys() - self.under_test:
             self.import_name(name)
         for name in wanted:
             if name in self.namespace or (name in builtin and name not in {*self.under_test, "__doc__"}):
@@ -152,7 +135,7 @@ class Checks:
             kind, value = self.completion.ask("global", None, (name,))
             if kind == "module" and value != name:
                 continue  # under another name a check cannot mean it
-            if kind == "module" or self.means_module(name, text):
+            if kind == "module" or (name in facts["modules"] and self.is_module(name)):
                 # The judge's own, never the completion's.
                 try:
                     value = __import__(name)
@@ -161,17 +144,13 @@ class Checks:
             elif is_mirror(value) and name in STANDARD_CLASSES and name not in self.under_test:
                 # A check that counts with `Counter` and leaves its import to the completion means that class.
                 value = getattr(__import__(STANDARD_CLASSES[name]), name) if self.under_test else value
-            if catches_failures(value) and self.completion.catches():
-                continue  # `except` with it would catch the failure of the check itself
             if issubclass(type(value), Mirror):
                 self.trust_class(name, number_behind(value))
             if is_mirror(value):
                 self.completion.origins.lent.add(number_behind(value))
             self.namespace[name] = self.values[name] = value
             self.lent.add(name)
-        if "def " in text or "lambda" in text or "class " in text:
-            self.kept_words |= words
-            self.completion.helpers.append(text)
+        self.kept.update(facts["kept"])
 
     def trust_class(self, name: str, number: int) -> None:
         """Takes note of how a check names a class; one that has the name of a function, too, makes no objects."""
@@ -187,7 +166,7 @@ class Checks:
         """Gives lent names the values that the completion bound to them since."""
         for name, value in news.items():
             is_same = name in self.lent and name in self.values and self.namespace.get(name) is self.values[name]
-            if is_same and not binds(self.completion.check, name):
+            if is_same and name not in self.completion.facts["binds"]:
                 self.namespace[name] = self.values[name] = value
 
     def import_name(self, name: str) -> None:
@@ -201,28 +180,25 @@ class Checks:
         """Whether a name is that of a class the problem asks for, in the problem's own words."""
         return name in self.classes
 
-    def means_module(self, name: str, text: str) -> bool:
-        """Whether a text means a module of the standard library by a name that the completion gave something else."""
-        known = name in getattr(sys, "stdlib_module_names", ()) and name not in self.under_test
-        return known and name + "." in text and " " + name + "(" not in " " + text.translate(NOT_NAMES_NOR_CALLS)
+    def is_module(self, name: str) -> bool:
+        """Whether a name is that of a module of the standard library, which no problem asks for."""
+        return name in getattr(sys, "stdlib_module_names", ()) and name not in self.under_test
 
-    def runs_answers(self, text: str) -> bool:
-        """Whether a text may run an answer as code: that must not happen in this process."""
-        calls = f" {text.translate(NOT_NAMES_NOR_CALLS)} "
-        if any(f" {name}( " in calls for name in CODE_RUNNERS if name not in self.under_test):
-            return True
-        return not CODE_LOADERS.isdisjoint(text.translate(NOT_IDENTIFIERS).split())
+    def run_text(self, text: str, facts: "dict[str, Any]") -> None:
+        """Runs setup or a check; names it defines itself stay defined.
 
-    def run_text(self, text: str) -> None:
-        """Runs setup or a check; names it defines itself stay defined."""
-        self.lend_names(text)
+        Raises:
+            BaseException: What the text raised, or the failure of an assert in it that the completion has caught.
+        """
+        self.lend_names(facts)
         lent = {name: self.namespace[name] for name in self.lent}
         exec(text, self.namespace)
+        self.completion.failures.settle()
         # A name that the text bound anew is the check's own from now on, even if it is the same number.
         self.lent = {
             name
             for name in lent
-            if self.namespace.get(name) is self.values[name] and (is_mirror(lent[name]) or not binds(text, name))
+            if self.namespace.get(name) is self.values[name] and (is_mirror(lent[name]) or name not in facts["binds"])
         }
 
     def run(self) -> "tuple[str, str]":
@@ -236,20 +212,20 @@ class Checks:
             CompletionGone: If the completion stopped answering.
             DeadlineReached: If all of its time is over.
         """
-        for text in (self.setup, *self.tests):
-            if self.runs_answers(text):
-                raise Unsplittable("a check runs code that it gets as text or bytes")
+        if self.runs_answers:
+            raise Unsplittable("a check runs code that it gets as text or bytes")
         names = self.completion.ask("names", None)
         self.offered = frozenset(name for name in names if type(name) is str) if type(names) is list else frozenset()
         if self.calls is not None:
             self.tests = self.calls.texts(self.offered)
+            self.facts = self.facts[:1] * (len(self.tests) + 1)
             self.namespace[CALL] = self.calls.check
         kinds, places = self.world
         self.completion.world.watch(kinds, places)
         if "mock" in kinds:
             stand_for_completion(self.completion)
         try:
-            self.run_text(self.setup)
+            self.run_text(self.setup, self.facts[0])
         except BaseException as error:
             if self.completion.is_internal(error):
                 raise
@@ -266,8 +242,9 @@ class Checks:
                 self.seconds = self.calls.limit(number - 1, limit)
             self.is_in_check = True
             before = self.clock.wall - self.clock.excused
-            letter, ended, why = self.run_check(check)
+            letter, ended, why = self.run_check(check, self.facts[number])
             if letter == PASSED:
+                self.rests = self.rests or self.completion.witness.rests
                 took = self.clock.wall - self.clock.excused - before
                 self.clock.give(min(took, self.request["free_seconds"]), self.request["most_seconds"])
             self.reached.append((letter, why))
@@ -283,7 +260,7 @@ class Checks:
                 break
         return status, detail
 
-    def run_check(self, check: str) -> "tuple[str, str, str]":
+    def run_check(self, check: str, facts: "dict[str, Any]") -> "tuple[str, str, str]":
         """Runs a check.
 
         Returns:
@@ -298,7 +275,7 @@ class Checks:
         try:
             self.clock.start(self.seconds)
             try:
-                self.run_text(check)
+                self.run_text(check, facts)
             except BaseException as error:
                 if self.completion.is_internal(error):
                     raise

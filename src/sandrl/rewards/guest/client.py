@@ -44,6 +44,7 @@ if "request_size" not in globals():
         Unsendable,
         has_changed,
     )
+    from sandrl.rewards.guest.witness import Witness
     from sandrl.rewards.guest.world import STREAMS
 
 
@@ -74,18 +75,32 @@ class CompletionProcess(Guarded):
         self.blamed: "dict[int, tuple[BaseException, str, str]]" = {}
         self.gone = False
         self.lock = __import__("_thread").RLock()
-        # What the check at hand says, and whether it is about a class of the completion's.
-        self.check = ""
+        # The words of all checks, where these use mocks.
+        self.mentions: "frozenset[str] | None" = None
+        # What the source of the check at hand says, the names that it may mean, and whether one is a class.
+        self.facts: "dict[str, Any]" = {}
+        self.means: "set[str]" = set()
         self.has_class = False
+        # The modules that checks import, and whether the functions that they define have a `with` block with asserts.
+        self.imports: "set[str]" = set()
+        self.spares = False
+        self.failures = Failures(self)
+        self.witness = Witness(self)
         # The special methods of the classes that the problem asks for; None if it does not say.
         self.methods: "frozenset[str] | None" = None
         self.origins = Origins()
         # Contents of containers that changed while the completion was only asked to look.
         self.deferred: "list[tuple[Any, Any]]" = []
         self.rationals: "dict[tuple[int, str], int]" = {}
-        # Texts that define functions: what is in them may run in any check.
-        self.helpers: "list[str]" = []
         self.on_news: "Any" = None
+
+    def begin(self, facts: "dict[str, Any]", means: "set[str]") -> None:
+        """Takes note of the text that runs next, and of what functions of texts before it mean."""
+        self.facts, self.means = facts, means
+        self.imports.update(facts["imports"])
+        self.spares = self.spares or (facts["spares"] and facts["defines"])
+        self.failures.begin("unittest" in self.imports)
+        self.witness.rests = False
 
     def wait_until_ready(self) -> None:
         """Returns once the completion's code has run.
@@ -125,13 +140,9 @@ class CompletionProcess(Guarded):
                 self.origins.settle_error()
                 raise
             self.origins.remember(operation, subject, result)
-        if operation == "get" and catches_failures(result) and self.catches():
-            raise AttributeError(f"{arguments[0]} would catch the failure of a check")
+            if is_mirror(result) and number_behind(result) in self.origins.made:
+                self.witness.note(result, arguments, keywords or {})
         return result
-
-    def catches(self) -> bool:
-        """Whether the check at hand catches exceptions."""
-        return "except" in self.check or "suppress" in self.check or "aises" in self.check
 
     def asked_for(
         self, operation: str, subject: object, arguments: "tuple[Any, ...]", keywords: "dict[str, Any] | None"
@@ -234,7 +245,7 @@ class CompletionProcess(Guarded):
             raise Malformed("no exception")
         if isinstance(error, _ENDS_LOOPS) and operation not in ("__next__", "outcome"):
             # Nor does it end the loop of a check: `all(map(f, …))` would be true.
-            if not any(kind.__name__ in self.check for kind in _ENDS_LOOPS):
+            if not any(kind.__name__ in self.means for kind in _ENDS_LOOPS):
                 error = RuntimeError(failure)
         # Nothing that the completion's process says may excuse it.
         self.blamed[id(error)] = error, "resource_limit" if status == "resource_limit" else "failed", failure
@@ -243,7 +254,27 @@ class CompletionProcess(Guarded):
     def is_instance(self, question: str, value: object, kind: "Any") -> bool:
         """Whether a class with a say of its own in that takes something for one of its objects or subclasses."""
         is_named = number_behind(kind) in self.origins.named
-        return (is_mirror(value) or is_named) and self.ask(question, value, (kind,)) is True
+        is_one = (is_mirror(value) or is_named) and self.ask(question, value, (kind,)) is True
+        self.failures.may_be_caught = self.failures.may_be_caught or is_one
+        return is_one
+
+    def find(self, module: str, name: str) -> "Any":
+        """A class or function that both sides have; from then on the completion may mean a class of exceptions."""
+        found = Guarded.find(self, module, name)
+        if not self.origins.describing and isinstance(found, type):
+            self.failures.kinds.add(found)
+        return found
+
+    def read_error(self, number: int, decoder: "Decoder") -> "Any":
+        """Reads an exception; a check can take the class from it."""
+        error = Guarded.read_error(self, number, decoder)
+        self.failures.kinds.add(type(error))
+        return error
+
+    def reply_of_error(self, error: BaseException) -> bytes:
+        """The bytes of an answer that is an exception: what a check raises in the completion may end there."""
+        self.failures.may_be_caught = True
+        return Guarded.reply_of_error(self, error)
 
     def news(self) -> "dict[str, Any] | None":
         """How far generators went while the completion asked something: the same for both sides."""
@@ -255,17 +286,22 @@ class CompletionProcess(Guarded):
             self.on_news(news)
 
     def is_mentioned(self, name: str) -> bool:
-        """Whether the check at hand, or what may run in it, mentions a name."""
-        return any(name in text for text in (self.check, *self.helpers))
+        """Whether checks mention a name; True where nobody has looked."""
+        return self.mentions is None or name in self.mentions
 
     def own_class(self, module: str, name: str) -> "Any":
         """The judge's own class of the standard library; the check at hand may import it later than it is met."""
-        if module not in sys.modules and module.partition(".")[0] in LIBRARY and module in self.check:
+        if module not in sys.modules and module.partition(".")[0] in LIBRARY and self.names_module(module):
             try:
                 __import__(module)
             except ImportError:
                 return None
         return Guarded.own_class(self, module, name)
+
+    def names_module(self, module: str) -> bool:
+        """Whether checks import a module, or the one at hand names it."""
+        top = module.partition(".")[0]
+        return top in self.imports or top in self.means
 
     def is_internal(self, error: BaseException) -> bool:
         """Whether an exception is the judge's own affair."""
@@ -355,7 +391,7 @@ class CompletionProcess(Guarded):
     def equal(self, name: str, mirror: "Any", other: object, solid: "Any") -> "Any":
         """`==` and `!=`: two objects may be compared by their own methods, a plain value only with a plain value."""
         if is_mirror(other):
-            result = mirror is other or self.ask("__eq__", mirror, (other,)) is True
+            result = mirror is other or self.witness.decide("__eq__", mirror, other) is True
         elif self.compares(name, mirror):
             return self.ask(name, mirror, (other,))
         elif solid is not None:
@@ -396,6 +432,8 @@ class CompletionProcess(Guarded):
         operator; then it may answer with another object, but not with a plain value, and what came of it has no order
         (`abs(answer - 1.5) < 1e-6` is a comparison with 1.5, `account.balance() > 100` a question about a number).
         """
+        if name in ORDER and is_mirror(left) and is_mirror(right):
+            return self.result_of_made(self.witness.decide(name, left, right), left, right)
         if is_mirror(left) and is_mirror(right):
             if number_behind(left) in self.origins.lent and number_behind(right) in self.origins.lent:
                 return self.origins.result_of_lent(self.ask(name, left, (right, *rest)))
@@ -449,6 +487,8 @@ class CompletionProcess(Guarded):
         """`in`: by looking at the items, unless the check has made the object, of a class that has this operator."""
         is_own = number_behind(mirror) in self.origins.made | self.origins.lent
         if is_mirror(item) or (is_own and self.has_operator("__contains__")):
+            if is_mirror(item):
+                return self.witness.decide("__contains__", mirror, item) is True
             return self.ask("__contains__", mirror, (item,)) is True
         return any(item is member or item == member for member in mirror)
 
@@ -469,15 +509,98 @@ class CompletionProcess(Guarded):
 
     def may_be_ended(self, error: BaseException) -> bool:
         """Whether a context of the completion's may end an exception: never where asserts would be left out by that."""
-        if isinstance(error, AssertionError):
+        return not (isinstance(error, AssertionError) or self.spares or self.facts["spares"])
+
+
+class Failures:
+    """Asserts of checks that have failed, and what catches the exceptions that they raise.
+
+    The texts of checks call this (`assertions.py`). Nothing of the completion may catch the failure of an assert: no
+    exception class, not even one of the interpreter's that it gave another name, no context, no function that a check
+    passes a function to. What may, is a handler that names the interpreter's own class, and any other means of the
+    check, as long as the completion had no part in it.
+
+    Args:
+        completion: Knows which exceptions are the completion's.
+
+    Attributes:
+        kinds: The classes of the interpreter's that the completion has sent: what it defines may be any of them.
+        may_be_caught: Whether the completion has caught an exception of a check, or said what a class is.
+    """
+
+    def __init__(self, completion: CompletionProcess) -> None:
+        self.completion = completion
+        self.kinds: "set[type]" = set()
+        self.may_be_caught = False
+        self.open: "list[BaseException]" = []
+
+    def begin(self, has_unittest: bool) -> None:
+        """Begins anew, with another text."""
+        self.open.clear()
+        self.may_be_caught = False
+        if has_unittest:
+            case = __import__("unittest").TestCase
+            if case.failureException is AssertionError:
+                namespace = {"__init__": lambda error, *_: self.raised(error)}
+                case.failureException = type("AssertionError", (AssertionError,), namespace)
+
+    def raised(self, error: "Any") -> "Any":
+        """Takes note of an exception, or a class of one, that a check raises because it fails."""
+        error = error() if isinstance(error, type) else error
+        self.open.extend([each for each in leaves(error) if id(each) not in self.completion.blamed])
+        return error
+
+    def assert_fails(self, *message: object) -> "NoReturn":
+        """Raises the exception of an assert that fails."""
+        error = AssertionError(*message)
+        self.raised(error)
+        raise error
+
+    def caught(self, is_own: bool, kinds: "Any") -> "Any":
+        """What a handler may catch now.
+
+        Args:
+            is_own: Whether no completion can define what the handler names.
+            kinds: The classes that it names.
+        """
+        error = sys.exc_info()[1]
+        if not is_own and any(self.is_exposed(each) for each in leaves(error)):
+            return ()
+        caught = [each for each in leaves(error) if is_of(each, kinds)]
+        self.open = [each for each in self.open if not any(each is leaf for leaf in caught)]
+        return kinds
+
+    def is_exposed(self, error: "Any") -> bool:
+        """Whether an exception is the failure of a check, of a class that a completion may have given a name."""
+        if self.completion.is_internal(error):
+            return True
+        is_failure = isinstance(error, AssertionError) and id(error) not in self.completion.blamed
+        if not is_failure and not any(error is each for each in self.open):
             return False
-        ast = __import__("ast")
-        for text in (self.check, *self.helpers):
-            for node in ast.walk(ast.parse(text)):
-                if isinstance(node, (ast.With, ast.AsyncWith)):
-                    if any(isinstance(inner, ast.Assert) for statement in node.body for inner in ast.walk(statement)):
-                        return False
-        return True
+        return self.may_be_caught or not self.kinds.isdisjoint(type.__dict__["__mro__"].__get__(type(error)))
+
+    def settle(self) -> None:
+        """Looks at what became of the asserts that failed.
+
+        Raises:
+            BaseException: The exception of one that the completion may have caught.
+        """
+        for error in self.open:
+            if self.is_exposed(error):
+                raise error
+
+
+def is_of(error: BaseException, kinds: "Any") -> bool:
+    """Whether a handler of some classes catches an exception."""
+    if type(kinds) is tuple:
+        return any(is_of(error, kind) for kind in kinds)
+    return kinds in type.__dict__["__mro__"].__get__(type(error))
+
+
+def leaves(error: "Any") -> "list[Any]":
+    """The exceptions in a group of them; one that is no group alone."""
+    parts = getattr(error, "exceptions", None) if type(error).__name__.endswith("ExceptionGroup") else None
+    return [error] if type(parts) is not tuple else [leaf for part in parts for leaf in leaves(part)]
 
 
 class CompletionError(Exception):
@@ -504,13 +627,6 @@ _PREDICATES = frozenset(
     for name in dir(kind)
     if name[:2] == "is" or name in ("startswith", "endswith")
 )
-
-
-def catches_failures(value: "Any") -> bool:
-    """Whether an `except` with a value would catch the failure of an assert."""
-    if type(value) is tuple:
-        return any(map(catches_failures, value))
-    return any(value is kind for kind in (AssertionError, Exception, BaseException))
 
 
 def is_rational(mirror: "Any") -> bool:

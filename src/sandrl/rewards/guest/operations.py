@@ -19,7 +19,19 @@ UNCHANGEABLE_SOLIDS = frozenset((int, str, float, complex, bytes, tuple, frozens
 
 # Questions that change nothing, as far as a check can expect.
 LOOKING = frozenset(
-    (*ORDER, *EQUALITY, *TEXT, *CONVERSIONS, "__hash__", "__bool__", "__len__", "__contains__", "plain", "isinstance")
+    (
+        *ORDER,
+        *EQUALITY,
+        *TEXT,
+        *CONVERSIONS,
+        "__hash__",
+        "__bool__",
+        "__len__",
+        "__contains__",
+        "plain",
+        "state",
+        "isinstance",
+    )
 )
 # Operators of two operands; those of comparisons left out.
 OPERATORS = frozenset(("__divmod__", "__idivmod__", *ARITHMETIC, *IN_PLACE))
@@ -121,6 +133,17 @@ def place_among(result: object, arguments: "tuple[Any, ...]", keywords: "dict[st
     return None
 
 
+def state_of(subject: "Any") -> "dict[str, Any]":
+    """The values of an object's attributes, by their names."""
+    state = dict(getattr(subject, "__dict__", {}))
+    for kind in type(subject).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name[:2] != "__" and hasattr(subject, name):
+                state[name] = getattr(subject, name)
+    return state
+
+
 def _operations() -> "dict[str, Callable[..., Any]]":
     operator = __import__("_operator")
     found: "dict[str, Callable[..., Any]]" = {
@@ -146,6 +169,7 @@ def _operations() -> "dict[str, Callable[..., Any]]":
         "signature": signature_of,
         "issubclass": issubclass,
         "dir": dir,
+        "state": state_of,
         "copy": lambda subject: __import__("copy").copy(subject),
         "deepcopy": lambda subject: __import__("copy").deepcopy(subject),
     }

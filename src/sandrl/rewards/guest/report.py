@@ -42,7 +42,7 @@ def report(request: "Request", judged: Judged) -> int:
     fields: list[object] = [key, status, "".join([letter for letter, _ in judged.checks]) or "-"]
     fields += [f"{seconds:.6f}" for seconds in (times.wall, times.cpu, times.starved)]
     fields += [stdout_size, stderr_size, to_hex(detail) or "-", details_of(judged) or "-"]
-    fields += [f"{judged.compile_seconds:.6f}", excerpts_of(judged) or "-"]
+    fields += [f"{judged.compile_seconds:.6f}", excerpts_of(judged) or "-", int(judged.rests)]
     verdict = " ".join(map(str, fields)) + "\n"
     if judged.returned is not None:
         verdict = f"{key} returned {judged.returned}\n{verdict}"

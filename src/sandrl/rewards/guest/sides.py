@@ -28,6 +28,8 @@ MARK = "_side_"
 MARKED = " :=\f("
 # What follows the name where the assert has passed: then its value is `MARK`.
 RELEASED = " =\f"
+# What tells the judge that an assert fails, that an exception is raised, and what a handler is about to catch.
+FAILS, RAISED, CAUGHT = "_fails_", "_raised_", "_caught_"
 OPERATORS_SHOWN = {"eq": "", "ne": "!= ", "lt": "< ", "le": "<= ", "gt": "> ", "ge": ">= ", "is": "is "}
 OPERATORS_SHOWN.update({"isnot": "is not ", "in": "in ", "notin": "not in "})
 MOST_LEVELS = 8

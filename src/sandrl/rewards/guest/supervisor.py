@@ -77,6 +77,7 @@ class Judged:
 
     Attributes:
         compile_seconds: How long its compilation took, which is not part of its times.
+        rests: Whether a check that has passed rests on the word of an operator of the completion's alone.
         excerpts: What failed checks got and expected, by their numbers from 0, as far as that is known.
     """
 
@@ -100,6 +101,7 @@ class Judged:
         self.returned = returned
         self.scores = scores or {}
         self.compile_seconds = 0.0
+        self.rests = False
         self.excerpts: "dict[int, Excerpt]" = {}
 
 

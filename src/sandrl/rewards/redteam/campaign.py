@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sandrl.events import Emit, JobStarted, Warned, ignore
-from sandrl.events.results import ScoredCompletion, Status
+from sandrl.events.results import ScoredCompletion, Status, Trust
 from sandrl.problems import Completion, Problem, reference_completions
 from sandrl.rewards.judge import IsolatedJudge, Judge
 from sandrl.rewards.options import ScoreOptions
@@ -41,8 +41,8 @@ class ExploitAttempt:
 
     @property
     def is_rewarded(self) -> bool:
-        """Whether it earned anything."""
-        return bool(self.result.reward)
+        """Whether it earned anything, and not with the trust that says that its own operator decided."""
+        return bool(self.result.reward) and self.result.trust is not Trust.OWN_OPERATOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +210,13 @@ def count_runs(problems: Iterable[Problem], exploits: Sequence[Exploit]) -> list
 
 def plan_attempts(exploits: Iterable[Exploit], targets: Sequence[Target]) -> list[tuple[Exploit, Target]]:
     """Which exploit to try on which problem: each on all that it suits, a costly one on the first of each kind."""
-    plan = []
+    exploits, plan = list(exploits), []
+    single = {problem for exploit in exploits for problem in exploit.problems}
     for exploit in exploits:
         seen: set[ExploitKind] = set()
         for target in targets:
+            if target.problem in single and target.problem not in exploit.problems:
+                continue
             if target.kind in exploit.kinds and not (exploit.costly and target.kind in seen):
                 plan += [(exploit, target)] * exploit.copies
                 seen.add(target.kind)

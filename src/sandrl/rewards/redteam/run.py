@@ -112,6 +112,8 @@ def run_redteam(
     sandboxes = SandboxRequest.of(request, "redteam")
     allowance = sandboxes.allowance(settings)
     connection = sandboxes.connect(settings, emit=emit)
+    if request.problems == BUNDLED:
+        problems += dict.fromkeys(problem for exploit in exploits for problem in exploit.problems)
     if request.problems == BUNDLED and any(exploit.kinds >= COMPILED for exploit in exploits):
         # No bundled problem is in C++.
         if connection.is_local and not has_tools(language_of(PRIMES)):
@@ -159,6 +161,7 @@ def outlook_of_redteam(request: RedteamConfig, settings: Settings) -> Outlook:
     has_compiled = any(exploit.kinds >= COMPILED for exploit in exploits)
     if request.problems == BUNDLED:
         problems.append(DIFFERENCE)
+        problems += dict.fromkeys(problem for exploit in exploits for problem in exploit.problems)
     if request.problems == BUNDLED and has_compiled and has_tools(language_of(PRIMES)):
         problems.append(PRIMES)
     problems += meetings(request, exploits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sandrl.rewards.redteam.corpus import (
+    catching,
     channels,
     checkers,
     compiled,
@@ -26,6 +27,7 @@ EXPLOITS: tuple[Exploit, ...] = (
     *exits.EXPLOITS,
     *endings.EXPLOITS,
     *objects.EXPLOITS,
+    *catching.EXPLOITS,
     *mirrors.EXPLOITS,
     *mocks.EXPLOITS,
     *patches.EXPLOITS,

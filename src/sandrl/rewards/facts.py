@@ -1,8 +1,10 @@
-"""Determines from the source of a problem's checks how they use the definitions of a completion.
+"""Determines from the source of a problem's checks what the judge needs before anything runs.
 
-For a problem without a reference, there is no other source that a completion cannot influence. This module answers two
-questions: which names the checks use as classes, and whether the checks do something that only means the same in one
-process.
+Setup and tests are parsed once, with their scopes, into one record, `CheckFacts`: the names that each text can mean,
+also through the functions that it defines, and the names that it binds; which names are classes of the completion;
+whether a check runs an answer as code; and whether the checks do something that only means the same in one process.
+Source that a completion cannot influence is the only source of this. Of a text that cannot be parsed, nothing is known,
+and no name in it means anything of the completion's.
 """
 
 # ruff: noqa: SIM905
@@ -10,16 +12,21 @@ process.
 from __future__ import annotations
 
 import ast
+import builtins
+import itertools
 import re
+import symtable
 import sys
 from collections.abc import Iterator, Set
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from sandrl.problems import Problem
 from sandrl.problems.calls import function_of
 from sandrl.rewards.patches import changes_of
-from sandrl.rewards.reference import reference_of
-from sandrl.syntax import parse
+from sandrl.rewards.reference import names_under_test, reference_of
+from sandrl.syntax import compiling, parse
 
 # What a check may use that acts on its own process, and so misses the completion's: modules that replace functions,
 # record warnings and logs, start threads, or look into functions and classes instead of calling them; and names, which
@@ -41,11 +48,9 @@ _CARRIED = frozenset(
 )
 # Methods of `TestCase` that record what happens in their process.
 _METHODS = frozenset("assertLogs assertNoLogs assertWarns assertWarnsRegex".split())
-# What makes code of a text or of bytes: it must not run in the judge.
-_RUNS_CODE = frozenset(
-    "eval exec __import__ system popen spawn pickle marshal shelve importlib runpy subprocess".split()
-)
-
+# What makes code of a text or of bytes, as functions and as modules: an answer that runs so would run in the judge.
+_CODE_RUNNERS = frozenset("eval exec __import__ system popen spawn".split())
+_CODE_LOADERS = frozenset("pickle marshal shelve importlib runpy subprocess".split())
 
 # Functions that are asked about objects, and seldom about plain values.
 _OF_OBJECTS = frozenset("repr hash isinstance type dir iter next hasattr getattr setattr copy deepcopy".split())
@@ -55,23 +60,173 @@ _OF_OBJECTS = frozenset("repr hash isinstance type dir iter next hasattr getattr
 _OF_DIFFERENCES = frozenset(("abs", "round", "float"))
 
 
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class TextFacts:
+    """What is known of the setup or of one test.
+
+    Attributes:
+        means: The global names that it may mean.
+        kept: Those of them that its functions and classes mean, which may run in any later check.
+        binds: The global names that it binds.
+        modules: Those of `means` that it uses for nothing but their attributes, as a module is used.
+        imports: The modules that it imports.
+        defines: Whether it defines functions or classes.
+        spares: Whether a `with` block in it contains asserts: a context that ends an exception would leave these out.
+    """
+
+    means: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
+    binds: frozenset[str] = frozenset()
+    modules: frozenset[str] = frozenset()
+    imports: frozenset[str] = frozenset()
+    defines: bool = False
+    spares: bool = False
+
+    def request(self) -> dict[str, Any]:
+        """The same as plain values."""
+        names = {name: sorted(getattr(self, name)) for name in ("means", "kept", "binds", "modules", "imports")}
+        return {**names, "defines": self.defines, "spares": self.spares}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckFacts:
+    """What is known of the checks of a problem.
+
+    Attributes:
+        texts: Of the setup, then of each test.
+        runs_answers: Whether a check may run an answer as code.
+        needs_one_process: Whether a check does something that may mean another thing when the completion is in another
+            process.
+        own: Names that mean exception classes which no completion can define.
+        classes: The names that checks use as classes of the completion.
+        comparable: Those whose own `==` and `<` may compare objects that a check makes with plain values.
+        mentions: The words of all texts, in names and in texts, if checks use mocks; else None.
+    """
+
+    texts: tuple[TextFacts, ...]
+    runs_answers: bool
+    needs_one_process: bool
+    own: frozenset[str]
+    classes: frozenset[str]
+    comparable: frozenset[str]
+    mentions: frozenset[str] | None
+
+    def request(self) -> dict[str, Any]:
+        """What the judge gets to know, as plain values."""
+        return {
+            "texts": [text.request() for text in self.texts],
+            "runs_answers": self.runs_answers,
+            "classes": sorted(self.classes),
+            "comparable": sorted(self.comparable),
+            "mentions": None if self.mentions is None else sorted(self.mentions),
+        }
+
+
 @lru_cache(maxsize=4096)
-def needs_one_process(problem: Problem) -> bool:
+def facts_of(problem: Problem) -> CheckFacts:
+    """What is known of a problem's checks."""
+    texts = (problem.setup, *problem.tests)
+    nodes = [list(_nodes(text)) for text in texts]
+    under_test = names_under_test(problem)
+    return CheckFacts(
+        texts=tuple(map(_facts_of_text, texts, nodes)) if problem.fn is None else (_facts_of_call(problem.fn),),
+        runs_answers=any(_runs_code(node, under_test) for each in nodes for node in each),
+        needs_one_process=_needs_one_process(problem, nodes),
+        own=_own_names([node for each in nodes for node in each]) - under_test,
+        classes=class_names(problem),
+        comparable=comparable_names(problem),
+        mentions=frozenset(_WORD.findall(" ".join(texts))) if "mock" in changes_of(problem).kinds else None,
+    )
+
+
+def _facts_of_call(function: str) -> TextFacts:
+    """What the checks mean that the judge makes of calls."""
+    return TextFacts(means=frozenset(function_of(function)))
+
+
+def _facts_of_text(text: str, nodes: list[ast.AST]) -> TextFacts:
+    if not nodes:
+        return TextFacts()  # not Python
+    with compiling():
+        top = symtable.symtable(text, "<check>", "exec")
+    scopes = [*top.get_children()]
+    for scope in scopes:
+        scopes += scope.get_children()
+    own = top.get_symbols()
+    of_scopes = [symbol for scope in scopes for symbol in scope.get_symbols() if symbol.is_global()]
+    bases = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    means = frozenset(symbol.get_name() for symbol in (*own, *of_scopes))
+    return TextFacts(
+        means=means,
+        kept=frozenset(symbol.get_name() for symbol in of_scopes),
+        binds=frozenset(
+            symbol.get_name() for symbol in (*own, *of_scopes) if symbol.is_assigned() or symbol.is_imported()
+        ),
+        modules=frozenset(node.id for node in names if id(node) in bases)
+        - {node.id for node in names if id(node) not in bases},
+        imports=frozenset(word for node in nodes for word in _imports(node)),
+        defines=any(isinstance(node, _SCOPES) for node in nodes),
+        spares=any(
+            isinstance(inner, ast.Assert)
+            for node in nodes
+            if isinstance(node, ast.With | ast.AsyncWith)
+            for inner in ast.walk(node)
+        ),
+    )
+
+
+def _own_names(nodes: list[ast.AST]) -> frozenset[str]:
+    """Names that mean the interpreter's own exceptions, or what a check imports, and that nothing binds otherwise."""
+    imported = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in nodes
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    bound: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound.add(node.id)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif not isinstance(node, ast.alias):
+            bound.add(getattr(node, "name", None) or "")  # functions, classes, handlers and patterns
+    return frozenset((imported | _EXCEPTIONS) - bound)
+
+
+_EXCEPTIONS = frozenset(
+    name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)
+)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+def _runs_code(node: ast.AST, under_test: Set[str]) -> bool:
+    """Whether a node makes code of a text or of bytes."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+        return any(isinstance(each, ast.Constant) and each.value in _CODE_RUNNERS for each in node.args[1:2])
+    words = _words(node) | _imports(node)
+    return not words.isdisjoint(_CODE_LOADERS) or not (words - under_test).isdisjoint(_CODE_RUNNERS)
+
+
+def _needs_one_process(problem: Problem, nodes: list[list[ast.AST]]) -> bool:
     """Whether a check does something that may mean another thing when the completion is in another process.
 
     Such a check is tried apart from the completion all the same; a completion that fails it there is judged once more,
     in one process with the check.
     """
     changes = changes_of(problem)
-    reasons = _MODULES | _METHODS | _NAMES | _RUNS_CODE
+    reasons = _MODULES | _METHODS | _NAMES | _CODE_RUNNERS | _CODE_LOADERS
     if not changes.obstacle and not changes.looks:
         reasons -= _CARRIED
-    for text in (problem.setup, *problem.tests):
-        for node in _nodes(text):
-            if isinstance(node, ast.AsyncFunctionDef) or (isinstance(node, ast.ClassDef) and not _holds_tests(node)):
-                return True
-            if not _words(node).isdisjoint(reasons):
-                return True
+    for node in itertools.chain(*nodes):
+        if isinstance(node, ast.AsyncFunctionDef) or (isinstance(node, ast.ClassDef) and not _holds_tests(node)):
+            return True
+        if not _words(node).isdisjoint(reasons):
+            return True
     return False
 
 
@@ -89,10 +244,15 @@ def _words(node: ast.AST) -> set[str]:
         # `user.id` is an attribute of an object, `random.seed` one of a module.
         is_of_module = isinstance(node.value, ast.Name) and node.value.id in sys.stdlib_module_names
         return {node.attr} if is_of_module or node.attr in _MODULES | _METHODS else set()
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        return {part for name in (*modules, *(alias.name for alias in node.names)) for part in name.split(".")}
-    return set()
+    return _imports(node)
+
+
+def _imports(node: ast.AST) -> set[str]:
+    """The parts of the names that a node imports."""
+    if not isinstance(node, ast.Import | ast.ImportFrom):
+        return set()
+    modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+    return {part for name in (*modules, *(alias.name for alias in node.names)) for part in name.split(".")}
 
 
 @lru_cache(maxsize=4096)

@@ -1,0 +1,201 @@
+"""Determines whether the truth of a comparison rests on the word of the completion's own operator alone.
+
+Where a check compares two objects of the completion, `==` is a method of the completion, and one that is always true
+passes. So the judge asks for the state of both objects before it asks for the comparison, and looks for another
+witness: the operator of the reference's class, on objects of that class with these states, or, without one, the states
+themselves, as plain values. The verdict never changes by this. Where no witness agrees, its trust is weaker.
+"""
+
+# The style is explained in `descriptors.py`.
+# B905: Python 3.8 has no `strict`.
+# ruff: noqa: B905, UP037
+
+import marshal
+
+MYPY = False
+if MYPY:
+    from typing import Any
+
+    from sandrl.rewards.guest.client import CompletionProcess
+if "request_size" not in globals():
+    # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.mirrors import Mirror, is_mirror, number_behind, plain_form, solid_of
+    from sandrl.rewards.guest.operations import OPERATIONS
+
+# Of objects in objects.
+MOST_LEVELS = 8
+MOST_ITEMS = 1000
+
+
+class Undecided(Exception):
+    """There is no other witness."""
+
+
+class Witness:
+    """Whether the check at hand rests on the completion's word.
+
+    Args:
+        completion: The completion.
+
+    Attributes:
+        rests: Whether a comparison of the check at hand had no witness.
+        reference: The problem's reference; empty if there is none.
+    """
+
+    def __init__(self, completion: "CompletionProcess") -> None:
+        self.completion = completion
+        self.rests = False
+        self.reference = ""
+        self.names: "dict[str, Any] | None" = None
+        # The arguments that checks made objects with, by the numbers of these.
+        self.arguments: "dict[int, bytes]" = {}
+
+    def note(self, mirror: object, arguments: "tuple[Any, ...]", keywords: "dict[str, Any]") -> None:
+        """Takes note of an object that a check has made."""
+        try:
+            self.arguments[number_behind(mirror)] = marshal.dumps((arguments, sorted(keywords.items())), 2)
+        except (ValueError, TypeError):
+            self.arguments.pop(number_behind(mirror), None)
+
+    def decide(self, name: str, left: "Any", right: "Any") -> "Any":
+        """Has the completion apply an operator to two of its objects, and looks for another witness of the answer."""
+        operands = left, right
+        states: "list[Any] | None" = None
+        if not self.rests:
+            try:
+                states = [self.state(each) for each in operands]
+            except Undecided:
+                self.rests = True
+        result = self.completion.ask(name, left, (right,))
+        # Another object has no truth yet.
+        if states is not None and not is_mirror(result):
+            try:
+                self.rests = not self.agrees(name, operands, states, bool(result))
+            except Undecided:
+                self.rests = True
+        return result
+
+    def agrees(self, name: str, operands: "tuple[Any, ...]", states: "list[Any]", result: bool) -> bool:
+        """Whether another witness says what the completion says."""
+        is_same = states[0] == states[1]
+        if name == "__eq__" and is_same and not self.tells(operands, states[0]):
+            raise Undecided
+        try:
+            return self.by_reference(name, states) is result
+        except Undecided:
+            pass
+        if name == "__contains__":
+            return self.by_items(*operands) is result
+        return (is_same if name == "__eq__" else self.by_order(name, states)) is result
+
+    def by_reference(self, name: str, states: "list[Any]") -> object:
+        """What the reference's class says of objects with these states."""
+        if not self.reference:
+            raise Undecided
+        try:
+            if self.names is None:
+                self.names = {"__name__": "reference"}
+                exec(self.reference, self.names)
+            return OPERATIONS[name](*[self.built(state) for state in states])
+        except Exception as error:
+            raise Undecided from error
+
+    def by_order(self, name: str, states: "list[Any]") -> object:
+        """What the builtin types say of the values that two objects of a class hold, in their order."""
+        left, right = states
+        if not (is_state(left) and is_state(right) and left.kind is right.kind and [*left.parts] == [*right.parts]):
+            raise Undecided
+        try:
+            return OPERATIONS[name]([*left.parts.values()], [*right.parts.values()])
+        except Exception as error:
+            raise Undecided from error
+
+    def by_items(self, container: "Any", item: object) -> bool:
+        """Whether an object is among the items of another one, which can be looked at more than once."""
+        if not hasattr(type(container), "__iter__") or hasattr(type(container), "__next__"):
+            raise Undecided
+        try:
+            return any(item is each for _, each in zip(range(MOST_ITEMS), container))
+        except Exception as error:
+            raise Undecided from error
+
+    def tells(self, operands: "tuple[Any, ...]", state: "Any") -> bool:
+        """Whether a state says something about an object: others, made with other arguments, have another one."""
+        if not is_state(state):
+            return True
+        numbers = [number_behind(each) for each in operands if is_mirror(each)]
+        made = {self.arguments[number] for number in numbers if number in self.arguments}
+        others = [
+            self.completion.mirrors[number]
+            for number, arguments in self.arguments.items()
+            if number not in numbers and arguments not in made and number in self.completion.mirrors
+        ]
+        same_kind = [each for each in others if type(each) is state.kind][-MOST_LEVELS:]
+        return bool(state.parts) and not any(self.state(each) == state for each in same_kind)
+
+    def state(self, value: "Any", levels: int = MOST_LEVELS) -> "Any":
+        """A value with the states of objects in the place of these.
+
+        Raises:
+            Undecided: If that cannot be found out.
+        """
+        kind = type(value)
+        if not levels:
+            raise Undecided
+        if is_mirror(value):
+            if issubclass(kind, Mirror):
+                return value
+            origins = self.completion.origins
+            origins.describing += 1  # it hands nothing over
+            try:
+                parts = self.completion.ask("state", value)
+                solid = solid_of(kind)
+                if solid is not None:
+                    parts = {**parts, "": plain_form(self.completion.refreshed(value, solid), solid)}
+            except Exception as error:
+                raise Undecided from error
+            finally:
+                origins.describing -= 1
+            if type(parts) is not dict:
+                raise Undecided
+            return State(kind, {name: self.state(part, levels - 1) for name, part in parts.items()})
+        if kind is dict:
+            return {self.state(key, levels - 1): self.state(part, levels - 1) for key, part in value.items()}
+        if kind in (list, tuple, set, frozenset):
+            return kind([self.state(part, levels - 1) for part in value])
+        return value
+
+    def built(self, state: "Any") -> "Any":
+        """An object of the reference's class with a state."""
+        kind = type(state)
+        if kind is dict:
+            return {self.built(key): self.built(part) for key, part in state.items()}
+        if kind in (list, tuple, set, frozenset):
+            return kind([self.built(part) for part in state])
+        if kind is not State:
+            return state
+        own = (self.names or {})[type.__getattribute__(state.kind, "__name__")]
+        parts = {name: self.built(part) for name, part in state.parts.items()}
+        made = own.__new__(own, parts.pop("")) if "" in parts else own.__new__(own)
+        for name, part in parts.items():
+            object.__setattr__(made, name, part)
+        return made
+
+
+class State:
+    """The state of an object of the completion: its class, and the values of its attributes by their names."""
+
+    def __init__(self, kind: type, parts: "dict[str, Any]") -> None:
+        self.kind = kind
+        self.parts = parts
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is State and other.kind is self.kind and other.parts == self.parts
+
+    def __hash__(self) -> int:
+        return hash((id(self.kind), *self.parts))
+
+
+def is_state(value: object) -> bool:
+    """Whether a value is the state of an object."""
+    return type(value) is State
