@@ -120,7 +120,7 @@ def configs(model: type[Config]) -> st.SearchStrategy[Config]:
             chosen = {name: value for name, value in chosen.items() if name not in OF_SANDBOXES}
             chosen |= {"service": "http://localhost:8642", "reward": "fraction"}
         if model is ServeConfig:
-            chosen["second_opinion"] = 0.0
+            chosen["second_opinion"], chosen["hash_seeds"] = 0.0, 1
             chosen["certificate_key"] = chosen["certificate"]
         if chosen.get("base_url") is not None:
             chosen["base_url"] = "http://localhost:8000/v1"

@@ -73,6 +73,7 @@ def _document(finished: EvalRun) -> dict[str, Any]:
         "temperature": finished.config.temperature,
         "max_tokens": finished.config.max_tokens,
         **report_document(finished.run.report),
+        "hash_seed": finished.run.request.hash_seed,
     }
 
 

@@ -27,7 +27,7 @@ def reward(config: RewardConfig, *, dry_run: DryRun = False, json_: Json = False
         return
     finished = carry_out(run_reward, config, results.choose(json_output=json_))
     if json_:
-        print_json(report_document(finished.report))
+        print_json({**report_document(finished.report), "hash_seed": config.hash_seed})
     else:
         print_report(finished.report)
     typer.echo(f"Run: {finished.run_dir}", err=True)

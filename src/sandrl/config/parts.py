@@ -179,7 +179,7 @@ class ScoringPart(Config):
         ),
     ] = 0
     hash_seeds: Annotated[
-        Annotated[int, Field(ge=1, le=100)],
+        Annotated[int, Field(ge=1, lt=101)],
         Option(
             "Judge each completion under this number of hash seeds, and report those whose verdict depends on the"
             " seed. The reward is that of the first seed.",
