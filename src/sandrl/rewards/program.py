@@ -89,6 +89,7 @@ ISOLATED_TESTS = Mode(
     Trust.ISOLATED,
     (
         *_FRAME,
+        "libraries",
         "values",
         "channel",
         "mirrors",
