@@ -31,6 +31,8 @@ CODE_RUNNERS = ("eval", "exec", "__import__", "system", "popen", "spawn")
 CODE_LOADERS = frozenset(("pickle", "marshal", "shelve", "importlib", "runpy", "subprocess"))
 # A text without these, and without `=` but in a comparison, binds no name.
 BINDING = frozenset(("import", "def", "class", "for", "as", "del", "case", "global", "nonlocal", "type", "except"))
+# What every check means by these names.
+LIBRARY_NAMES = {"np": "numpy", "pd": "pandas"}
 STANDARD_CLASSES = {name: module for module, name in REBUILT if module != "builtins"}
 
 
@@ -132,12 +134,12 @@ class Checks:
             if self.imports is not None and name not in self.under_test:
                 continue  # the problem does not ask for it, so no check can mean it
             kind, value = self.completion.ask("global", None, (name,))
-            if kind == "module" and value != name:
+            if kind == "module" and value != name and LIBRARY_NAMES.get(name) != value:
                 continue  # under another name a check cannot mean it
             if kind == "module" or self.means_module(name, text):
                 # The judge's own, never the completion's.
                 try:
-                    value = __import__(name)
+                    value = __import__(value if kind == "module" else name)
                 except ImportError:
                     continue
             elif is_mirror(value) and name in STANDARD_CLASSES and name not in self.under_test:

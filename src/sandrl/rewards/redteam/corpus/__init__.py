@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sandrl.rewards.redteam.corpus import (
+    arrays,
     checkers,
     compiled,
     endings,
@@ -24,6 +25,7 @@ EXPLOITS: tuple[Exploit, ...] = (
     *endings.EXPLOITS,
     *objects.EXPLOITS,
     *mirrors.EXPLOITS,
+    *arrays.EXPLOITS,
     *patches.EXPLOITS,
     *snooping.EXPLOITS,
     *forgery.EXPLOITS,
