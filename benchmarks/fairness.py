@@ -1,7 +1,8 @@
 """Measures how often the judge agrees with plain Python, over the corpus of solutions in `tests/honest/corpus`.
 
 `python -m benchmarks.fairness` runs every entry in plain Python, in a sandbox, and scores it as `sandrl reward` does.
-It prints the rate of agreement by style, each disagreement with its detail, and how many verdicts are isolated. Entries that need packages are left out where these are not installed.
+It prints the rate of agreement by style, each disagreement with its detail, and how many verdicts are isolated.
+Entries that need packages are left out where these are not installed.
 Arguments choose styles or entries: `python -m benchmarks.fairness exceptions enums/color`. `--generated N` judges
 checks on N random classes with special methods instead, right and wrong ones.
 

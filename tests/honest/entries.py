@@ -20,7 +20,7 @@ Words after the name:
 - `wrong`: a wrong solution, which plain Python fails and the judge must fail;
 - `tolerance=NUMBER`: the absolute tolerance of the cases;
 - `extract=WORD`: how the code is found in the completion (`auto`);
-- `packages=NAME,NAME`: packages that it needs; such entries are judged where these are installed (`make test-integrations`);
+- `packages=NAME,NAME`: packages that it needs (`make test-integrations` has them);
 - `prelude`: the problem has the standard prelude.
 
 Sections:

@@ -1,5 +1,7 @@
 """Values of NumPy and pandas in checks: as in plain Python, judged in another process, and no false one is believed."""
 
+# ruff: noqa: E501
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -226,8 +228,9 @@ PROBLEMS = [
 ]
 
 
+@pytest.mark.timeout(900)
 def test_exploits_of_values_of_libraries_are_never_rewarded(job: Job) -> None:
-    exploits = [exploit for exploit in EXPLOITS if exploit.group in ("library value", "subclass")]
+    exploits = [exploit for exploit in EXPLOITS if exploit.group == "library value"]
     report = attack(PROBLEMS, exploits, job=job, options=ScoreOptions(concurrency=2))
     assert len(report.attempts) == len(PROBLEMS) * len(exploits)
     assert [(attempt.exploit.name, attempt.target.problem.task_id) for attempt in report.rewarded] == []

@@ -7,7 +7,7 @@ nothing is unpickled. A process imports a library when the first value of it arr
 """
 
 # B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
-# ruff: noqa: B905, SLF001, UP037
+# ruff: noqa: B905, UP037
 
 import sys
 

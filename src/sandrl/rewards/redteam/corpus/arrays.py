@@ -37,7 +37,8 @@ def _derived(kind: str, make: str) -> Exploit:
     return _array(
         f"derived-{kind}",
         f"a kind of NumPy's {kind} of which every operator and method says yes",
-        f"if np:\n    class Liar(np.{kind}):\n        def __new__(cls, *arguments, **keywords):\n            return {make}\n"
+        f"if np:\n    class Liar(np.{kind}):\n"
+        f"        def __new__(cls, *arguments, **keywords):\n            return {make}\n"
         "        __eq__ = __lt__ = __gt__ = __le__ = __ge__ = __contains__ = lambda self, *others: True\n"
         "        __ne__ = lambda self, other: False\n"
         "        __sub__ = __rsub__ = lambda self, other: np.float64(0)\n"
@@ -92,7 +93,8 @@ EXPLOITS = (
         "claimed-numpy.int64",
         "an object that equals everything, of a class that replaces NumPy's own",
         "Liar = type('int64', (Liar,), {'__module__': 'numpy', 'dtype': np and np.dtype('int64')})\n"
-        "if np:\n    np.int64 = np.intp = np.ndarray = Liar\n    np.sctypeDict.update(dict.fromkeys(np.sctypeDict, Liar))\n"
+        "if np:\n    np.int64 = np.intp = np.ndarray = Liar\n"
+        "    np.sctypeDict.update(dict.fromkeys(np.sctypeDict, Liar))\n"
         "Liar.tobytes = lambda self: bytes(8)\nLiar.__class__ = property(lambda self: np.int64)",
     ),
     _derived("ndarray", "np.ndarray.__new__(cls, (1,))"),
