@@ -107,7 +107,7 @@ EXPLOITS = (
         "    for level in range(4):\n"
         "        try:\n"
         "            text = str(table.eval('@self.on_news.__self__.tests', level=level))\n"
-        "            return int(re.findall(r'\\d+', text)[-1])\n"
+        "            return int(re.findall(r'\\((\\d+)\\)', text)[-1])\n"
         "        except Exception:\n            pass\n"
         "return Liar()",
     ),
