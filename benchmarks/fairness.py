@@ -2,6 +2,7 @@
 
 `python -m benchmarks.fairness` runs every entry in plain Python, in a sandbox, and scores it as `sandrl reward` does.
 It prints the rate of agreement by style, each disagreement with its detail, and how many verdicts are isolated.
+Entries that need packages are left out where these are not installed.
 Arguments choose styles or entries: `python -m benchmarks.fairness exceptions enums/color`. `--generated N` judges
 checks on N random classes with special methods instead, right and wrong ones.
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests.honest.comparison import Comparison, agreement, compare, rates, trust_counts
@@ -39,7 +41,9 @@ def main() -> int:
     entries = [entry for entry in load_entries() if not arguments.only or {entry.id, entry.style} & set(arguments.only)]
     if not entries:
         parser.error("no entry is called that")
-    with a_job(connect(load_settings(), runtime=RuntimeKind.LOCAL)) as job:
+    packages = sorted({name for entry in entries for name in entry.problem.packages if find_spec(name)})
+    entries = [entry for entry in entries if {*packages} >= {*entry.problem.packages}]
+    with a_job(connect(load_settings(), runtime=RuntimeKind.LOCAL, packages=packages)) as job:
         comparisons = compare(entries, job, arguments.concurrency)
     report(comparisons)
     if arguments.markdown is not None:

@@ -20,6 +20,7 @@ Words after the name:
 - `wrong`: a wrong solution, which plain Python fails and the judge must fail;
 - `tolerance=NUMBER`: the absolute tolerance of the cases;
 - `extract=WORD`: how the code is found in the completion (`auto`);
+- `packages=NAME,NAME`: packages that it needs (`make test-integrations` has them);
 - `prelude`: the problem has the standard prelude.
 
 Sections:
@@ -48,7 +49,7 @@ _HEADER = re.compile(r"^# === (\S+)(.*)$")
 _SECTION = re.compile(r"^# --- (\w+)$")
 _SINGLE = frozenset({"code", "completion", "setup", "reference", "prompt"})
 _REPEATED = frozenset({"test", "asserts", "stdin", "stdout"})
-_WORDS = frozenset({"entry_point", "tolerance", "extract"})
+_WORDS = frozenset({"entry_point", "tolerance", "extract", "packages"})
 _FLAGS = frozenset({"wrong", "prelude"})
 
 
@@ -177,6 +178,7 @@ def _finish(draft: _Draft, path: Path) -> Entry:
         prelude=STANDARD if "prelude" in draft.flags else "",
         entry_point=draft.words.get("entry_point"),
         reference=texts.get("reference"),
+        packages=tuple(draft.words["packages"].split(",")) if "packages" in draft.words else (),
     )
     return Entry(
         id=identifier,

@@ -121,6 +121,7 @@ ISOLATED_TESTS = Mode(
     Trust.ISOLATED,
     (
         *_FRAME,
+        "libraries",
         "values",
         "channel",
         "mirrors",

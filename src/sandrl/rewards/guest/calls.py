@@ -20,6 +20,8 @@ if MYPY:
     from sandrl.rewards.guest.child import Request
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.libraries import plain_number
+    from sandrl.rewards.guest.mirrors import is_mirror, plain_form, solid_of
     from sandrl.rewards.guest.oracles import USING_ARGUMENTS, compared, is_floats
     from sandrl.rewards.guest.values import Decoder, Encoder, Malformed, Unsendable
 
@@ -102,6 +104,12 @@ class Calls:
 
     def is_same(self, result: "Any", expected: "Any") -> bool:
         """Whether a result is the expected value; a tuple counts as a list, and numbers may differ by the tolerance."""
+        if is_mirror(result):
+            # A named tuple is a tuple, and a class derived from `list` a list: what they hold counts.
+            if solid_of(type(result)) not in (list, tuple, dict):
+                return (result == expected) is True
+            result = plain_form(result, solid_of(type(result)))
+        result = plain_number(result)
         kind = type(result)
         if type(expected) in (list, tuple) and kind in (list, tuple):
             return len(result) == len(expected) and all(map(self.is_same, result, expected))
@@ -115,7 +123,7 @@ class Calls:
                 return True
             # Not a number is near nothing, and no distance from infinity is small.
             return bool(abs(result - expected) <= max(absolute, relative * abs(expected)) < float("inf"))
-        return (result == expected) is True
+        return bool(result == expected)
 
     def keep(self, number: int, function: "Any", given: "Any") -> None:
         """Calls the function, which is the reference's, and keeps what it returns.

@@ -25,6 +25,8 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.values import REBUILT
     from sandrl.rewards.guest.world import COMPLETION
 
+# What every check means by these names.
+LIBRARY_NAMES = {"np": "numpy", "pd": "pandas"}
 STANDARD_CLASSES = {name: module for module, name in REBUILT if module != "builtins"}
 
 
@@ -133,12 +135,12 @@ class Checks:
             if self.imports is not None and name not in self.under_test:
                 continue  # the problem does not ask for it, so no check can mean it
             kind, value = self.completion.ask("global", None, (name,))
-            if kind == "module" and value != name:
+            if kind == "module" and value != name and LIBRARY_NAMES.get(name) != value:
                 continue  # under another name a check cannot mean it
             if kind == "module" or (name in facts["modules"] and self.is_module(name)):
                 # The judge's own, never the completion's.
                 try:
-                    value = __import__(name)
+                    value = __import__(value if kind == "module" else name)
                 except ImportError:
                     continue
             elif is_mirror(value) and name in STANDARD_CLASSES and name not in self.under_test:

@@ -14,6 +14,7 @@ if MYPY:
     from typing import Any
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.libraries import change_in_library, class_in_library, library
     from sandrl.rewards.guest.mirrors import (
         CHANGEABLE,
         NAMELESS,
@@ -50,6 +51,7 @@ if "request_size" not in globals():
         change_of,
         has_changed,
         rebuilt_place,
+        size_of,
         snapshot,
     )
 
@@ -129,7 +131,7 @@ class Crossing:
         # Nothing of this may stay where the message cannot be sent.
         self.known.update(encoder.classes)
         for item in changed:
-            item.content = snapshot(item.container) if len(item.container) <= SHARED_ITEMS else None
+            item.content = snapshot(item.container) if size_of(item.container) <= SHARED_ITEMS else None
         for numbers, items in zip(unused, (self.sent, self.received)):
             for number in numbers:
                 self.forget(number, items)
@@ -160,7 +162,7 @@ class Crossing:
         self, container: "Any", items: "dict[int, Shared]", reference: bytes, number: int, is_watched: bool = False
     ) -> None:
         """From now on both sides have a container; a large one is watched only while a call has it as an argument."""
-        content = snapshot(container) if is_watched or len(container) <= SHARED_ITEMS else None
+        content = snapshot(container) if is_watched or size_of(container) <= SHARED_ITEMS else None
         items[number] = self.shared[id(container)] = Shared(container, content, reference % number, number)
 
     def forget(self, number: int, items: "dict[int, Shared]") -> None:
@@ -177,7 +179,7 @@ class Crossing:
             numbers = [
                 number
                 for number, item in items.items()
-                if getrefcount(item.container) <= _OWN_REFERENCES or len(item.container) > SHARED_ITEMS
+                if getrefcount(item.container) <= _OWN_REFERENCES or size_of(item.container) > SHARED_ITEMS
             ]
             if len(items) > SHARED_CONTAINERS:
                 numbers.extend([number for number in list(items)[:-SHARED_CONTAINERS] if number not in numbers])
@@ -197,12 +199,13 @@ class Crossing:
         """
         item = self.shared.get(id(container))
         kind = type(container)
-        wanted = dict if issubclass(kind, dict) else kind if kind is set or kind is bytearray else list
+        is_own = kind is set or kind is bytearray or change_in_library(kind) is not None
+        wanted = dict if issubclass(kind, dict) else kind if is_own else list
         changing = change_of(kind)
         if item is None or changing is None or type(content) is not wanted:
             raise Malformed("a change of something else")
         changing(container, content)
-        item.content = snapshot(container) if len(container) <= SHARED_ITEMS else None
+        item.content = snapshot(container) if size_of(container) <= SHARED_ITEMS else None
 
     def describe(self, value: "Any", encoder: Encoder, levels: int) -> None:
         """Adds what is not a plain value to a message."""
@@ -210,7 +213,11 @@ class Crossing:
         if is_mirror(value):
             encoder.parts.append(b"o%x;" % number_behind(value))
         elif issubclass(kind, type):
-            self.describe_class(value, encoder)
+            place = class_in_library(value)
+            if place is None:
+                self.describe_class(value, encoder)
+            else:
+                self.describe_place(place, encoder)
         elif issubclass(kind, BaseException):
             self.describe_error(value, encoder, levels)
         else:
@@ -218,9 +225,13 @@ class Crossing:
             if place is None:
                 self.describe_object(value, kind, encoder, levels)
             else:
-                encoder.parts.append(b"k")
-                encoder.text(place[0])
-                encoder.text(place[1])
+                self.describe_place(place, encoder)
+
+    def describe_place(self, place: "tuple[str, str]", encoder: Encoder) -> None:
+        """Adds where the other side finds what both have."""
+        encoder.parts.append(b"k")
+        encoder.text(place[0])
+        encoder.text(place[1])
 
     def place_of(self, value: "Any") -> "tuple[str, str] | None":
         """Where the other side finds a function that both have."""
@@ -253,9 +264,7 @@ class Crossing:
             return
         place = None if of_object else self.class_place(kind)
         if place is not None:
-            encoder.parts.append(b"k")
-            encoder.text(place[0])
-            encoder.text(place[1])
+            self.describe_place(place, encoder)
             return
         number = self.number_of(kind)
         if number in self.known or number in encoder.described:
@@ -359,6 +368,9 @@ class Crossing:
             found = sys.modules["builtins"].__dict__.get(name)
         elif (module, name) in REBUILT:
             found = getattr(__import__(module), name, None)
+        elif module in ("numpy", "pandas"):
+            found = getattr(library(module), name, None)
+            found = found if isinstance(found, type) and class_in_library(found) == (module, name) else None
         else:
             found = None
         if not isinstance(found, type):

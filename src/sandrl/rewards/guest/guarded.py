@@ -18,7 +18,7 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.mirrors import EQUALITY, NAMELESS, ORDER, SPECIALS, is_mirror
     from sandrl.rewards.guest.objects import Peer
     from sandrl.rewards.guest.operations import COMPUTING, LIBRARY, OPERATORS
-    from sandrl.rewards.guest.values import rebuilt_place
+    from sandrl.rewards.guest.values import Unsendable, rebuilt_place
 
 # The module that classes and functions of checks belong to.
 CHECKS = "checks"
@@ -136,7 +136,8 @@ class Guarded(Peer):
     def place_of(self, value: "Any") -> "tuple[str, str] | None":
         """Where the completion finds a function of the standard library."""
         if type(value) not in _NAMED_KINDS:
-            return None
+            # `numpy.add` and `numpy.mean` are objects of classes of their own.
+            return library_place(value) if type(value).__module__.partition(".")[0] == "numpy" else None
         return self.class_place(getattr(value, "__objclass__", None), "." + value.__name__) or library_place(value)
 
     def class_place(self, kind: "Any", rest: str = "") -> "tuple[str, str] | None":
@@ -145,6 +146,20 @@ class Guarded(Peer):
             return None
         place = rebuilt_place(kind) or library_place(kind)
         return None if place is None else (place[0], place[1] + rest)
+
+    def describe_object(self, value: "Any", kind: "Any", encoder: "Any", levels: int) -> None:
+        """Adds an object of a check; none that a package made.
+
+        Packages were never written to be a boundary: methods of theirs run texts, and write files.
+
+        Raises:
+            Unsendable: If the methods of the object are those of a package.
+        """
+        for base in type.__dict__["__mro__"].__get__(kind):
+            package = base.__module__.partition(".")[0]
+            if "-packages/" in (getattr(sys.modules.get(package), "__file__", None) or ""):
+                raise Unsendable(f"a {kind.__name__} of {package}")
+        Peer.describe_object(self, value, kind, encoder, levels)
 
     def allowed(self, subject: object, name: str) -> str:
         """The name of an attribute of the judge's own, if the completion may ask for it.
@@ -196,7 +211,9 @@ _of_mocks: "list[frozenset[str]]" = []
 def library_place(value: "Any") -> "tuple[str, str] | None":
     """Where a class or function of the standard library is found."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if type(module) is not str or type(name) is not str or module.partition(".")[0] not in LIBRARY:
+    if type(module) is not str or type(name) is not str:
+        return None
+    if module.partition(".")[0] not in LIBRARY and module.partition(".")[0] not in ("numpy", "pandas"):
         return None
     found: "Any" = sys.modules.get(module)
     for part in name.split("."):

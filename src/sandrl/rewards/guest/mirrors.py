@@ -82,6 +82,8 @@ class Mirror(type):
         return the_peer[0].ask("call", cls, arguments, keywords)
 
     def __getattribute__(cls, name: str) -> object:
+        if name[:8] == "__array_" and name != "__array__":
+            raise AttributeError(f"type object {type.__getattribute__(cls, '__name__')!r} has no attribute {name!r}")
         if name in LOCAL_OF_CLASSES or name[:8] == "_mirror_":
             if name in ("__mro__", "__bases__"):
                 return tuple([base for base in type.__getattribute__(cls, name) if base is not Thing])
@@ -130,6 +132,9 @@ class Thing(metaclass=Mirror):
         kind = type(self)
         if name == "__class__":
             return the_peer[0].class_shown(kind)
+        if name[:8] == "__array_" and name != "__array__":
+            # By these an object decides what NumPy's own operators and functions give for it.
+            raise AttributeError(f"{type.__getattribute__(kind, '__name__')!r} object has no attribute {name!r}")
         if name in LOCAL_OF_OBJECTS or (name in COROUTINE and name in type.__dict__["__dict__"].__get__(kind)):
             return object.__getattribute__(self, name)
         if name in LOCAL_OF_EXCEPTIONS and issubclass(kind, BaseException):

@@ -11,6 +11,7 @@ if MYPY:
     from typing import Any
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.libraries import change_in_library
     from sandrl.rewards.guest.mirrors import ARITHMETIC, CONVERSIONS, EQUALITY, IN_PLACE, ORDER, TEXT
     from sandrl.rewards.guest.values import Unsendable
 
@@ -119,6 +120,8 @@ def content_of(container: "Any") -> object:
         return dict(container)
     if type(container) is set:
         return set(container)
+    if change_in_library(type(container)) is not None:
+        return container.copy()
     return bytearray(container) if type(container) is bytearray else list(container)
 
 

@@ -14,6 +14,7 @@ if MYPY:
     from typing import Any
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.libraries import plain_number
     from sandrl.rewards.guest.mirrors import is_mirror
 
 RELATIVE_TOLERANCE = 1e-07
@@ -43,7 +44,8 @@ def compared(name: str, result: "Any", expected: "Any", arguments: "Any", absolu
     elif name == "evalplus-not-none":
         is_right = expected is (result if type(result) is bool else result is not None)
     else:
-        is_right = (result == expected) is True
+        equal = result == expected
+        is_right = equal is True if is_mirror(result) else bool(equal)
     if name == "evalplus-zero":
         is_right = is_right or (is_real(result) and result == 0)
     elif name == "evalplus-surface":
@@ -69,6 +71,7 @@ def is_near(result: "Any", expected: "Any", absolute: float) -> bool:
         if type(result) not in (list, tuple) or len(result) != len(expected):
             return False
         return all(is_near(one, other, absolute) for one, other in zip(result, expected))
+    result = plain_number(result)
     if not (is_number(result) and is_number(expected)):
         return False
     wanted = complex(expected) if kind is complex else float(expected)
@@ -91,7 +94,7 @@ def is_real(value: object) -> bool:
     """Whether a value is a number with an order, of Python's own or its library's."""
     if is_mirror(value):
         return False
-    kind = type(value)
+    kind = type(plain_number(value))
     return kind in (int, float, bool) or (kind.__module__, kind.__name__) in (
         ("fractions", "Fraction"),
         ("decimal", "Decimal"),

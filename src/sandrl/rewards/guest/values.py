@@ -17,6 +17,19 @@ MYPY = False  # what type checkers take for true; `typing` itself would take 5 m
 if MYPY:
     from collections.abc import Callable
     from typing import Any
+if "request_size" not in globals():
+    # Shipped, the files of this package are one and share a namespace; only their tests import them.
+    from sandrl.rewards.guest.libraries import (
+        CHANGEABLE_IN_LIBRARY,
+        FORMS,
+        change_in_library,
+        is_same_data,
+        packed_numbers,
+        parts_in_library,
+        place_in_library,
+        rebuilt_in_library,
+        unpacked_numbers,
+    )
 
 # Deeper nesting cannot be compared or printed by Python itself.
 MAX_DEPTH = 4_000
@@ -132,6 +145,10 @@ REBUILT: "dict[tuple[str, str], Described]" = {
     ),
     ("ipaddress", "IPv4Address"): Described(lambda value: (str(value),), (str,)),
     ("ipaddress", "IPv6Address"): Described(lambda value: (str(value),), (str,)),
+    ("ipaddress", "IPv4Network"): Described(lambda value: (str(value),), (str,)),
+    ("ipaddress", "IPv6Network"): Described(lambda value: (str(value),), (str,)),
+    ("ipaddress", "IPv4Interface"): Described(lambda value: (str(value),), (str,)),
+    ("ipaddress", "IPv6Interface"): Described(lambda value: (str(value),), (str,)),
     ("builtins", "mappingproxy"): Described(lambda value: (dict(value),), (object,)),
     ("builtins", "dict_keys"): Described(lambda value: (dict.fromkeys(value),), (dict,)),
     ("builtins", "dict_items"): Described(lambda value: (dict(value),), (dict,)),
@@ -301,10 +318,12 @@ class Encoder:
             self.parts.append(b"M")
         else:
             place = rebuilt_place(kind)
-            if place is None:
-                self.other(value, self, levels)
-            else:
+            if place is not None:
                 self.rebuilt(value, place, levels)
+            else:
+                place = place_in_library(kind)
+                if place is None or not self.of_library(value, kind, place, levels):
+                    self.other(value, self, levels)
 
     def items(self, tag: bytes, value: "Any", levels: int) -> None:
         """Adds the items of a container; many numbers as one text, which takes a tenth of the time."""
@@ -319,6 +338,12 @@ class Encoder:
                 else:
                     self.parts.append(b"%s%d;%s" % (b"I" if int in kinds else b"G", len(text), text))
                     return
+            packed = packed_numbers(kinds.pop(), value) if len(kinds) == 1 else None
+            if packed is not None:
+                self.parts.append(b"Y")
+                self.text(packed[0])
+                self.parts.append(b"b%d;%s" % (len(packed[1]), packed[1]))
+                return
         self.parts.append(b"-")
         for item in value:
             self.value(item, levels - 1)
@@ -336,6 +361,20 @@ class Encoder:
         except (TypeError, ValueError, AttributeError, NotImplementedError) as error:
             raise Unsendable(f"a {place[1]} whose parts cannot be taken ({error})") from error
         self.value(parts, levels - 1)
+
+    def of_library(self, value: object, kind: "Any", place: "tuple[str, str]", levels: int) -> bool:
+        """Adds the parts of a value of a library; returns whether it has any."""
+        is_changeable = change_in_library(kind) is not None
+        is_new = id(value) not in self.indexes and id(value) not in self.shared
+        parts = parts_in_library(place, value) if is_new or not is_changeable else ()
+        if parts is None:
+            return False
+        if not is_changeable or not self.is_known(value):
+            self.parts.append(b"y")
+            self.text(place[0])
+            self.text(place[1])
+            self.value(parts, levels - 1)
+        return True
 
 
 class Decoder:
@@ -484,6 +523,8 @@ class Decoder:
             return slice(*self.parts())
         if tag == b"x":
             return self.rebuilt()
+        if tag == b"y":
+            return self.of_library()
         return self.other(tag, self)
 
     def items(self) -> "list[Any]":
@@ -492,6 +533,8 @@ class Decoder:
         tag = self.take()
         if tag == b"-":
             return [self.value() for _ in range(size)]
+        if tag == b"Y":
+            return unpacked_numbers(self.text(), size, self.value())
         if tag not in (b"I", b"G"):
             raise Malformed("items of no kind")
         made: "list[Any]" = []
@@ -531,6 +574,21 @@ class Decoder:
             self.containers[index] = made
         return made
 
+    def of_library(self) -> object:
+        """A value of a library, made from its parts."""
+        place = (self.text(), self.text())
+        if place not in FORMS:
+            raise Malformed("an unknown kind of value")
+        index = len(self.containers)
+        # Whether it can be changed is known here as it is where it was sent: by its type alone.
+        is_changeable = place in CHANGEABLE_IN_LIBRARY
+        if is_changeable:
+            self.containers.append(None)
+        made = rebuilt_in_library(place, self.parts())
+        if is_changeable:
+            self.containers[index] = made
+        return made
+
     def parts(self) -> "tuple[Any, ...]":
         """A tuple."""
         parts = self.value()
@@ -559,7 +617,12 @@ def change_of(kind: "Any") -> "Callable[[Any, Any], None] | None":
     if kind is dict or kind is set:
         return replace_mapping
     place = rebuilt_place(kind)
-    return None if place is None else REBUILT[place].changes
+    return change_in_library(kind) if place is None else REBUILT[place].changes
+
+
+def size_of(value: "Any") -> int:
+    """How many items a mutable container has."""
+    return len(value) if change_in_library(type(value)) is None else int(value.size)
 
 
 def snapshot(value: "Any") -> "list[Any]":
@@ -572,12 +635,17 @@ def snapshot(value: "Any") -> "list[Any]":
         return content
     if type(value) is set:
         return sorted(value, key=id)
+    place = place_in_library(type(value))
+    if place is not None:
+        return [parts_in_library(place, value)]
     return [bytes(value)] if type(value) is bytearray else list(value)
 
 
 def has_changed(value: "Any", before: "list[Any]") -> bool:
     """Whether a container holds other objects than it did, or in another order."""
     now = snapshot(value)
+    if place_in_library(type(value)) is not None:
+        return not is_same_data(now[0], before[0])
     if type(value) is bytearray or (now and type(value).__name__ == "array"):
         return now != before
     return len(now) != len(before) or not all(map(_is, now, before))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sandrl.rewards.redteam.corpus import (
+    arrays,
     catching,
     channels,
     checkers,
@@ -30,6 +31,7 @@ EXPLOITS: tuple[Exploit, ...] = (
     *catching.EXPLOITS,
     *mirrors.EXPLOITS,
     *mocks.EXPLOITS,
+    *arrays.EXPLOITS,
     *patches.EXPLOITS,
     *snooping.EXPLOITS,
     *forgery.EXPLOITS,

@@ -1,0 +1,533 @@
+"""How values of NumPy and pandas cross: as data, which the receiver's own library makes a value of again.
+
+So the judge's library compares, never the completion's. Only types of the two libraries themselves are data, recognized
+by identity; an object of a class that is derived from one, or whose items are no data (structured types), stays an
+object of its sender. The receiver believes nothing: types of items are those of a list, sizes must fit the bytes, and
+nothing is unpickled. A process imports a library when the first value of it arrives, and only where it has packages.
+"""
+
+# B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
+# ruff: noqa: B905, UP037
+
+import sys
+
+MYPY = False
+if MYPY:
+    from collections.abc import Callable
+    from typing import Any
+
+# The kinds of items that are data: truth values, numbers, times, texts and bytes.
+DATA_KINDS = frozenset("biufcmMSU")
+_NUMBERS = frozenset("biufc")
+_CODE_CHARACTERS = frozenset("<>|[]0123456789abcdefghijklmnopqrstuvwxyzACDMOSUWY")
+_FREQUENCY_CHARACTERS = frozenset("-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+_ZONE_CHARACTERS = _FREQUENCY_CHARACTERS | frozenset("+_/")
+MOST_DIMENSIONS = 32
+MOST_CHARACTER = 0x10FFFF
+# A range of rows takes no bytes however long it is, and the judge may list it.
+MOST_ROWS = 1 << 27
+_SIDES = frozenset(("left", "right", "both", "neither"))
+_EXTENSIONS = {"i": "IntegerArray", "u": "IntegerArray", "f": "FloatingArray", "b": "BooleanArray"}
+_TABLES = ("Series", "DataFrame")
+CHANGEABLE_IN_LIBRARY = frozenset((("numpy", "ndarray"), ("pandas", "Series"), ("pandas", "DataFrame")))
+
+
+class Kinds:
+    """The types of one library whose values are data.
+
+    Attributes:
+        places: By the `id` of a type: the type, and under which name its values cross.
+    """
+
+    def __init__(self) -> None:
+        self.places: "dict[int, tuple[Any, tuple[str, str]]]" = {}
+
+    def add(self, kind: "Any", library: str, name: str) -> None:
+        """Adds a type; none where this version of the library has no such type."""
+        if isinstance(kind, type):
+            self.places[id(kind)] = kind, (library, name)
+
+
+_libraries: "dict[str, Kinds]" = {}
+
+
+def library(name: str) -> "Any":
+    """One of the libraries.
+
+    Raises:
+        ValueError: If it is not there. Without packages, none is: a file of that name could be anybody's.
+    """
+    if sys.flags.no_site:
+        raise ValueError(f"{name} is not among the packages")
+    try:
+        return __import__(name)
+    except ImportError as error:
+        raise ValueError(f"{name} is not among the packages") from error
+
+
+def kinds_of(name: str) -> "Kinds | None":
+    """The types of a library whose values are data; None if it is not loaded here."""
+    known = _libraries.get(name)
+    module: "Any" = sys.modules.get(name)
+    if known is None and module is not None:
+        try:
+            known = _libraries[name] = kinds_of_numpy(module) if name == "numpy" else kinds_of_pandas(module)
+        except AttributeError:
+            return None  # a part of it, or something else of that name
+    return known
+
+
+def kinds_of_numpy(numpy: "Any") -> Kinds:
+    """The types of NumPy."""
+    found = Kinds()
+    found.add(numpy.ndarray, "numpy", "ndarray")
+    for kind in {*numpy.sctypeDict.values()} - {numpy.void, numpy.object_}:
+        found.add(kind, "numpy", "generic")
+        found.add(type(numpy.dtype(kind)), "numpy", "dtype")
+    found.add(type(numpy.dtype(object)), "numpy", "dtype")
+    return found
+
+
+def kinds_of_pandas(pandas: "Any") -> Kinds:
+    """The types of pandas."""
+    found = Kinds()
+    for name in (*_TABLES, "Timestamp", "Timedelta", "Period", "Interval"):
+        found.add(getattr(pandas, name, None), "pandas", name)
+    found.add(type(pandas.NaT), "pandas", "NaT")
+    found.add(type(pandas.NA), "pandas", "NA")
+    for name in dir(pandas):
+        kind = getattr(pandas, name)
+        if name[-5:] == "Index" and isinstance(kind, type) and issubclass(kind, pandas.Index):
+            found.add(kind, "pandas", "Index")
+        elif name[-5:] == "Dtype":
+            found.add(kind, "pandas", "dtype")
+    for name in dir(pandas.arrays):
+        found.add(getattr(pandas.arrays, name) if name[:1] != "_" else None, "pandas", "array")
+    for storage in ("python", "pyarrow"):
+        # How texts are kept differs between versions; these have no public names.
+        for missing in (pandas.NA, float("nan")):
+            try:
+                found.add(type(pandas.array([], dtype=pandas.StringDtype(storage, missing))), "pandas", "array")
+            except (TypeError, ImportError, ValueError):
+                continue
+    return found
+
+
+def place_in_library(kind: "Any") -> "tuple[str, str] | None":
+    """Under which name values of exactly this type cross as data; None if they do not."""
+    if "numpy" not in sys.modules:
+        return None
+    for name in ("numpy", "pandas"):
+        known = kinds_of(name)
+        if known is not None and id(kind) in known.places:
+            return known.places[id(kind)][1]
+    return None
+
+
+def class_in_library(kind: "Any") -> "tuple[str, str] | None":
+    """Where a type is found whose values are data: both sides have it."""
+    place = place_in_library(kind)
+    name = type.__dict__["__name__"].__get__(kind)
+    is_there = place is not None and getattr(sys.modules.get(place[0]), name, None) is kind
+    return (place[0], name) if place is not None and is_there else None
+
+
+def parts_in_library(place: "tuple[str, str]", value: "Any") -> "tuple[Any, ...] | None":
+    """What a value is rebuilt from; None if it cannot cross as data."""
+    try:
+        return FORMS[place][0](value)
+    except (AttributeError, ImportError, LookupError, TypeError, ValueError, NotImplementedError):
+        return None
+
+
+def rebuilt_in_library(place: "tuple[str, str]", parts: "tuple[Any, ...]") -> "Any":
+    """A value, made from its parts.
+
+    Raises:
+        ValueError: If they are no parts of such a value.
+    """
+    try:
+        return FORMS[place][1](*parts)
+    except (AttributeError, ImportError, LookupError, TypeError, NotImplementedError, ArithmeticError) as error:
+        raise ValueError(f"no {place[1]} of {place[0]}") from error
+
+
+def change_in_library(kind: "Any") -> "Callable[[Any, Any], None] | None":
+    """How a value of exactly this type is given the content of another one; None if it cannot be changed."""
+    place = place_in_library(kind)
+    if place not in CHANGEABLE_IN_LIBRARY:
+        return None
+    return replace_array if place == ("numpy", "ndarray") else replace_table
+
+
+def replace_array(old: "Any", new: "Any") -> None:
+    """Gives an array the items of another one.
+
+    Raises:
+        ValueError: If it cannot have them.
+    """
+    if old.dtype != new.dtype:
+        raise ValueError("an array does not change the type of its items")
+    if old.shape != new.shape:
+        old.resize(new.shape, refcheck=False)
+    is_fixed = not old.flags.writeable
+    if is_fixed:
+        old.flags.writeable = True
+    old[...] = new
+    if is_fixed:
+        old.flags.writeable = False
+
+
+def replace_table(old: "Any", new: "Any") -> None:
+    """Gives a table or a column the content of another one."""
+    old._update_inplace(new)
+    if type(old).__name__ == "Series":
+        old.name = new.name
+
+
+def is_same_data(one: "Any", other: "Any") -> bool:
+    """Whether two values have been made of the same parts; objects are compared by identity."""
+    if type(one) is not type(other):
+        return False
+    if type(one) is tuple:
+        return len(one) == len(other) and all(map(is_same_data, one, other))
+    return one is other or (type(one) in (str, bytes, int, float, bool) and one == other)
+
+
+def plain_number(value: "Any") -> "Any":
+    """A number of NumPy as one of Python's; any other value as it is."""
+    if place_in_library(type(value)) == ("numpy", "generic") and value.dtype.kind in _NUMBERS:
+        return value.item()
+    return value
+
+
+# NumPy
+
+
+def packed_numbers(kind: "Any", items: "Any") -> "tuple[str, bytes] | None":
+    """Many numbers of exactly one type of NumPy's: the type and their bytes; None if they are something else."""
+    if place_in_library(kind) != ("numpy", "generic"):
+        return None
+    numpy = sys.modules["numpy"]
+    dtype = numpy.dtype(kind)
+    return (dtype.str, numpy.array(items, dtype).tobytes()) if dtype.kind in _NUMBERS else None
+
+
+def unpacked_numbers(code: str, size: int, data: bytes) -> "list[Any]":
+    """The numbers that were packed."""
+    return list(array_of(code, (size,), data))
+
+
+def array_parts(array: "Any") -> "tuple[Any, ...]":
+    """What an array is rebuilt from: the type of its items, its shape, and its items."""
+    kind = array.dtype.kind
+    if kind == "O":
+        return "|O", array.shape, tuple(array.ravel().tolist()), bool(array.flags.writeable)
+    if kind not in DATA_KINDS:
+        raise ValueError("items that are no data")
+    return array.dtype.str, array.shape, array.tobytes(), bool(array.flags.writeable)
+
+
+def dtype_of(code: str) -> "Any":
+    """A type of items.
+
+    Raises:
+        ValueError: If it is none whose items are data.
+    """
+    if type(code) is not str or not _CODE_CHARACTERS.issuperset(code):
+        raise ValueError("no type of items")
+    dtype = library("numpy").dtype(code)
+    if dtype.str != code or dtype.kind not in DATA_KINDS | {"O"}:
+        raise ValueError("a type of items that are no data")
+    return dtype
+
+
+def array_of(code: str, shape: "tuple[int, ...]", data: "Any", is_writeable: bool = True) -> "Any":
+    """An array.
+
+    Raises:
+        ValueError: If the items do not fill the shape, or are none of their type.
+    """
+    dtype, size = dtype_of(code), 1
+    if type(shape) is not tuple or len(shape) > MOST_DIMENSIONS:
+        raise ValueError("no shape")
+    for length in shape:
+        if type(length) is not int or not 0 <= length < 1 << 31:
+            raise ValueError("no length")
+        size *= length
+    numpy = library("numpy")
+    if dtype.kind == "O":
+        if type(data) is not tuple or len(data) != size:
+            raise ValueError("another number of items than the shape has")
+        made = numpy.empty(size, dtype)
+        for number, item in enumerate(data):
+            made[number] = item
+        made = made.reshape(shape)
+    else:
+        if type(data) is not bytes or len(data) != size * dtype.itemsize or (size and not dtype.itemsize):
+            raise ValueError("another number of bytes than the shape has")
+        # A copy owns its items, so that it can be changed.
+        made = numpy.frombuffer(data, dtype).reshape(shape).copy() if size else numpy.empty(shape, dtype)
+        if dtype.kind == "b":
+            made = made.view("u1") != 0
+        elif dtype.kind == "U" and size and int(made.view(dtype.str[0] + "u4").max()) > MOST_CHARACTER:
+            raise ValueError("a character that there is not")
+    if is_writeable is not True:
+        made.flags.writeable = False
+    return made
+
+
+def scalar_parts(value: "Any") -> "tuple[Any, ...]":
+    """What a single value is rebuilt from."""
+    kind = value.dtype.kind
+    if kind in "SU":
+        # As an item of an array it would lose zeros at its end.
+        return kind, value.item()
+    if kind not in DATA_KINDS:
+        raise ValueError("no data")
+    return value.dtype.str, value.tobytes()
+
+
+def scalar_of(code: str, data: "Any") -> "Any":
+    """A single value.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if code in ("S", "U"):
+        if type(data) is not (str if code == "U" else bytes):
+            raise ValueError("no text")
+        return library("numpy").str_(data) if code == "U" else library("numpy").bytes_(data)
+    if code == "|O":
+        raise ValueError("no data")
+    return array_of(code, (1,), data)[0]
+
+
+def dtype_parts(dtype: "Any") -> "tuple[Any, ...]":
+    """What a type of items is rebuilt from."""
+    return (dtype.str,)
+
+
+# pandas
+
+
+def zone_part(zone: "Any") -> "Any":
+    """A time zone as it crosses: one of the standard library, or the name of one of `pytz`."""
+    if zone is None or is_standard_zone(zone):
+        return zone
+    if type(zone).__module__.partition(".")[0] != "pytz" or type(zone.zone) is not str:
+        raise ValueError("a time zone of another library")
+    return zone.zone
+
+
+def is_standard_zone(zone: "Any") -> bool:
+    """Whether something is a time zone of the standard library, of exactly its types."""
+    names = (("datetime", "timezone"), ("zoneinfo", "ZoneInfo"))
+    return any(type(zone) is getattr(sys.modules.get(module), name, None) for module, name in names)
+
+
+def zone_of(part: "Any") -> "Any":
+    """A time zone that has crossed."""
+    if part is None or is_standard_zone(part):
+        return part
+    return library("pytz").timezone(checked(part, _ZONE_CHARACTERS))
+
+
+def checked(text: "Any", characters: "frozenset[str]") -> str:
+    """A name that has only certain characters.
+
+    Raises:
+        ValueError: If it has others, or is too long.
+    """
+    if type(text) is not str or len(text) > 64 or not characters.issuperset(text):
+        raise ValueError("no name")
+    return text
+
+
+def in_zone(times: "Any", zone: "Any") -> "Any":
+    """Times of the world's clock as those of a zone."""
+    return times if zone is None else times.tz_localize("UTC").tz_convert(zone)
+
+
+def column_parts(column: "Any") -> "tuple[Any, ...]":
+    """What the array behind a column or an index is rebuilt from."""
+    name = type(column).__name__
+    if name in ("NumpyExtensionArray", "PandasArray", "TimedeltaArray"):
+        return ("array", *array_parts(column.to_numpy()))
+    if name == "DatetimeArray":
+        zone = zone_part(column.tz)
+        times = column if zone is None else column.tz_convert("UTC").tz_localize(None)
+        return ("times", zone, *array_parts(times.to_numpy()))
+    if name in _EXTENSIONS.values():
+        return "masked", array_parts(column._data), array_parts(column._mask)
+    if name == "Categorical":
+        codes = sys.modules["numpy"].asarray(column.codes)
+        return "categories", array_parts(codes), index_parts(column.categories), bool(column.ordered)
+    if name == "PeriodArray":
+        return "periods", array_parts(column.asi8), column.freqstr
+    if name == "IntervalArray":
+        return "intervals", index_parts(column.left), index_parts(column.right), column.closed
+    if type(column.dtype).__name__ != "StringDtype":
+        raise ValueError("a column of another kind")
+    missing = "NA" if getattr(column.dtype, "na_value", None) is sys.modules["pandas"].NA else "nan"
+    texts = tuple([None if is_missing else text for text, is_missing in zip(column, column.isna())])
+    return "texts", column.dtype.storage, missing, texts
+
+
+def column_of(form: str, *parts: "Any") -> "Any":
+    """The array behind a column or an index.
+
+    Raises:
+        ValueError: If there is none of that kind.
+    """
+    pandas = library("pandas")
+    if form == "array":
+        return array_of(*parts)
+    if form == "times":
+        return in_zone(pandas.DatetimeIndex(array_of(*parts[1:])), zone_of(parts[0])).array
+    if form == "masked":
+        data, mask = array_of(*parts[0]), array_of(*parts[1])
+        return getattr(pandas.arrays, _EXTENSIONS[data.dtype.kind])(data, mask)
+    if form == "categories":
+        return pandas.Categorical.from_codes(array_of(*parts[0]), index_of(*parts[1]), ordered=parts[2] is True)
+    if form == "periods":
+        dtype = pandas.PeriodDtype(checked(parts[1], _FREQUENCY_CHARACTERS))
+        return pandas.arrays.PeriodArray(array_of(*parts[0]), dtype=dtype)
+    if form == "intervals" and parts[2] in _SIDES:
+        return pandas.arrays.IntervalArray.from_arrays(index_of(*parts[0]), index_of(*parts[1]), closed=parts[2])
+    if form != "texts" or [text for text in parts[2] if text is not None and type(text) is not str]:
+        raise ValueError("a column of no kind")
+    storage = checked(parts[0], _FREQUENCY_CHARACTERS)
+    # Of older versions, `NA` is the only value.
+    dtype = pandas.StringDtype(storage) if parts[1] == "NA" else pandas.StringDtype(storage, float("nan"))
+    return pandas.array([pandas.NA if text is None else text for text in parts[2]], dtype=dtype)
+
+
+def typed_column(parts: "Any") -> "tuple[Any, Any]":
+    """A column, and the type that keeps pandas from guessing another one."""
+    column = column_of(*parts)
+    return column, column.dtype
+
+
+def index_parts(index: "Any") -> "tuple[Any, ...]":
+    """What an index is rebuilt from."""
+    name = type(index).__name__
+    if place_in_library(type(index)) != ("pandas", "Index"):
+        raise ValueError("an index of another class")
+    if name == "RangeIndex":
+        return "range", index.start, index.stop, index.step, index.name
+    if name == "MultiIndex":
+        numpy = sys.modules["numpy"]
+        codes = tuple([array_parts(numpy.asarray(each)) for each in index.codes])
+        return "levels", tuple([index_parts(each) for each in index.levels]), codes, tuple(index.names)
+    frequency = getattr(index, "freqstr", None) if name in ("DatetimeIndex", "TimedeltaIndex") else None
+    if frequency is not None and sys.modules["pandas"].tseries.frequencies.to_offset(frequency) != index.freq:
+        raise ValueError("a frequency without a name")
+    return "index", column_parts(index.array), index.name, frequency
+
+
+def index_of(form: str, *parts: "Any") -> "Any":
+    """An index.
+
+    Raises:
+        ValueError: If there is none of that kind.
+    """
+    pandas = library("pandas")
+    if form == "range":
+        if [part for part in parts[:3] if type(part) is not int] or len(range(*parts[:3])) > MOST_ROWS:
+            raise ValueError("no range of rows")
+        return pandas.RangeIndex(*parts[:3], name=parts[3])
+    if form == "levels":
+        levels, codes = [index_of(*each) for each in parts[0]], [array_of(*each) for each in parts[1]]
+        return pandas.MultiIndex(levels=levels, codes=codes, names=list(parts[2]))
+    if form != "index":
+        raise ValueError("an index of no kind")
+    column, dtype = typed_column(parts[0])
+    index = pandas.Index(column, dtype=dtype, name=parts[1])
+    if parts[2] is not None:
+        index = type(index)(index, freq=checked(parts[2], _FREQUENCY_CHARACTERS), name=parts[1])
+    return index
+
+
+def series_parts(series: "Any") -> "tuple[Any, ...]":
+    """What a column with its index is rebuilt from."""
+    return column_parts(series.array), index_parts(series.index), series.name
+
+
+def series_of(parts: "Any", index: "Any", name: "Any") -> "Any":
+    """A column with its index."""
+    column, dtype = typed_column(parts)
+    return library("pandas").Series(column, index=index_of(*index), dtype=dtype, name=name)
+
+
+def table_parts(table: "Any") -> "tuple[Any, ...]":
+    """What a table is rebuilt from."""
+    columns = tuple([column_parts(table.iloc[:, number].array) for number in range(table.shape[1])])
+    return index_parts(table.columns), index_parts(table.index), columns
+
+
+def table_of(labels: "Any", index: "Any", columns: "Any") -> "Any":
+    """A table."""
+    pandas, rows = library("pandas"), index_of(*index)
+    series = {}
+    for number, parts in enumerate(columns):
+        column, dtype = typed_column(parts)
+        series[number] = pandas.Series(column, index=rows, dtype=dtype)
+    made = pandas.DataFrame(series, index=rows)
+    made.columns = index_of(*labels)
+    return made
+
+
+def timestamp_parts(value: "Any") -> "tuple[Any, ...]":
+    """What a time is rebuilt from."""
+    return (*scalar_parts(value.to_datetime64()), zone_part(value.tz))
+
+
+def timestamp_of(code: str, data: bytes, zone: "Any") -> "Any":
+    """A time."""
+    return in_zone(library("pandas").Timestamp(scalar_of(code, data)), zone_of(zone))
+
+
+def timedelta_of(code: str, data: bytes) -> "Any":
+    """A duration."""
+    return library("pandas").Timedelta(scalar_of(code, data))
+
+
+def period_of(ordinal: int, frequency: str) -> "Any":
+    """A period."""
+    if type(ordinal) is not int:
+        raise ValueError("no period")
+    return library("pandas").Period(ordinal=ordinal, freq=checked(frequency, _FREQUENCY_CHARACTERS))
+
+
+def interval_of(left: "Any", right: "Any", closed: str) -> "Any":
+    """An interval."""
+    pandas = library("pandas")
+    for each in (left, right):
+        if type(each) not in (int, float) and place_in_library(type(each)) is None:
+            raise ValueError("no end of an interval")
+    if type(closed) is not str or closed not in _SIDES:
+        raise ValueError("no sides")
+    return pandas.Interval(left, right, closed=closed)
+
+
+# For each kind of value: what takes it apart, and what makes it of its parts.
+FORMS: "dict[tuple[str, str], tuple[Callable[[Any], tuple[Any, ...]], Callable[..., Any]]]" = {
+    ("numpy", "ndarray"): (array_parts, array_of),
+    ("numpy", "generic"): (scalar_parts, scalar_of),
+    ("numpy", "dtype"): (dtype_parts, dtype_of),
+    ("pandas", "DataFrame"): (table_parts, table_of),
+    ("pandas", "Series"): (series_parts, series_of),
+    ("pandas", "Index"): (index_parts, index_of),
+    ("pandas", "array"): (column_parts, lambda *parts: library("pandas").array(*typed_column(parts))),
+    ("pandas", "dtype"): (
+        lambda dtype: column_parts(sys.modules["pandas"].Series([], dtype=dtype).array),
+        lambda *parts: column_of(*parts).dtype,
+    ),
+    ("pandas", "Timestamp"): (timestamp_parts, timestamp_of),
+    ("pandas", "Timedelta"): (lambda value: scalar_parts(value.to_timedelta64()), timedelta_of),
+    ("pandas", "Period"): (lambda value: (value.ordinal, value.freqstr), period_of),
+    ("pandas", "Interval"): (lambda value: (value.left, value.right, value.closed), interval_of),
+    ("pandas", "NaT"): (lambda value: (), lambda: library("pandas").NaT),
+    ("pandas", "NA"): (lambda value: (), lambda: library("pandas").NA),
+}  # fmt: skip
