@@ -30,7 +30,8 @@ def redteam(
 ) -> None:
     """Run exploits against the judge and your problems.
 
-    Exits with 1 if an exploit earns a reward, or if a control (a correct solution) fails.
+    Exits with 1 if an exploit earns a reward or gets a null reward instead of 0.0, or if a control (a correct solution)
+    fails.
     """
     from sandrl.cli import results
     from sandrl.cli.output import print_json
@@ -115,7 +116,7 @@ def _print_report(report: RedteamReport, held: Held, *, by_exploit: bool) -> Non
         f"Rewarded: {len(report.rewarded)} of {len(report.attempts)} attempts ({len(report.tallies())} exploits)"
     )
     if report.excused:
-        typer.echo(f"Without a reward instead of 0.0: {len(report.excused)}")
+        typer.echo(f"Null rewards instead of 0.0: {len(report.excused)}")
     typer.echo(f"Failed controls: {len(report.disturbed)} of {len(report.neighbours)}")
     if report.unscorable:
         typer.echo(f"Unscorable: {len(report.unscorable)} (their sandboxes failed)")

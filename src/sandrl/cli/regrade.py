@@ -91,7 +91,7 @@ def _print(finished: Regrading) -> None:
     for flip in finished.flips:
         typer.echo(_line(flip))
     before = ", ".join(each or "unknown" for each in finished.judges)
-    typer.echo(f"Judge: {finished.judge}, of the run: {before}", err=True)
+    typer.echo(f"Judge: {finished.judge} (the run was judged by: {before})", err=True)
     typer.echo(f"Flipped: {len(finished.flips)} of {finished.compared} verdicts")
     typer.echo(held_line(finished.held), err=True)
     if finished.second_opinion is not None:

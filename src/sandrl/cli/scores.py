@@ -78,7 +78,7 @@ def total_lines(summary: Summary) -> list[str]:
     if summary.truncated:
         lines.append(f"Output cut at the limit: {summary.truncated}")
     if summary.hash_seed_dependent is not None:
-        lines.append(f"Hash seeds: {summary.hash_seed_dependent} of {summary.n} completions depend on the seed")
+        lines.append(f"Hash seeds: {summary.hash_seed_dependent} of {summary.n} verdicts depend on the hash seed")
     if summary.second_opinion is not None:
         lines.append(opinions_line(summary.second_opinion))
     return lines
@@ -137,7 +137,7 @@ def disagreement_lines(results: Sequence[ScoredCompletion], *, hint: str = "") -
 
 
 def seed_lines(results: Sequence[ScoredCompletion]) -> list[str]:
-    """The completions whose outcome depends on the seed of hashes, the first of them if they are many.
+    """The completions whose verdict depends on the hash seed, the first of them if they are many.
 
     Args:
         results: All results.
@@ -147,7 +147,7 @@ def seed_lines(results: Sequence[ScoredCompletion]) -> list[str]:
     for each in found[:_MOST_NAMES]:
         others = ", ".join(f"{outcome} under {seed}" for seed, outcome in each.hash_seeds.items())
         name = f"Problem {each.index} ({visible(each.task_id)}), {visible(each.id)}"
-        lines.append(f"  {name}: {each.status.value}, and by hash seed: {others}")
+        lines.append(f"  {name}: {each.status.value}; under other hash seeds: {others}")
     more = len(found) - len(lines)
     return [*lines, f"  … and {more} more: --json"] if more else lines
 

@@ -172,8 +172,7 @@ class ScoringPart(Config):
     hash_seed: Annotated[
         HashSeed,
         Option(
-            "Seed of the hashes of Python, and so of the order of sets: it is constant, for completions, references and"
-            " checkers alike.",
+            "Hash seed of Python, which determines the order of sets, for completions, references and checkers.",
             SCORING,
             metavar="N",
         ),
@@ -181,8 +180,8 @@ class ScoringPart(Config):
     hash_seeds: Annotated[
         Annotated[int, Field(ge=1, lt=101)],
         Option(
-            "Judge each completion under this number of hash seeds, and report those whose verdict depends on the"
-            " seed. The reward is that of the first seed.",
+            "Judge each completion under this number of hash seeds, from --hash-seed on, and report those whose verdict"
+            " depends on the seed. The reward is that of the first seed.",
             SCORING,
             metavar="N",
         ),

@@ -281,4 +281,4 @@ def invalid_import(verdict: Verdict, code: str) -> str:
     return ""
 
 
-LACKING = "which sandboxes do not have; add it with `packages`, or use an image that has it"
+LACKING = "which sandboxes do not have; add it with `--packages`, or use an image that has it"

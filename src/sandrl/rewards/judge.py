@@ -328,7 +328,7 @@ class InProcessJudge:
     def review(self, problem: Problem, verdict: Verdict) -> Verdict | None:
         """The verdict that counts: what known code did not meet is the completion's doing."""
         if verdict.status is Status.NOT_ISOLATED:
-            detail = f"it made a check need one process, which known code does not: {verdict.detail}"
+            detail = f"the completion made a check need one process, known code does not: {verdict.detail}"
             return replace(verdict, status=Status.FAILED, passed=0, checks=(), detail=detail)
         if verdict.status is Status.INVALID_PROBLEM:
             return _blamed(problem, verdict)
@@ -376,7 +376,7 @@ class InProcessJudge:
         if verdict.status is Status.TIMEOUT:
             verdict = yield Trial(partial(run, "", mode=mode_of(problem)))
             if verdict.status is Status.TIMEOUT:
-                return Calibration(invalid="the problem's setup takes all the time that a completion has")
+                return Calibration(invalid="the problem's setup takes longer than the time limit of a completion")
         return Calibration(invalid=verdict.detail if verdict.status is Status.INVALID_PROBLEM else "")
 
     def _try_tests(self, problem: Problem, limits: Limits) -> Trials:
@@ -489,10 +489,10 @@ def _blamed(problem: Problem, verdict: Verdict) -> Verdict:
             replace(check, status=CheckStatus.FAILED) if check.status is CheckStatus.INVALID else check
             for check in verdict.checks
         )
-        detail = f"{verdict.detail}; it works on right outputs"
+        detail = f"{verdict.detail}; the checker works on right outputs, so this output is wrong"
         return replace(verdict, status=Status.FAILED, checks=checks, detail=detail)
-    broken = "the problem's setup" if problem.is_python else "the tools of its language"
-    detail = f"it broke {broken}, which works without this completion"
+    broken = "the problem's setup, which works" if problem.is_python else "the tools of its language, which work"
+    detail = f"the completion broke {broken} without it"
     return replace(verdict, status=Status.CRASHED, passed=0, checks=(), detail=detail)
 
 
@@ -555,7 +555,7 @@ class IsolatedJudge(InProcessJudge):
             return refused
         if problem.is_python and known.splits:
             return None
-        detail = "its checks can only be judged in the completion's own process"
+        detail = "the problem's checks can only be judged in the completion's process"
         return Verdict(Status.NOT_ISOLATED, None, detail=f"{detail}: {known.reason}" if known.reason else detail)
 
     def prepare(
@@ -569,7 +569,7 @@ class IsolatedJudge(InProcessJudge):
     def review(self, problem: Problem, verdict: Verdict) -> Verdict | None:
         """The verdict that counts; None if the completion must be judged once more, in one process with its checks."""
         if verdict.trust is Trust.OWN_OPERATOR and verdict.is_pass and self._require_isolated:
-            detail = "only an operator of its own class says that its objects are as they must be"
+            detail = "a check passed only by an operator of the completion's own class, which is not isolated"
             return replace(verdict, status=Status.NOT_ISOLATED, detail=detail)
         if (
             verdict.is_apart
@@ -599,7 +599,7 @@ class IsolatedJudge(InProcessJudge):
             if is_refused:
                 return Calibration(splits=False, reason=reason)
             if self._require_isolated and facts_of(problem).needs_one_process:
-                return Calibration(splits=False, reason="they may need it, and the problem has no reference")
+                return Calibration(splits=False, reason="their source may need it, and the problem has no reference")
             return PLAIN
         runs = _RUNS_OF_DRAWS if draws(problem) else 1
         if verdict.is_pass:

@@ -30,7 +30,7 @@ from sandrl.runs import CANARY_TAG
 from sandrl.sandboxes import Job, Launch, Level, Withdrawn, delay_seconds, problem_tag
 from sandrl.settings import RuntimeKind, load_settings
 
-_STOPPED = "a process of it, or its sandbox, was stopped for a while"
+_STOPPED = "a process of the completion, or its sandbox, was stopped for a while"
 
 OnVerdict: TypeAlias = Callable[[Attempt, Verdict], None]
 
@@ -385,7 +385,7 @@ class SandboxJudging:
         try:
             outcome = self._job.collect(launch)
             if outcome.timed_out or outcome.exit_code == STOPPED:
-                raise InfrastructureError("the sandbox of a trial of the problem hung, or was stopped")
+                raise InfrastructureError("the sandbox that calibrated the problem hung, or was stopped")
             verdict = tried.of[0].terms.judge.interpret(tried.execution, outcome)
         except Withdrawn:
             return

@@ -173,7 +173,7 @@ class Outlook:
     @property
     def _lacking_text(self) -> str:
         names = ", ".join(f"{name} ({count} problem{'s' * (count != 1)})" for name, count in self.lacking.items())
-        return f"the problems need {names}, {LACKING}; their completions would be invalid_problem"
+        return f"problems need {names}, {LACKING}; otherwise their completions are invalid_problem"
 
     @property
     def _budget_text(self) -> str:

@@ -1,8 +1,8 @@
-"""What the checks of a problem change of the world around a completion: read from their source, before anything runs.
+"""Determines from the source of checks, before anything runs, what they change in the process that runs them.
 
-A check patches a function of a module, sets a variable of the environment, seeds a generator. The guest carries such
-changes to the completion's process (`guest/world.py`). Where that is impossible, checks and completion need one
-process, whatever a completion does.
+A check patches a function of a module, sets a variable of the environment, or seeds a generator. The guest carries such
+changes to the completion's process (`guest/world.py`). If that is impossible, all completions of the problem are judged
+in one process with its checks.
 """
 
 # ruff: noqa: SIM905
@@ -107,7 +107,7 @@ def changes_of(problem: Problem) -> WorldChanges:
     for generator in reading.kinds & _GENERATORS.keys():
         if _draws_itself(problem, generator) and any(_is_drawn_after(tree, generator, imports) for tree in trees):
             # Its state would have to come from the completion, which could choose what the check draws.
-            obstacle = f"a check draws from {generator} after the completion has drawn from it"
+            obstacle = f"a check draws from {generator} after the completion, which could choose the draw"
     return WorldChanges(tuple(sorted(reading.kinds)), tuple(sorted(reading.places)), obstacle, reading.looks)
 
 
@@ -191,7 +191,7 @@ class _Reading:
             self.kinds.add("warnings")
             self.places.update(_OF_WARNINGS)
         if last == "PropertyMock":
-            self.obstacle = "a check replaces a property, which is no object that a class of another process can have"
+            self.obstacle = "a check replaces a property (`PropertyMock`), which cannot be carried"
         target = node.args[0] if node.args else None
         if last == "patch" and isinstance(target, ast.Constant):
             self._look_for_obstacle(str(target.value))
@@ -206,7 +206,7 @@ class _Reading:
         if isinstance(attribute, ast.Constant):
             self._add_place(f"{name}.{attribute.value!s}")
         else:
-            self.obstacle = f"a check sets attributes of {name} whose names are not in its text"
+            self.obstacle = f"a check sets attributes of {name} whose names are not in the source of the check"
 
 
 # What a text has that changes something of the world.

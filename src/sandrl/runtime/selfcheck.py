@@ -281,13 +281,13 @@ async def _locks(choice: Choice, _folder: Path) -> Sequence[Property]:
         for path in _SYSTEM_FILES:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             held.callback(os.close, descriptor)
-            with contextlib.suppress(BlockingIOError):  # somebody else has locked it
+            with contextlib.suppress(BlockingIOError):  # another process has locked it
                 fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         facts = await _run(choice, BootRequest(choice.images[0].name), "locks", ":".join(_SYSTEM_FILES))
-    wrong = [f"locks of {path} are seen by other sandboxes and the host" for path in facts["locked"]]
+    wrong = [f"locks on {path} are visible to other sandboxes and the host" for path in facts["locked"]]
     wrong += [] if facts["own"] is None else [f"a file of its own cannot be locked ({facts['own']})"]
     wrong += [] if facts["watch"] else ["directories can be watched"]
-    detail = "files of the system have locks of its own, its own files can be locked, no directory can be watched"
+    detail = "locks on system files are its own, its own files can be locked, and no directory can be watched"
     return [_property("own locks", wrong, detail)]
 
 

@@ -124,7 +124,7 @@ def test_an_output_on_which_a_working_checker_fails_is_wrong(job: Job) -> None:
     assert (right.status, right.reward) == (Status.PASSED, 1.0)
     assert (text.status, text.reward) == (Status.FAILED, 0.0)
     assert text.detail.startswith("case 1 of 2: the problem's checker failed: ValueError")
-    assert text.detail.endswith("; it works on right outputs")
+    assert text.detail.endswith("; the checker works on right outputs, so this output is wrong")
     assert [check.status for check in text.checks] == [CheckStatus.FAILED, CheckStatus.NOT_REACHED]
 
 

@@ -1,10 +1,10 @@
-"""The state that every run of a completion starts from: that of the sandbox before the first one.
+"""The state from which every run of a completion starts: that of the sandbox before its first run.
 
-Before each later run, the processes of the earlier one are ended, what it has put into the places that can be written
-to is removed, and what was there before is as it was. Most runs leave nothing but the file of their code, so this looks
-before it does anything. If the state cannot be restored, the completion is judged no further.
+Before each later run, the processes of the earlier run are ended, the files that it created in writable places are
+removed, and the files that were there before are restored. Most runs leave only the file of their code, so this module
+compares first and changes only what differs. If the state cannot be restored, the completion is not judged further.
 
-The kernel's counters (of process ids, inodes, packets) go on.
+The kernel's counters (of process ids, inodes, packets) are not reset.
 """
 
 # The style is explained in `descriptors.py`.
@@ -175,7 +175,7 @@ class Kept:
     def make_anew(self, removal: "Removal") -> None:
         """Makes it where it is not, or is another one."""
         if self.kind != DIRECTORY and self.content is None:
-            raise Unrestorable(f"{self.path} is not what it was")
+            raise Unrestorable(f"{self.path} has changed")
         if not removal.remove(self.path):
             raise Unrestorable(f"{self.path} cannot be removed")
         try:
@@ -190,7 +190,7 @@ class Kept:
             if posix.getuid() == 0:
                 posix.chown(self.path, self.found.st_uid, self.found.st_gid, follow_symlinks=False)
         except OSError as error:
-            raise Unrestorable(f"{self.path} cannot be made again: {error}") from None
+            raise Unrestorable(f"{self.path} cannot be created again: {error}") from None
 
     def set_facts(self) -> None:
         """Restores what the kernel keeps of it beside its content: mode, times, attributes."""
@@ -211,7 +211,7 @@ class Kept:
                 posix.chmod(self.path, then.st_mode & 0o7777)
             posix.utime(self.path, ns=(then.st_atime_ns, then.st_mtime_ns))
         except OSError as error:
-            raise Unrestorable(f"{self.path} is not what it was: {error}") from None
+            raise Unrestorable(f"{self.path} has changed and cannot be restored: {error}") from None
         self.found = posix.lstat(self.path)
 
 
@@ -286,14 +286,14 @@ class Baseline:
             self.has_run = True
             return
         if not end_descendants(self.spared):
-            raise Unrestorable("processes of the run before this one do not end")
+            raise Unrestorable("processes of the earlier run do not end")
         if judge_facts() != self.judge:
-            raise Unrestorable("the run before this one has changed the limits of its judge")
+            raise Unrestorable("the earlier run has changed the limits of the judge")
         objects = self.objects_now()
         if objects != self.objects:
             self.in_its_place(lambda: self.remove_objects(objects))
             if self.objects_now() != self.objects:
-                raise Unrestorable("System V objects of the run before this one cannot be removed")
+                raise Unrestorable("System V objects of the earlier run cannot be removed")
         if self.user is None:
             self.restore_files()
         else:
@@ -332,7 +332,7 @@ class Baseline:
             finally:
                 posix._exit(1)
         if posix.waitpid(pid, 0)[1] != 0:
-            raise Unrestorable("what the run before this one has left cannot be removed")
+            raise Unrestorable("files of the earlier run cannot be removed")
 
 
 def judge_facts() -> "tuple[object, ...]":

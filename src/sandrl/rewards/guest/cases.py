@@ -151,7 +151,7 @@ def judge_cases(
         except OSError as error:
             if shown is None:
                 raise  # not the completion's doing: it has not run yet
-            detail = f"the next case cannot be run after what this one has left ({error})"
+            detail = f"the next case cannot start from the same state as this one ({error})"
             checks.append((letter_of("resource_limit"), detail))
             if verdict[0] == "passed":
                 verdict = "resource_limit", prefix + detail

@@ -215,7 +215,7 @@ class Checks:
             DeadlineReached: If all of its time is over.
         """
         if self.runs_answers:
-            raise Unsplittable("a check runs code that it gets as text or bytes")
+            raise Unsplittable("a check runs code that is given as text or bytes")
         names = self.completion.ask("names", None)
         self.offered = frozenset(name for name in names if type(name) is str) if type(names) is list else frozenset()
         if self.calls is not None:

@@ -98,7 +98,7 @@ class Guarded(Peer):
             may = operation == "set" and name not in names and name[:1] != "_"
             may = may and (not has_methods(arguments[1]) or not self.is_mentioned(name))
         if not may:
-            raise AttributeError(f"{name!r} of a mock of the check is the check's own")
+            raise AttributeError(f"{name!r} of a mock belongs to the check")
 
     def is_mentioned(self, name: str) -> bool:
         """Whether checks mention a name."""

@@ -1,9 +1,9 @@
-"""How values of NumPy and pandas cross: as data, which the receiver's own library makes a value of again.
+"""Values of NumPy and pandas cross between the processes as data, from which the receiver's library makes values again.
 
 So the judge's library compares, never the completion's. Only types of the two libraries themselves are data, recognized
-by identity; an object of a class that is derived from one, or whose items are no data (structured types), stays an
-object of its sender. The receiver believes nothing: types of items are those of a list, sizes must fit the bytes, and
-nothing is unpickled. A process imports a library when the first value of it arrives, and only where it has packages.
+by identity. An object of a derived class, or with items that are not data (structured types), crosses as a proxy. The
+receiver verifies everything: types of items must be in a fixed list, sizes must fit the bytes, and nothing is
+unpickled. A process imports a library when the first value of it arrives, and only if the sandbox has packages.
 """
 
 # B905: Python 3.8 has no `strict`. The rest of the style is explained in `descriptors.py`.
@@ -224,7 +224,7 @@ def array_parts(array: "Any") -> "tuple[Any, ...]":
     if kind == "O":
         return "|O", array.shape, tuple(array.ravel().tolist()), bool(array.flags.writeable)
     if kind not in DATA_KINDS:
-        raise ValueError("items that are no data")
+        raise ValueError("the items of the array are not data")
     return array.dtype.str, array.shape, array.tobytes(), bool(array.flags.writeable)
 
 
@@ -232,13 +232,13 @@ def dtype_of(code: str) -> "Any":
     """A type of items.
 
     Raises:
-        ValueError: If it is none whose items are data.
+        ValueError: If its items are not data.
     """
     if type(code) is not str or not _CODE_CHARACTERS.issuperset(code):
-        raise ValueError("no type of items")
+        raise ValueError("not a type of items")
     dtype = library("numpy").dtype(code)
     if dtype.str != code or dtype.kind not in DATA_KINDS | {"O"}:
-        raise ValueError("a type of items that are no data")
+        raise ValueError("items of this type are not data")
     return dtype
 
 

@@ -1,4 +1,4 @@
-"""What programs can leave in a sandbox: files in the places that can be written to, and System V objects."""
+"""Finds and removes what programs can leave in a sandbox: files in writable places, and System V objects."""
 
 # The style is explained in `descriptors.py`.
 # ruff: noqa: UP037

@@ -1,8 +1,8 @@
 """Judges a program in a language other than Python: compiles it, and runs the result.
 
 Between two runs the program is in this process's memory, which no other process can reach. Each run has directories of
-its own, with a fresh copy of the program, and what a run left elsewhere is gone before the next one (`baseline.py`). So
-each run starts from the same state, even if the run before it changed its files, its home, or its own program. The
+its own, with a fresh copy of the program, and what a run left elsewhere is removed before the next one (`baseline.py`).
+So each run starts from the same state, even if the run before it changed its files, its home, or its own program. The
 compiler, which reads hostile text, is a child like any other, with a time limit of its own.
 """
 
@@ -387,7 +387,7 @@ class Judgement:
         except OSError as error:
             if program.compiler is None:
                 raise
-            return nothing_ran(), "resource_limit", f"it cannot be run after what was left before ({error})"
+            return nothing_ran(), "resource_limit", f"the case cannot start from the same state as the last ({error})"
         status, detail = judge_program(ended, limit, judge_exit)
         if status == "crashed" and (ended.wait_status or 0) & 0x7F == SIGABRT and (said := telling_lines(ended, 1)):
             # Where an `assert` of C fails, it prints itself, and aborts.

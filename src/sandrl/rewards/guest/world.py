@@ -1,9 +1,9 @@
-"""What checks change of the world around a completion, which is in another process: carried there with each question.
+"""Carries what a check changes in its own process to the completion's process, with each question.
 
-A check patches a function of a module, sets a variable of the environment, seeds a generator. In one process, the
-completion's code meets that. Here the judge's end compares what a check may change (`patches.py` tells) with what it
-was, and sends the difference; the completion's end puts it in place for the time of the question. An object, such as a
-mock, crosses as any other object of a check.
+A check patches a function of a module, sets a variable of the environment, or seeds a generator. In one process, the
+completion's code is affected by that. Here the judge's side compares what a check may change (`patches.py` determines
+it) with its earlier state, and sends the difference; the completion's side applies it for the time of the question. An
+object, such as a mock, crosses as any other object of a check.
 """
 
 # The style is explained in `descriptors.py`.

@@ -72,7 +72,7 @@ class RedteamRun:
             complaints.append(f"{len(rewarded)} of {len(report.attempts)} exploits were rewarded (first: {first})")
         if excused := report.excused:
             first = f"{excused[0].exploit.name} on {excused[0].target.problem.task_id}"
-            complaints.append(f"{len(excused)} exploits have no reward instead of 0.0 (first: {first})")
+            complaints.append(f"{len(excused)} exploits got a null reward instead of 0.0 (first: {first})")
         if disturbed := report.disturbed:
             first = f"{disturbed[0].task_id}: {disturbed[0].detail or disturbed[0].status}"
             complaints.append(f"{len(disturbed)} of {len(report.neighbours)} controls failed (first: {first})")

@@ -9,7 +9,7 @@ the standard library, for Python 3.8 and newer. It reports facts; the caller dec
     python -c TEXT disk                how many bytes can be written
     python -c TEXT take WHAT AMOUNT    takes AMOUNT bytes of shared memory, pipes or epoll watches, and keeps them
     python -c TEXT little              takes the little of each that any program needs
-    python -c TEXT locks PATHS         which files somebody else has locked, and whether its own can be
+    python -c TEXT locks PATHS         which files another process has locked, and whether its own can be
 """
 
 from __future__ import annotations
