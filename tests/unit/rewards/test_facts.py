@@ -91,7 +91,7 @@ def test_a_check_that_runs_an_answer_as_code_is_known_by_its_syntax(check: str, 
         ("@wrap\nclass P:\n    pass\nassert P().x", True),
         ("class P:\n    x = Positive()\nassert P().x", True),
         (
-            "class raising:\n    def __enter__(self): pass\n    def __exit__(self, *a): return True\nassert f(raising())",
+            "class Ends:\n    def __enter__(self): pass\n    def __exit__(self, *a): return True\nassert f(Ends())",
             False,
         ),
         ("class Fake:\n    def get(self, key): return work(key)\nassert f(Fake())", False),
