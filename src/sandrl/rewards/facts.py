@@ -216,24 +216,45 @@ def _needs_one_process(problem: Problem, nodes: list[list[ast.AST]]) -> bool:
     """Whether a check does something that may mean another thing when the completion is in another process.
 
     Such a check is tried apart from the completion all the same; a completion that fails it there is judged once more,
-    in one process with the check.
+    in one process with the check. Coroutines count only where nothing catches: in one process, a completion may catch
+    what a check raises.
     """
     changes = changes_of(problem)
     reasons = _MODULES | _METHODS | _NAMES | _CODE_RUNNERS | _CODE_LOADERS
     if not changes.obstacle and not changes.looks:
         reasons -= _CARRIED
-    for node in itertools.chain(*nodes):
-        if isinstance(node, ast.AsyncFunctionDef) or (isinstance(node, ast.ClassDef) and not _holds_tests(node)):
+    every = list(itertools.chain(*nodes))
+    bound = {node.id for node in every if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    bound |= {node.name for node in every if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    known = bound | _names_of_imports(every) | vars(builtins).keys()
+    catches = any(isinstance(node, ast.Try | ast.TryStar | ast.With | ast.AsyncWith) for node in every)
+    for node in every:
+        if isinstance(node, ast.AsyncFunctionDef) and not catches:
+            return True
+        if isinstance(node, ast.ClassDef) and not _names_of_class(node) <= known:
             return True
         if not _words(node).isdisjoint(reasons):
             return True
     return False
 
 
-def _holds_tests(node: ast.ClassDef) -> bool:
-    """Whether a class only holds test functions: a `TestCase`, or a class that pytest collects."""
-    bases = [ast.unparse(base) for base in node.bases]
-    return all(base.endswith("TestCase") for base in bases) and (bool(bases) or node.name.startswith("Test"))
+def _names_of_imports(nodes: list[ast.AST]) -> set[str]:
+    """The names that imports bind."""
+    imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+    return {(alias.asname or alias.name).partition(".")[0] for node in imports for alias in node.names}
+
+
+def _names_of_class(node: ast.ClassDef) -> set[str]:
+    """The names that make a class: bases, decorators, and what its body evaluates outside of its functions."""
+    parts: list[ast.AST] = [*node.bases, *node.keywords, *node.decorator_list]
+    for statement in node.body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            parts += statement.decorator_list
+        else:
+            parts.append(statement)
+    own = {each.id for each in ast.walk(node) if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)}
+    own |= {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
+    return {each.id for part in parts for each in ast.walk(part) if isinstance(each, ast.Name)} - own
 
 
 def _words(node: ast.AST) -> set[str]:

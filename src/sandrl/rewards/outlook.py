@@ -289,9 +289,7 @@ def outlook_of(
 
 def _without_packages(needing: Mapping[str, set[str]], config: SandboxesPart) -> dict[str, int]:
     """How many problems need each of the modules that the packages of a command do not have either."""
-    from sandrl.runtime.packages import modules_of_packages
-
-    given = modules_of_packages(config.packages) if config.packages else ()
+    given = SandboxRequest.of(config).modules()
     return {name: len(problems) for name, problems in sorted(needing.items()) if name not in given}
 
 

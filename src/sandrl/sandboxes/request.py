@@ -137,6 +137,18 @@ class SandboxRequest:
             )
         return Allowance(self.budget, seconds, price, before.seconds)
 
+    def modules(self) -> frozenset[str]:
+        """The modules that sandboxes of this machine have besides the standard library.
+
+        Raises:
+            UsageError: If a package is not installed.
+        """
+        if not self.packages:
+            return frozenset()
+        from sandrl.runtime.packages import modules_of_packages
+
+        return modules_of_packages(self.packages)
+
     def connect(self, settings: Settings, *, emit: Emit = ignore) -> Connection:
         """Chooses the runtime, and starts the local one if necessary.
 

@@ -12,8 +12,8 @@ from sandrl.problems.checkers import Checker
 from sandrl.rewards import IsolatedJudge, Limits, ScoreOptions
 from sandrl.rewards.redteam import EXPLOITS, Exploit, ExploitKind, RedteamReport, aim_at, arm, attack
 from sandrl.rewards.redteam.campaign import plan_attempts
+from sandrl.rewards.redteam.corpus.channels import MEETING
 from sandrl.rewards.redteam.corpus.states import DIFFERENCE
-from sandrl.rewards.redteam.exploit import MEETING
 from sandrl.sandboxes import Job
 from tests.support.naive import naive_rewards
 
@@ -306,7 +306,7 @@ def test_a_reference_that_fails_by_itself_is_nobodys_victim(job: Job) -> None:
 
 
 def test_no_case_of_a_program_finds_what_an_earlier_one_has_left(job: Job) -> None:
-    exploits = tuple(exploit for exploit in EXPLOITS if exploit.group == "state")
+    exploits = tuple(replace(exploit, problems=()) for exploit in EXPLOITS if exploit.group == "state")
     checked = replace(
         DIFFERENCE,
         task_id="checked difference",

@@ -82,3 +82,25 @@ def test_of_a_check_that_is_no_python_nothing_is_known() -> None:
 )
 def test_a_check_that_runs_an_answer_as_code_is_known_by_its_syntax(check: str, runs: bool) -> None:
     assert facts_of(Problem("t", "", tests=(check,))).runs_answers is runs
+
+
+@pytest.mark.parametrize(
+    ("check", "needs"),
+    [
+        ("class Sub(Base):\n    pass\nassert Sub().x", True),
+        ("@wrap\nclass P:\n    pass\nassert P().x", True),
+        ("class P:\n    x = Positive()\nassert P().x", True),
+        (
+            "class Ends:\n    def __enter__(self): pass\n    def __exit__(self, *a): return True\nassert f(Ends())",
+            False,
+        ),
+        ("class Fake:\n    def get(self, key): return work(key)\nassert f(Fake())", False),
+        ("import abc\nclass P(abc.ABC):\n    pass\nassert f(P())", False),
+        ("async def go():\n    return await f()\nassert go()", True),
+        ("async def go():\n    try:\n        await f()\n    except kind:\n        pass\nassert go()", False),
+    ],
+)
+def test_a_class_or_coroutine_needs_one_process_only_where_the_completion_makes_it_or_nothing_catches(
+    check: str, needs: bool
+) -> None:
+    assert facts_of(Problem("t", "", tests=(check,))).needs_one_process is needs

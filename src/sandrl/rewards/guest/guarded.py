@@ -27,7 +27,9 @@ _REVEALING = frozenset(
     "gi_frame gi_code gi_yieldfrom cr_frame cr_code cr_await cr_origin ag_frame ag_code ag_await tb_frame tb_next"
     " f_back f_globals f_locals f_builtins f_code".split()
 )
-_OF_FUNCTIONS = frozenset(("__name__", "__qualname__", "__doc__", "__module__", "__defaults__", "__annotations__"))
+_OF_FUNCTIONS = frozenset(
+    ("__func__", "__name__", "__qualname__", "__doc__", "__module__", "__defaults__", "__annotations__")
+)
 # Questions about two objects, of which the second one may be the check's.
 _OF_TWO = frozenset((*OPERATORS, *ORDER, *EQUALITY, "isinstance", "issubclass"))
 # Questions that a class answers by what it is: the check's own classes do, those of the library are everywhere.

@@ -209,16 +209,20 @@ def count_runs(problems: Iterable[Problem], exploits: Sequence[Exploit]) -> list
 
 
 def plan_attempts(exploits: Iterable[Exploit], targets: Sequence[Target]) -> list[tuple[Exploit, Target]]:
-    """Which exploit to try on which problem: each on all that it suits, a costly one on the first of each kind."""
+    """Which exploit to try on which problem: each on its own ones, else on all that it suits.
+
+    A costly one is tried on the first of each kind.
+    """
     exploits, plan = list(exploits), []
-    single = {problem for exploit in exploits for problem in exploit.problems}
+    owned = {problem for exploit in exploits for problem in exploit.problems}
+    others = [target for target in targets if target.problem not in owned]
     for exploit in exploits:
+        own = [target for target in targets if target.problem in exploit.problems]
+        plan += [(exploit, target) for target in own] * exploit.copies
         seen: set[ExploitKind] = set()
-        for target in targets:
-            if target.problem in single and target.problem not in exploit.problems:
-                continue
+        for target in () if own else others:
             if target.kind in exploit.kinds and not (exploit.costly and target.kind in seen):
-                plan += [(exploit, target)] * exploit.copies
+                plan.append((exploit, target))
                 seen.add(target.kind)
     return plan
 

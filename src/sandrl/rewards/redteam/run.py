@@ -19,8 +19,7 @@ from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
 from sandrl.rewards.redteam.campaign import RedteamReport, attack, count_runs
 from sandrl.rewards.redteam.corpus import EXPLOITS, EXPLOITS_IN_CPP
 from sandrl.rewards.redteam.corpus.compiled import PRIMES
-from sandrl.rewards.redteam.corpus.states import DIFFERENCE
-from sandrl.rewards.redteam.exploit import COMPILED, MEETING, MEETINGS, Exploit, ExploitKind, aim_at
+from sandrl.rewards.redteam.exploit import COMPILED, Exploit, ExploitKind, aim_at
 from sandrl.rewards.scoring import lifetime_seconds
 from sandrl.runs.held import Held
 from sandrl.sandboxes import Interrupt, SandboxRequest
@@ -107,8 +106,6 @@ def run_redteam(
             "every problem rewards any program that ends with status 0, so there is nothing to attack",
             path=request.problems,
         )
-    if request.problems == BUNDLED:
-        problems.append(DIFFERENCE)
     sandboxes = SandboxRequest.of(request, "redteam")
     allowance = sandboxes.allowance(settings)
     connection = sandboxes.connect(settings, emit=emit)
@@ -126,7 +123,6 @@ def run_redteam(
             )
         else:
             problems.append(PRIMES)
-    problems += meetings(request, exploits)
     lifetime = lifetime_seconds({problem.task_id: problem for problem in problems}, options.limits)
     job = sandboxes.job(
         connection,
@@ -160,18 +156,11 @@ def outlook_of_redteam(request: RedteamConfig, settings: Settings) -> Outlook:
     problems = first_of_each_kind(loaded.problems.values(), request.num_problems or None)
     has_compiled = any(exploit.kinds >= COMPILED for exploit in exploits)
     if request.problems == BUNDLED:
-        problems.append(DIFFERENCE)
         problems += dict.fromkeys(problem for exploit in exploits for problem in exploit.problems)
     if request.problems == BUNDLED and has_compiled and has_tools(language_of(PRIMES)):
         problems.append(PRIMES)
-    problems += meetings(request, exploits)
     wanted = (Wanted(problem, count) for problem, count in count_runs(problems, exploits))
     return outlook_of(request, ScoreOptions.of(request).limits, settings, command="redteam", wanted=wanted)
-
-
-def meetings(request: RedteamConfig, exploits: Iterable[Exploit]) -> list[Problem]:
-    """What exploits that look for other completions are tried on; it is one of the bundled problems."""
-    return [MEETING] if request.problems == BUNDLED and any(each.kinds & MEETINGS for each in exploits) else []
 
 
 def find_exploits(names: Iterable[str]) -> tuple[Exploit, ...]:
