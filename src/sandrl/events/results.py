@@ -197,7 +197,7 @@ class ScoredCompletion:
         truncated: Whether it printed more than was kept.
         checks: The result of each check, in their order; empty if they are not known.
         second_opinion: Its result in one process; `None` if it was not requested.
-        hash_seeds: Its outcomes under other seeds of hashes, by seed; empty if it was judged under one alone.
+        hash_seeds: Its outcomes under other hash seeds, by seed; empty if it was judged under one alone.
         why_in_process: If it was judged in one process, how it failed apart from its checks before; empty if that was
             not tried.
     """
@@ -240,7 +240,7 @@ class ScoredCompletion:
 
     @property
     def depends_on_hash_seed(self) -> bool:
-        """Whether its outcome under another seed of hashes is another one."""
+        """Whether its outcome under another hash seed is another one."""
         return self.status is not Status.INFRASTRUCTURE and any(
             outcome != self.status.value for outcome in self.hash_seeds.values()
         )

@@ -53,7 +53,7 @@ class ScoreOptions:
         caching: Judge identical completions once.
         tags: Tags of these sandboxes, in addition to those of their job.
         second_opinion: Which failed completions to judge again in one process; this changes no result.
-        hash_seeds: Under how many seeds of hashes to judge each completion, `limits.hash_seed` and those after it. The
+        hash_seeds: Under how many hash seeds to judge each completion, `limits.hash_seed` and those after it. The
             reward is that of the first.
         all_checks: Continue with the cases and calls of a completion after one of them failed, also if the reward does
             not depend on them. The commands set this to false; `score` sets it to true, because its caller may read the

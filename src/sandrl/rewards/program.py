@@ -71,7 +71,7 @@ _ENVIRONMENT = tuple(word for name in _VARIABLES_OF_PYTHON.split() for word in (
 def command_line(hash_seed: int = 0, *, with_site_packages: bool = False) -> tuple[str, ...]:
     """How the guest's interpreter is started.
 
-    The seed of hashes is constant, for this interpreter and for those that programs start, and so is the order of sets.
+    The hash seed is constant, for this interpreter and for those that programs start, and so is the order of sets.
     Otherwise the interpreter is as isolated as with `-I`.
 
     Args:

@@ -1,4 +1,4 @@
-"""Verdicts under several seeds of hashes: which completions depend on the order of sets.
+"""Verdicts under several hash seeds: which completions depend on the order of sets.
 
 The reward is that of the first seed. The others are judged before it, each by a judge of its own, because a seed also
 changes what a reference returns; so the result of a completion has all of its outcomes when it is given.

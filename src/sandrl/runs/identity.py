@@ -24,7 +24,7 @@ OPINION_TAG = "second-opinion"
 """Tag of the sandboxes in which failed completions are judged again in one process; they do not count as executions."""
 
 HASH_SEED_TAG = "hash-seed"
-"""Tag of the sandboxes in which completions are judged under another seed of hashes; they do not count as executions.
+"""Tag of the sandboxes in which completions are judged under another hash seed; they do not count as executions.
 """
 
 ROLLOUT_TAG = "rollout"

@@ -268,7 +268,7 @@ class TrajectoryRow(StepRow):
         tokens: How many tokens by part, such as `prompt` and `completion`.
         completion: The model's text; None where code was given.
         problem: The digest of the problem that it answers, which `problems.jsonl` has; None where that is not kept.
-        hash_seeds: Its outcomes under other seeds of hashes, by seed.
+        hash_seeds: Its outcomes under other hash seeds, by seed.
         second_opinion: What a failed completion does in one process; readers take it from `opinions.jsonl`.
     """
 

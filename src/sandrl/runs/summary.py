@@ -88,7 +88,7 @@ class Summary:
         training_reward: Mean of what is trained on, rewards with their components; None without components.
         training_deviation: Their standard deviation; None without components.
         second_opinion: What the second opinions amount to; None if none were to be asked for.
-        hash_seed_dependent: How many have another outcome under another seed of hashes; None if they were judged under
+        hash_seed_dependent: How many have another outcome under another hash seed; None if they were judged under
             one seed.
     """
 
@@ -178,7 +178,7 @@ def summarise(
     Args:
         results: The completions.
         opinion_rate: The share of failed isolated verdicts that was to be judged again.
-        hash_seed_dependent: How many have another outcome under another seed of hashes, if that was tried.
+        hash_seed_dependent: How many have another outcome under another hash seed, if that was tried.
     """
     scored = [result for result in results if result.reward is not None]
     rewards = [result.reward for result in scored if result.reward is not None]

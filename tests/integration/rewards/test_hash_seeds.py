@@ -1,4 +1,4 @@
-"""The seed of hashes is constant, in every process of a completion, and another one if an option says so."""
+"""The hash seed is constant, in every process of a completion, and another one if an option says so."""
 
 from __future__ import annotations
 
