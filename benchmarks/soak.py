@@ -1,8 +1,9 @@
-"""Scores correct and hostile completions, four to one, while the local runtime is killed repeatedly.
+"""Scores correct and hostile completions, four to one, while the local runtime is killed and stopped repeatedly.
 
 `python -m benchmarks.soak --minutes 30` scores batches: solutions from `tests/honest/corpus` that plain Python
 passes, and exploits from `sandrl redteam` aimed at the bundled problems. Meanwhile a thread sends SIGKILL, alternately
-to the daemon and to a process of its fork server, every 20 to 60 seconds. A line a minute shows the state.
+to the daemon and to a process of its fork server, every 20 to 60 seconds, and before each of these stops the daemon
+and some of the processes below it, or all, for some seconds. A line a minute shows the state.
 
 Exits with 1 if a correct completion got 0.0, if a hostile one was rewarded, or if a completion has no result. A reward
 of null is correct if the sandboxes of a completion were killed too often; the reasons are counted.
@@ -41,6 +42,7 @@ from sandrl.settings import RuntimeKind, load_settings
 
 HONEST_PER_HOSTILE = 4
 HEARTBEAT_SECONDS = 60.0
+STOP_SECONDS = 2.0, 12.0
 _HOSTILE = "hostile "
 # The daemon is every second victim.
 _VICTIMS: tuple[tuple[str, Callable[[int], int]], ...] = (
@@ -62,6 +64,7 @@ class Tally:
         errors: Each error that ended a batch early.
         lost: Completions without a result.
         kills: Kills by victim.
+        stops: How often processes were stopped.
         orphans: Processes below a daemon when it was killed, as pid and start time.
         sandboxes: Sandboxes since the daemon was started last.
         killed_at: Monotonic time of the last kill.
@@ -74,6 +77,7 @@ class Tally:
     errors: list[str] = field(default_factory=list)
     lost: int = 0
     kills: Counter[str] = field(default_factory=Counter)
+    stops: int = 0
     orphans: set[tuple[int, str]] = field(default_factory=set)
     sandboxes: int = 0
     killed_at: float = 0.0
@@ -132,11 +136,31 @@ class Killer:
 
     def _run(self) -> None:
         for name, find in itertools.cycle(_VICTIMS):
-            if self._over.wait(self._chance.uniform(*self._pauses)):
+            half = self._chance.uniform(*self._pauses) / 2
+            if self._over.wait(half):
+                return
+            self._stop()
+            if self._over.wait(half):
                 return
             while not self._kill(name, find):  # it is being restarted
                 if self._over.wait(0.1):
                     return
+
+    def _stop(self) -> None:
+        """Stops the daemon and processes below it, all or some, and continues them."""
+        endpoint = daemon.find(self._state_dir)
+        if endpoint is None:
+            return
+        family = [endpoint.pid, *descendants(endpoint.pid)]
+        if self._chance.random() < 0.5:
+            family = self._chance.sample(family, (len(family) + 1) // 2)
+        self._tally.stops += 1
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for pid in family:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+            if number is signal.SIGSTOP:
+                self._over.wait(self._chance.uniform(*STOP_SECONDS))
 
     def _kill(self, name: str, find: Callable[[int], int]) -> bool:
         endpoint = daemon.find(self._state_dir)
@@ -247,7 +271,7 @@ def heartbeat(tally: Tally) -> Iterator[None]:
             print(
                 f"{(time.monotonic() - begun) / 60:5.1f} min: {tally.completions} completions, "
                 f"correct {dict(tally.honest)}, {tally.hostile['rewarded']} hostile rewarded, "
-                f"{tally.kills.total()} kills, {memory()} after {tally.sandboxes} sandboxes, "
+                f"{tally.kills.total()} kills, {tally.stops} stops, {memory()} after {tally.sandboxes} sandboxes, "
                 f"load {os.getloadavg()[0]:.1f}",
                 flush=True,
             )
@@ -268,7 +292,7 @@ def report(tally: Tally, before: str) -> int:
     print(f"\n{tally.completions} completions, {tally.lost} without a result")
     print(f"  correct: {tally.honest.total()}: {shown(tally.honest)}")
     print(f"  hostile: {tally.hostile.total()}: {shown(tally.hostile)}")
-    print(f"  kills: {shown(tally.kills)}")
+    print(f"  kills: {shown(tally.kills)}; {tally.stops} stops")
     print(f"  slowest correct: {tally.slowest[1]}")
     for title, lines in (("must not be", tally.bad), ("ended a batch", tally.errors)):
         for line in lines:
