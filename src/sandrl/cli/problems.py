@@ -138,7 +138,10 @@ def convert(
 @app.command("validate")
 @configured(ValidateConfig)
 def validate(config: ValidateConfig, *, dry_run: DryRun = False, json_: Json = False) -> None:
-    """Judge the reference of every problem and print the references that fail. Exits with 1 if a reference fails."""
+    """Judge the reference of every problem and print the references that fail.
+
+    Exits with 1 if a reference fails, or if a problem without a reference is invalid.
+    """
     from sandrl.cli import results
     from sandrl.cli.output import print_json
     from sandrl.cli.work import carry_out

@@ -73,7 +73,7 @@ def total_lines(summary: Summary) -> list[str]:
         lines.append(f"Isolation: {counts}")
     if summary.canaries and summary.retries:
         lines.append(
-            f"Canaries: {summary.canaries} (runs of a known-good program, to determine the cause of a failure)"
+            f"Canaries: {summary.canaries} (runs of known code, for calibrations and to determine causes of failures)"
         )
     if summary.truncated:
         lines.append(f"Output cut at the limit: {summary.truncated}")
