@@ -20,7 +20,7 @@ from sandrl.problems import EXIT_STATUS, Completion, Problem
 from sandrl.problems.problem_files import files_of
 from sandrl.rewards.builds import builds_of
 from sandrl.rewards.calibration import PLAIN, Calibration, Calibrations, Trials
-from sandrl.rewards.guest.execute import OVER_MEMORY, SIGNALLED, TIMED_OUT
+from sandrl.rewards.guest.execute import OUT_OF_TIME, OVER_MEMORY, SIGNALLED
 from sandrl.rewards.guest_report import Execution
 from sandrl.rewards.judge import InProcessJudge, longest_run_seconds
 from sandrl.rewards.limits import Limits
@@ -270,7 +270,7 @@ class ProgramJudge:
 
 
 def _exit_status(word: str) -> int | None:
-    if word == TIMED_OUT:
+    if word == OUT_OF_TIME:
         return None
     if word == OVER_MEMORY:
         return -9

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from sandrl.rewards.program import CASES, EXIT_STATUS, ISOLATED_TESTS, TESTS, Mode, Part, digest, program_of
+from sandrl.rewards import program
+from sandrl.rewards.program import CASES, ISOLATED_TESTS, TESTS, Mode, Part, digest, program_of
 
-MODES = pytest.mark.parametrize("mode", [TESTS, EXIT_STATUS, CASES, ISOLATED_TESTS], ids=lambda mode: mode.judge)
+EVERY_MODE = [mode for mode in vars(program).values() if isinstance(mode, Mode)]
+MODES = pytest.mark.parametrize("mode", EVERY_MODE, ids=lambda mode: f"{mode.judge}-{mode.trust}")
 
 
 def bound_names(tree: ast.Module) -> list[str]:
@@ -29,7 +31,9 @@ def bound_names(tree: ast.Module) -> list[str]:
 
 @MODES
 def test_no_file_of_a_program_takes_a_name_of_another(mode: Mode) -> None:
-    texts = [files("sandrl.rewards.guest").joinpath(f"{name}.py").read_text() for name in mode.files]
+    texts = [
+        files("sandrl.rewards.guest").joinpath(f"{name}.py").read_text() for name in (*mode.files, *mode.judge_files)
+    ]
     counts = Counter(name for text in texts for name in bound_names(ast.parse(text)) if name != "MYPY")
     assert not {name for name, count in counts.items() if count > 1}
     assert mode.judge in counts

@@ -26,7 +26,7 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.supervisor import Judged, become_reaper, letter_of, run_child
 
 # How a command ended, where it was not by an exit status.
-TIMED_OUT, OVER_MEMORY, SIGNALLED = "t", "m", "s"
+OUT_OF_TIME, OVER_MEMORY, SIGNALLED = "t", "m", "s"
 ABSOLUTE_FOLDER = "/tmp/"
 
 
@@ -131,7 +131,7 @@ def execute_program(request: "Request", call: "Libc | None") -> "Judged":
 def end_of(ended: "Ended") -> str:
     """How a command ended, in a word."""
     if ended.wait_status is None:
-        return TIMED_OUT
+        return OUT_OF_TIME
     if ended.excess:
         return OVER_MEMORY
     number = ended.wait_status & 0x7F

@@ -34,7 +34,7 @@ _OF_FUNCTIONS = frozenset(
 _OF_TWO = frozenset((*OPERATORS, *ORDER, *EQUALITY, "isinstance", "issubclass"))
 # Questions that a class answers by what it is: the check's own classes do, those of the library are everywhere.
 _OF_CLASSES = frozenset(("call", "get", "set", "delattr"))
-_ATTRIBUTES = frozenset(("get", "set", "delattr"))
+_OF_ATTRIBUTES = frozenset(("get", "set", "delattr"))
 # Questions that are answered.
 _QUESTIONS = frozenset(
     "call get set delattr dir copy deepcopy plain task step outcome cancel isinstance issubclass signature".split()
@@ -78,7 +78,7 @@ class Guarded(Peer):
         if operation == "get" and arguments[0] == "__code__" and type(subject) is NAMELESS["function"]:
             # Of a function's code only its parameters are told.
             return Parameters(getattr(subject, arguments[0]))
-        if operation in _ATTRIBUTES and names_of_mock(subject):
+        if operation in _OF_ATTRIBUTES and names_of_mock(subject):
             self.refuse_of_mock(operation, arguments, names_of_mock(subject))
         if operation == "set" or operation == "delattr":
             self.refuse_change(subject, arguments[0])

@@ -25,7 +25,7 @@ if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
     from sandrl.rewards.guest.baseline import Baseline, end_descendants
     from sandrl.rewards.guest.cases import files_of_case, judge_cases, stdin_of_case, take_output
-    from sandrl.rewards.guest.child import describe, to_hex
+    from sandrl.rewards.guest.child import ROOM_FOR_STACKS_BYTES, describe, to_hex
     from sandrl.rewards.guest.clock import read_start
     from sandrl.rewards.guest.comparison import Comparison
     from sandrl.rewards.guest.descriptors import head, read_exactly, scratch_file, write_all
@@ -44,7 +44,6 @@ if "request_size" not in globals():
 SEARCHED_FIRST = "/usr/bin:/bin"
 # The values of LD_LIBRARY_PATH in the images of the local runtime; those of other images stay.
 LIBRARIES_OF_PYTHON = ("/usr/local/lib", "/run/sandrl/lib", "/run/sandrl/lib:/usr/local/lib")
-ROOM_FOR_STACKS_BYTES = 1 << 30  # how much larger the local runtime's limit of data is than its memory
 LEAST_MEMORY_BYTES = 32 << 20  # without which a virtual machine does not start
 SHARE_OF_MEMORY = 0.6  # that a virtual machine may use for objects; its code and its threads need the rest
 FILE_BYTES_OF_COMPILER = 64 << 20

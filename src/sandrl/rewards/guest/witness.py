@@ -23,8 +23,8 @@ if "request_size" not in globals():
     from sandrl.rewards.guest.operations import OPERATIONS
 
 # Of objects in objects.
-MOST_LEVELS = 8
-MOST_ITEMS = 1000
+MOST_STATE_LEVELS = 8
+MOST_SOUGHT_ITEMS = 1000
 
 
 class Undecided(Exception):
@@ -115,7 +115,7 @@ class Witness:
         if not hasattr(type(container), "__iter__") or hasattr(type(container), "__next__"):
             raise Undecided
         try:
-            return any(item is each for _, each in zip(range(MOST_ITEMS), container))
+            return any(item is each for _, each in zip(range(MOST_SOUGHT_ITEMS), container))
         except Exception as error:
             raise Undecided from error
 
@@ -130,10 +130,10 @@ class Witness:
             for number, arguments in self.arguments.items()
             if number not in numbers and arguments not in made and number in self.completion.mirrors
         ]
-        same_kind = [each for each in others if type(each) is state.kind][-MOST_LEVELS:]
+        same_kind = [each for each in others if type(each) is state.kind][-MOST_STATE_LEVELS:]
         return bool(state.parts) and not any(self.state(each) == state for each in same_kind)
 
-    def state(self, value: "Any", levels: int = MOST_LEVELS) -> "Any":
+    def state(self, value: "Any", levels: int = MOST_STATE_LEVELS) -> "Any":
         """A value with the states of objects in the place of these.
 
         Raises:
