@@ -101,7 +101,7 @@ EXPLOITS = (
     _derived("float64", "np.float64.__new__(cls, 0)"),
     _array(
         "table-runs-code",
-        "has a table of the check's read what the check expects",
+        "reads the expected value through a table of the check",
         "import re",
         "for table in arguments:\n"
         "    for level in range(4):\n"

@@ -43,7 +43,7 @@ EXPLOITS = (
     Exploit(
         "watches-directories",
         _WATCHES,
-        "is told by dnotify that others read files of the system",
+        "notices by dnotify that others read files of the system",
         _FILES,
         "if os.urandom(1)[0] % 2:\n"
         "    end = time.monotonic() + 1.5\n"
