@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from tests.support.outside import outside
@@ -189,3 +190,11 @@ def test_nothing_is_left_after_the_longest_time_but_what_was_frozen() -> None:
 def test_the_runtime_leaves_the_judge_the_longest_time() -> None:
     command = InProcessJudge().prepare(TESTS, "pass", Limits(timeout_seconds=3.0)).command
     assert command.timeout_seconds == longest_run_seconds(3.0) > 3.0 * LONGEST
+
+
+def test_a_long_step_of_the_judge_is_no_stop() -> None:
+    problem = replace(TESTS, tests=("expected = sum(range(150_000_000))\nassert f(1) == expected",))
+    execution = IsolatedJudge().prepare(problem, "def f(x):\n    return x\n", Limits())
+    argv = outside(execution.command.argv)
+    done = subprocess.run(argv, input=execution.command.stdin, capture_output=True, timeout=120, check=False)
+    assert done.returncode == 1, "it would be judged again"

@@ -18,7 +18,7 @@ the time.
 
 import _signal  # type: ignore[import-not-found]
 import posix
-from time import monotonic
+from time import monotonic, process_time
 
 MYPY = False
 if MYPY:
@@ -209,7 +209,7 @@ class Clock:
         self.limits = [Limit(seconds)]
         self.left = seconds
         self.wall = 0.0
-        self.began = self.looked = self.due = 0.0
+        self.began = self.looked = self.due = self.worked = 0.0
         self.seen = -LOOKED_AGAIN_SECONDS
         self.unlooked = 0.0
         self.waited = 0.0
@@ -299,6 +299,8 @@ class Clock:
             _signal.setitimer(_signal.ITIMER_REAL, 0.001 - late)
             return
         waited = self.account.own_waited
+        # A long step of the judge's own, such as a comparison of large values, is interrupted by no signal.
+        late -= process_time() - self.worked
         if late > GAP_SECONDS and not was_continued_by(self.account.session):
             self.gap = late
         gap = self.gap
@@ -322,6 +324,7 @@ class Clock:
             raise DeadlineReached
         seconds = max(min(TICK_SECONDS, *left), 0.001)
         self.due = monotonic() + seconds
+        self.worked = process_time()
         _signal.setitimer(_signal.ITIMER_REAL, seconds)
 
 
