@@ -146,7 +146,7 @@ def _watches(node: ast.AST, own: frozenset[str], *, is_top: bool, may_catch: boo
                 yield from _around(child.msg, f" {FAILS}(", ")")
         elif isinstance(child, ast.Raise) and child.exc is not None and not is_top:
             raised = child.exc.func if isinstance(child.exc, ast.Call) else child.exc
-            if isinstance(raised, ast.Name) and raised.id in own and (may_catch or raised.id == "AssertionError"):
+            if may_catch or (isinstance(raised, ast.Name) and raised.id in own and raised.id == "AssertionError"):
                 yield from _around(child.exc, f" {RAISED}(", ")")
         elif isinstance(child, ast.ExceptHandler):
             begin = f" {CAUGHT}({child.type is None or _is_own(child.type, own)}, "

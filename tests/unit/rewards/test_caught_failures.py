@@ -10,6 +10,7 @@ from sandrl.problems import Problem
 
 HELPERS = """\
 import contextlib, unittest
+class NotFailed(Exception): pass
 def must_fail(kind, call):
     try:
         call()
@@ -52,6 +53,8 @@ CHECKS = (
     "box = [Oops]\ntry:\n    work(-1)\n    assert False\nexcept box[0]:\n    pass",
     "try:\n    work(-1)\n    assert False\nexcept* Oops:\n    pass",
     "try:\n    work(-1)\n    raise RuntimeError('it did not fail')\nexcept Oops:\n    pass",
+    "try:\n    work(-1)\n    raise NotFailed\nexcept Oops:\n    pass",
+    "def fails(kind):\n    try:\n        work(-1)\n        raise NotFailed()\n    except kind:\n        pass\nfails(Oops)",
 )
 
 

@@ -547,7 +547,8 @@ class Failures:
     def raised(self, error: "Any") -> "Any":
         """Takes note of an exception, or a class of one, that a check raises because it fails."""
         error = error() if isinstance(error, type) else error
-        self.open.extend([each for each in leaves(error) if id(each) not in self.completion.blamed])
+        of_completion = self.completion.blamed
+        self.open.extend([each for each in leaves(error) if id(each) not in of_completion and not is_mirror(each)])
         return error
 
     def assert_fails(self, *message: object) -> "NoReturn":
