@@ -173,11 +173,22 @@ class Guarded(Peer):
         if name[:1] == "_":
             may = name in _OF_FUNCTIONS or (is_of_check and name in ("__dict__", "__init__"))
             may = may or (name in SPECIALS and (is_of_check or type(subject) not in _CODE_KINDS))
+            may = may or (name[:2] != "__" and is_of_check and is_defined_by_check(subject, name))
         else:
             may = name not in _REVEALING and (type(subject) is not type(sys) or is_module_of_check(subject))
         if not may:
             raise AttributeError(f"{type(subject).__name__!r} object has no attribute {name!r}")
         return name
+
+
+def is_defined_by_check(subject: "Any", name: str) -> bool:
+    """Whether an object of a check's class has an attribute from the check, such as `_replace` of a named tuple.
+
+    A completion that reads `__dict__` has the others anyway.
+    """
+    kind = subject if isinstance(subject, type) else type(subject)
+    kinds = [base for base in type.__dict__["__mro__"].__get__(kind) if base.__module__ == CHECKS]
+    return name in getattr(subject, "__dict__", ()) or any(name in base.__dict__ for base in kinds)
 
 
 def is_module_of_check(module: "Any") -> bool:
