@@ -164,13 +164,13 @@ class CalibrationStore:
 def modules_of(problem: Problem) -> tuple[str, ...]:
     """The modules that a problem needs: its packages, and what its own code imports whenever it runs.
 
-    Imports within functions, and those whose failure is caught, are left out; so are the completion's own module, the
-    problem's files, and modules that its code makes.
+    Imports that may not run (within functions, conditions and contexts), and those whose failure is caught, are left
+    out: a trial tells. So are the completion's own module, the problem's files, and modules that its code may make.
     """
     checker = "" if problem.checker is None else problem.checker.code
     own = (problem.prelude, problem.setup, *problem.tests) if problem.is_python else ()
     found = dict.fromkeys(problem.packages)
-    given = {path.partition("/")[0].removesuffix(".py") for path, _ in problem.files} | _OF_COMPLETIONS
+    given = _modules_in_files(problem) | _OF_COMPLETIONS
     for text in (*own, checker):
         if "import" in text:
             imported, made = _imports_of(text)
@@ -179,9 +179,33 @@ def modules_of(problem: Problem) -> tuple[str, ...]:
     return tuple(name for name in found if name not in given)
 
 
+def imported_file(problem: Problem) -> str:
+    """A file of the problem that its checks import as a module; empty if there is none.
+
+    The completion can write to it, and the process of the checks does not have it.
+    """
+    given = _modules_in_files(problem)
+    for text in (problem.setup, *problem.tests) if given else ():
+        try:
+            nodes = list(ast.walk(parse(text)))
+        except SyntaxError:
+            continue
+        for name in _imported([node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]):
+            if name in given and not is_in_library(name):
+                return name
+    return ""
+
+
+def _modules_in_files(problem: Problem) -> frozenset[str]:
+    return frozenset(path.partition("/")[0].removesuffix(".py") for path, _ in problem.files)
+
+
 @lru_cache(maxsize=4096)
 def _imports_of(text: str) -> tuple[tuple[str, ...], frozenset[str]]:
-    """The modules that a text imports whenever it runs, and those that it puts into `sys.modules` itself."""
+    """The modules that a text imports whenever it runs, and those that it may make itself.
+
+    It may make those that it names: as keys of `sys.modules`, or as files that it writes.
+    """
     try:
         tree = parse(text)
     except SyntaxError:
@@ -193,6 +217,8 @@ def _imports_of(text: str) -> tuple[tuple[str, ...], frozenset[str]]:
                 value=ast.Attribute(attr="modules"), slice=ast.Constant(value=str(name)), ctx=ast.Store()
             ):
                 made.add(name.partition(".")[0])
+            case ast.Constant(value=str(name)):
+                made.add(name.rpartition("/")[2].removesuffix(".py"))
     return tuple(dict.fromkeys(_imported(tree.body))), frozenset(made)
 
 
@@ -205,9 +231,7 @@ def _imported(statements: Iterable[ast.stmt]) -> Iterator[str]:
                 yield module.partition(".")[0]
             case ast.Try(handlers=handlers) if any(map(_catches_imports, handlers)):
                 continue
-            case ast.If(test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING")):
-                continue
-            case ast.If() | ast.With() | ast.Try() | ast.ClassDef():
+            case ast.Try() | ast.ClassDef():
                 for part in ("body", "orelse", "finalbody"):
                     yield from _imported(getattr(statement, part, ()))
 

@@ -31,6 +31,7 @@ from sandrl.rewards.calibration import (
     Calibrations,
     Trial,
     Trials,
+    imported_file,
     invalid_check,
     invalid_import,
     is_in_library,
@@ -584,9 +585,10 @@ class IsolatedJudge(InProcessJudge):
 
     def _try_tests(self, problem: Problem, limits: Limits) -> Trials:
         """Whether a problem's checks mean the same apart from a completion as in one process with it."""
-        if not can_be_carried(problem):
+        file = imported_file(problem)
+        if file or not can_be_carried(problem):
             found = yield from super()._try_tests(problem, limits)
-            reason = changes_of(problem).obstacle
+            reason = changes_of(problem).obstacle or f"they import {file!r}, a file that the completion has, too"
             return found if found.invalid else Calibration(splits=False, reason=reason)
         code = problem.reference if problem.reference is not None else empty_answer(problem)
         apart, together = (partial(self._execution, problem, code, limits, mode) for mode in (ISOLATED_TESTS, TESTS))

@@ -200,7 +200,7 @@ def test_a_completion_that_imports_what_sandboxes_lack_is_told_what_to_do() -> N
     ("text", "expected"),
     [
         ("import numpy.linalg as la, math", ("numpy", "math")),
-        ("from a.b import c\nif x:\n    import d\nwith y:\n    import e", ("a", "d", "e")),
+        ("from a.b import c\nif x:\n    import d\nwith y:\n    import e", ("a",)),
         ("try:\n    import a\nexcept ImportError:\n    a = None", ()),
         ("try:\n    import a\nfinally:\n    import b", ("a", "b")),
         ("if TYPE_CHECKING:\n    import a", ()),
@@ -208,6 +208,8 @@ def test_a_completion_that_imports_what_sandboxes_lack_is_told_what_to_do() -> N
         ("class Test:\n    import a", ("a",)),
         ("from solution import f\nfrom . import g", ()),
         ("import sys\nsys.modules['made'] = sys\nimport made.part, other", ("sys", "other")),
+        ("open('/tmp/made.py', 'w').write('X = 1')\nimport made, other", ("other",)),
+        ("patch.dict('sys.modules', {'made': mock})\nimport made, other", ("other",)),
         ("import (", ()),
     ],
 )
@@ -215,6 +217,15 @@ def test_the_modules_of_a_problem_are_what_its_own_code_always_imports(text: str
     problem = Problem("t", "", check="exit_status", setup=text, files=(("helper.py", b""),))
     assert modules_of(problem) == expected
     assert modules_of(replace(problem, prelude="import helper")) == expected
+
+
+def test_checks_that_import_a_file_of_the_problem_are_judged_with_the_completion() -> None:
+    problem = replace(
+        WITHOUT_REFERENCE, setup="", tests=("from helper import E\nassert f() == E",), files=(("helper.py", b""),)
+    )
+    known, _ = calibrated(IsolatedJudge(), problem, FAILED)
+    assert not known.splits
+    assert "'helper'" in known.reason
 
 
 @pytest.mark.parametrize(
