@@ -54,7 +54,7 @@ CHECKS = (
     "try:\n    work(-1)\n    assert False\nexcept* Oops:\n    pass",
     "try:\n    work(-1)\n    raise RuntimeError('it did not fail')\nexcept Oops:\n    pass",
     "try:\n    work(-1)\n    raise NotFailed\nexcept Oops:\n    pass",
-    "def fails(kind):\n    try:\n        work(-1)\n        raise NotFailed()\n    except kind:\n        pass\nfails(Oops)",
+    "def f(kind):\n    try:\n        work(-1)\n        raise NotFailed()\n    except kind:\n        pass\nf(Oops)",
 )
 
 
