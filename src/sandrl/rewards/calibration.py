@@ -185,15 +185,19 @@ def imported_file(problem: Problem) -> str:
     The completion can write to it, and the process of the checks does not have it.
     """
     given = _modules_in_files(problem)
-    for text in (problem.setup, *problem.tests) if given else ():
-        try:
-            nodes = list(ast.walk(parse(text)))
-        except SyntaxError:
-            continue
-        for name in _imported([node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]):
-            if name in given and not is_in_library(name):
-                return name
-    return ""
+    return min((name for name in imported_by_checks(problem) & given if not is_in_library(name)), default="")
+
+
+@lru_cache(maxsize=4096)
+def imported_by_checks(problem: Problem) -> frozenset[str]:
+    """The modules that setup and tests import, always or not."""
+    found: set[str] = set()
+    for text in (problem.setup, *problem.tests):
+        if "import" in text:
+            with suppress(SyntaxError):
+                nodes = ast.walk(parse(text))
+                found.update(_imported(node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)))
+    return frozenset(found)
 
 
 def _modules_in_files(problem: Problem) -> frozenset[str]:
@@ -222,7 +226,7 @@ def _imports_of(text: str) -> tuple[tuple[str, ...], frozenset[str]]:
     return tuple(dict.fromkeys(_imported(tree.body))), frozenset(made)
 
 
-def _imported(statements: Iterable[ast.stmt]) -> Iterator[str]:
+def _imported(statements: Iterable[ast.AST]) -> Iterator[str]:
     for statement in statements:
         match statement:
             case ast.Import(names=names):

@@ -31,6 +31,7 @@ from sandrl.rewards.calibration import (
     Calibrations,
     Trial,
     Trials,
+    imported_by_checks,
     imported_file,
     invalid_check,
     invalid_import,
@@ -475,6 +476,12 @@ def _is_killed(exit_code: int | None) -> bool:
     return exit_code is not None and not 0 <= exit_code <= 128
 
 
+def _hands_over(problem: Problem, verdict: Verdict) -> bool:
+    """Whether a check may hand a completion an object of a package, which an empty answer may have failed before."""
+    is_refused = verdict.status is Status.NOT_ISOLATED
+    return is_refused and not all(map(is_in_library, imported_by_checks(problem)))
+
+
 def _broken(problem: Problem, verdict: Verdict, code: str) -> str:
     """Why no completion of a problem can be judged, by the verdict on known code; empty if they can."""
     if verdict.status is Status.INVALID_PROBLEM:
@@ -578,7 +585,7 @@ class IsolatedJudge(InProcessJudge):
             and problem.kind == "tests"
             and problem.reference is None
             and not self._require_isolated
-            and facts_of(problem).needs_one_process
+            and (facts_of(problem).needs_one_process or _hands_over(problem, verdict))
         ):
             return None
         return super().review(problem, verdict)

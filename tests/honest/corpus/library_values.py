@@ -275,3 +275,32 @@ def kinds():
 matrix, masked = kinds()
 assert matrix.tolist() == [[1, 2]] and matrix.shape == (1, 2)
 assert masked.sum() == 3
+
+# === generator-of-numbers-after-another-assert packages=numpy
+# --- code
+def draw(rng):
+    return 1 if rng is None else rng.normal(size=3)
+# --- test
+import numpy as np
+def check(candidate):
+    assert candidate(None) == 1
+    assert candidate(np.random.default_rng(1)).shape == (3,)
+check(draw)
+
+# === table-from-a-text-in-memory packages=numpy,pandas
+# --- code
+import pandas as pd
+
+
+def read(file):
+    return pd.read_csv(file)["a"].tolist()
+
+
+def write(file):
+    pd.DataFrame({"a": [1]}).to_csv(file, index=False)
+# --- test
+import io
+assert read(io.StringIO("a,b\n1,2")) == [1]
+file = io.StringIO()
+write(file)
+assert file.getvalue() == "a\n1\n"

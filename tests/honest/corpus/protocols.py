@@ -97,3 +97,27 @@ assert f(1) == 2
 if __name__ == "__main_of_pytest__":
     import pytest_that_nobody_has
 assert f(2) == 3
+
+# === what-kind-of-file-a-check-gives
+# --- code
+import io
+import os
+from collections import abc
+
+
+def kind(file):
+    if isinstance(file, (str, bytes, os.PathLike)):
+        return "path"
+    if isinstance(file, io.TextIOBase) or issubclass(type(file), io.TextIOBase):
+        return "text"
+    return "binary" if isinstance(file, io.BufferedIOBase) else "other"
+
+
+def is_many(value):
+    return isinstance(value, abc.Iterable) and not isinstance(value, abc.Sized)
+# --- test
+import io
+assert kind("a") == "path"
+assert kind(io.StringIO("a")) == "text"
+assert kind(io.BytesIO(b"a")) == "binary"
+assert is_many(io.StringIO("a"))

@@ -64,6 +64,9 @@ _CAUSES = 5
 # What exceptions of the interpreter keep besides their arguments.
 _HIDDEN_ATTRIBUTES = ("filename", "filename2", "name", "path")
 
+# Abstract classes that libraries ask for to find out what kind of file they were given.
+_ABSTRACT_FILES = ("RawIOBase", "BufferedIOBase", "TextIOBase")
+
 
 class Shared:
     """A mutable container that both processes have.
@@ -278,7 +281,8 @@ class Crossing:
             self.describe_class(base, encoder)
         for text in (type.__dict__["__name__"].__get__(kind), type.__dict__["__qualname__"].__get__(kind)):
             encoder.text(text)
-        module = type.__dict__["__dict__"].__get__(kind).get("__module__", "builtins")
+        # Classes that are written in C do not have it among their attributes.
+        module = type.__dict__["__module__"].__get__(kind)
         encoder.text(module if type(module) is str else "builtins")
         encoder.text(" ".join(specials_of(kind)))
         encoder.text("-" if type(kind) is type else " ".join(specials_of(type(kind))))
@@ -399,6 +403,10 @@ class Crossing:
             raise Malformed("a class that cannot be") from error
         if type(own).__name__ == "ABCMeta":
             own.register(made)
+        elif names[2] == "_io" and isinstance(own, type):
+            for base in (getattr(sys.modules["io"], name) for name in _ABSTRACT_FILES):
+                if issubclass(own, base):
+                    base.register(made)
         if names[2].partition(".")[0] in LIBRARY:
             type.__setattr__(made, "_mirror_place", (names[2], names[1]))
         self.mirrors[number] = made
