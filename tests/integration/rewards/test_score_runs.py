@@ -70,12 +70,12 @@ def test_results_come_in_input_order_and_events_in_order_of_arrival(job: Job) ->
 
 
 # The check sets the random state of its own process.
-SEEDED = Problem(
-    "seeded",
+LOGGING = Problem(
+    "logging",
     "",
-    tests=("import random\nrandom.seed(1)\nx = roll()\nrandom.seed(1)\nassert roll() == x",),
-    entry_point="roll",
-    reference="import random\ndef roll():\n    return random.random()\n",
+    tests=("import logging\nlogging.getLogger().setLevel(10)\nassert level() == 10",),
+    entry_point="level",
+    reference="import logging\ndef level():\n    return logging.getLogger().level\n",
 )
 # Passes only in the process of its check.
 LOOKS_AT_ITS_CALLER = "import sys\ndef f():\n    return sys._getframe(1).f_globals['expected']\n"
@@ -84,12 +84,16 @@ LOOKS_AT_ITS_CALLER = "import sys\ndef f():\n    return sys._getframe(1).f_globa
 def test_a_reference_decides_once_that_checks_need_one_process_and_no_completion_does(job: Job) -> None:
     unknown = Problem("unknown", "", ("expected = 7\nassert f() == expected",))
     apart = Problem("apart", "", ("x = f(1)\nassert x == 2",), entry_point="f", reference=RIGHT)
-    assert SEEDED.reference is not None
-    codes = [SEEDED.reference, SEEDED.reference + "# again\n", "def roll():\n    return object()\n"]
+    # Nothing of these is on disk.
+    logging, unknown, apart = (
+        replace(each, tests=(f"{each.tests[0]}  # {job.id}",)) for each in (LOGGING, unknown, apart)
+    )
+    assert logging.reference is not None
+    codes = [logging.reference, logging.reference + "# again\n", "def level():\n    return 0\n"]
     report = score(
-        [Completion(f"c{number}", "seeded", code=code) for number, code in enumerate(codes)]
+        [Completion(f"c{number}", "logging", code=code) for number, code in enumerate(codes)]
         + [Completion("r", "unknown", code=LOOKS_AT_ITS_CALLER), Completion("w", "apart", code=WRONG)],
-        {"seeded": SEEDED, "unknown": unknown, "apart": apart},
+        {"logging": logging, "unknown": unknown, "apart": apart},
         job=job,
         options=EACH_FOR_ITSELF,
     )
@@ -99,7 +103,8 @@ def test_a_reference_decides_once_that_checks_need_one_process_and_no_completion
     assert in_one_process.reward == 1.0
     assert [result.reward for result in report.results] == [1.0, 1.0, 0.0, 0.0, 0.0]
     assert [result.trust for result in report.results] == [Trust.IN_PROCESS] * 3 + [Trust.ISOLATED] * 2
-    assert report.summary.canaries == 3, "the reference of `seeded` in both ways, that of `apart` in one"
+    # The reference of `logging` apart, in one process, and apart again; an empty answer to `unknown`; that of `apart`.
+    assert report.summary.canaries == 5
 
 
 def test_every_completion_has_a_sandbox_of_its_own_and_none_is_left(connection: Connection) -> None:
