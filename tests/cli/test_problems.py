@@ -212,14 +212,14 @@ def test_a_reference_that_fails_is_named_and_ends_the_command_with_1(sandrl: Run
 
 
 def test_a_problem_whose_checks_cannot_be_split_from_the_code_is_named(sandrl: Run, tmp_path: Path) -> None:
-    seeded = {**SQUARE, "task_id": "seeded", "prompt": "Roll a die."}
-    seeded["reference"] = "import random\ndef roll():\n    return random.random()\n"
-    # The check sets the random state of its own process.
-    seeded["tests"] = ["import random\nrandom.seed(1)\nx = roll()\nrandom.seed(1)\nassert roll() == x"]
-    path = written(tmp_path / "p.jsonl", seeded)
+    logging = {**SQUARE, "task_id": "logging", "prompt": "Return the level of the root logger."}
+    logging["reference"] = "import logging\ndef level():\n    return logging.getLogger().level\n"
+    # The check sets the level in its own process.
+    logging["tests"] = ["import logging\nlogging.getLogger().setLevel(10)\nassert level() == 10"]
+    path = written(tmp_path / "p.jsonl", logging)
     summary = json.loads(sandrl("problems", "validate", "--problems", path, "--json").stdout)["summary"]
-    assert (summary["passed"], summary["in_process"]) == (1, ["seeded"])
-    assert "In process: seeded\n" in sandrl("problems", "validate", "--problems", path).stdout
+    assert (summary["passed"], summary["in_process"]) == (1, ["logging"])
+    assert "In process: logging\n" in sandrl("problems", "validate", "--problems", path).stdout
     refused = sandrl("problems", "validate", "--problems", path, "--require-isolated")
     assert (refused.returncode, "Statuses: 1 not_isolated\n" in refused.stdout) == (1, True)
     assert refused.stderr.endswith("sandrl: error: the checks of 1 of 1 problems cannot be isolated\n")

@@ -65,7 +65,7 @@ EVERY_OPTION = (
     "--max-file-bytes", "20000", "--prelude", "from math import prod", "--require-isolated", "--no-cache",
     "--retries", "1", "--reward", "fraction", "--format-reward", "0.5", "--length-penalty", "0.25",
     "--timeout-penalty", "0.125", "--max-cases", "50", "--all-checks",
-    "--compile-timeout", "20",
+    "--compile-timeout", "20", "--hash-seed", "3", "--hash-seeds", "2",
     "--image", "python:3.11", "--packages", "typing-extensions",
 )  # fmt: skip
 ANSWERS = [

@@ -44,8 +44,8 @@ def test_json_is_one_document_on_standard_output(sandrl: Run) -> None:
     done = sandrl("reward", "--json", "--job-id", "job-0a1b2c3d")
     document = json.loads(done.stdout)
     assert done.returncode == 0
-    assert set(document) == {"job_id", "results", "summary"}
-    assert document["job_id"] == "job-0a1b2c3d"
+    assert set(document) == {"job_id", "hash_seed", "results", "summary"}
+    assert (document["job_id"], document["hash_seed"]) == ("job-0a1b2c3d", 0)
     assert [result["task_id"] for result in document["results"]] == [
         "slow-sum",
         "string-ops",
@@ -324,9 +324,9 @@ def test_a_cache_serves_the_next_run_and_the_summary_says_so(sandrl: Run, proble
 
 
 def test_where_isolation_is_required_its_lack_is_no_reward(sandrl: Run, tmp_path: Path) -> None:
-    check = "import random\nrandom.seed(1)\nx = f()\nrandom.seed(1)\nassert f() == x"
+    check = "import logging\nlogging.getLogger().setLevel(10)\nassert f() == 10"
     (tmp_path / "p.jsonl").write_text(json.dumps({"task_id": "id", "prompt": "", "tests": [check]}), encoding="utf-8")
-    row = json.dumps({"task_id": "id", "code": "import random\ndef f():\n    return random.random()\n"})
+    row = json.dumps({"task_id": "id", "code": "import logging\ndef f():\n    return logging.getLogger().level\n"})
     plain = sandrl("reward", "-", "--problems", "p.jsonl", "--json", stdin=row)
     required = sandrl("reward", "-", "--problems", "p.jsonl", "--json", "--require-isolated", stdin=row)
     [one], [other] = (json.loads(done.stdout)["results"] for done in (plain, required))

@@ -111,13 +111,18 @@ class _Intents:
         return cls(executions + len(warm & used), opinions)
 
 
+def _has_nothing_to_execute(row: CountedRow) -> bool:
+    """Whether an episode was lost before there was a completion, or its problem cannot be judged."""
+    is_refused = row.status in ("invalid_problem", "not_isolated") and not row.cached
+    return (row.dropped or is_refused) and not row.sandboxes
+
+
 def _of_completions(rows: Sequence[CountedRow]) -> list[str]:
     counts = {name: value or 0.0 for name, value in completion_metrics(rows).items()}
     others = sum(row.contradicts_checks for row in rows)
     return [
         *_unequal(
-            # An episode may be lost before there is anything to execute.
-            ("completions", counts["completions"] - sum(row.dropped and not row.sandboxes for row in rows)),
+            ("completions", counts["completions"] - sum(map(_has_nothing_to_execute, rows))),
             ("executed + cache_hits + no_code", counts["executed"] + counts["cache_hits"] + counts["no_code"]),
         ),
         *_unequal(

@@ -105,9 +105,9 @@ def test_another_limit_is_another_verdict(job: Job) -> None:
 def test_a_verdict_in_one_process_does_not_serve_those_who_require_isolation(job: Job, require_isolated: bool) -> None:
     from sandrl.rewards import IsolatedJudge
 
-    problem = Problem("id", "", tests=("import random\nrandom.seed(1)\nx = f()\nrandom.seed(1)\nassert f() == x",))
+    problem = Problem("id", "", tests=("import logging\nlogging.getLogger().setLevel(10)\nassert f() == 10",))
     cache = VerdictCache()
-    answers = [Completion("a", "id", code="import random\ndef f():\n    return random.random()\n")]
+    answers = [Completion("a", "id", code="import logging\ndef f():\n    return logging.getLogger().level\n")]
     seen = []
     for required in (require_isolated, not require_isolated):
         judge = IsolatedJudge(require_isolated=required)

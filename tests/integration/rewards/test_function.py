@@ -98,12 +98,10 @@ def test_what_has_no_reward_becomes_what_was_asked_for(job: Job, word: str, expe
 
 
 def test_a_broken_problem_is_bad_input_where_errors_are_to_be_raised(job: Job) -> None:
-    unsplittable = Problem(
-        "id", "Same.", tests=("import random\nrandom.seed(1)\nx = f()\nrandom.seed(1)\nassert f() == x",)
-    )
+    unsplittable = Problem("id", "Same.", tests=("import logging\nlogging.getLogger().setLevel(10)\nassert f() == 10",))
     function = sandrl.reward_function([unsplittable], job=job, require_isolated=True, on_infrastructure_error="raise")
     with pytest.raises(InputError, match="not_isolated"):
-        function(["Same."], ["<answer>import random\ndef f():\n    return random.random()\n</answer>"])
+        function(["Same."], ["<answer>import logging\ndef f():\n    return logging.getLogger().level\n</answer>"])
 
 
 def test_a_batch_torn_open_by_ctrl_c_does_not_disturb_the_next(job: Job) -> None:

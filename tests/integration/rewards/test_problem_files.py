@@ -94,7 +94,7 @@ def test_many_cases_with_large_files_leave_room(job: Job) -> None:
     assert (result.reward, result.detail) == (1.0, "")
 
 
-def test_a_completion_that_leaves_no_room_for_files_fails(job: Job) -> None:
+def test_a_case_that_leaves_no_room_for_files_takes_none_from_the_next(job: Job) -> None:
     problem = Problem("p", "", files=FILES, cases=(Case("", "1"), Case("", "1")))  # type: ignore[arg-type]
     code = (
         "import os\n"
@@ -108,5 +108,4 @@ def test_a_completion_that_leaves_no_room_for_files_fails(job: Job) -> None:
     [result] = scored(
         job, problem, f"try:\n{''.join('    ' + line + chr(10) for line in code.splitlines())}except OSError:\n    pass"
     )
-    assert (result.reward, result.passed) == (0.0, 1)
-    assert result.status in (Status.RESOURCE_LIMIT, Status.FAILED)
+    assert (result.status, result.reward, result.passed) == (Status.PASSED, 1.0, 2)

@@ -164,7 +164,7 @@ RENAMED = Problem(
     reference="import os\ndef renamed(name):\n    os.rename(name, 'b')\n",
 )
 MOCKING = (ASKED, LOGGED, LARGEST, PAUSED, RENAMED)
-PROBLEMS = (HALF, STACK, TOTAL, EVEN, SORTED, POSITIVE, CIRCLE, DISC, THIRD, UNSHIFT, COPIED, SPLIT, MEETING)
+PROBLEMS = (HALF, STACK, TOTAL, EVEN, SORTED, POSITIVE, CIRCLE, DISC, THIRD, UNSHIFT, COPIED, SPLIT)
 QUICK = tuple(exploit for exploit in EXPLOITS if not exploit.costly)
 # What made its way past the judge before it was told of it, and at least one of every group.
 REPRESENTATIVE = tuple(
@@ -240,6 +240,13 @@ def test_a_representative_part_of_the_corpus_is_never_rewarded_and_disturbs_nobo
     assert sum(len(report.neighbours) for report in reports) > 30
     for report in reports:
         assert_held(report)
+
+
+def test_no_completion_notices_another_one(job: Job) -> None:
+    exploits = [exploit for exploit in EXPLOITS if MEETING in exploit.problems]
+    report = attack([MEETING], exploits, job=job, options=OPTIONS)
+    assert len(report.attempts) == sum(exploit.copies for exploit in exploits)
+    assert_held(report)
 
 
 def test_no_mock_of_a_check_is_changed_or_read(job: Job) -> None:

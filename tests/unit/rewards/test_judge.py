@@ -287,7 +287,7 @@ def line(
     key: str | None = None,
     excerpts: str = "-",
 ) -> bytes:
-    words = [key or execution.key, status, checks, 0.1, 0.1, 0.0, 0, 0, "-", details, 0.0, excerpts]
+    words = [key or execution.key, status, checks, 0.1, 0.1, 0.0, 0, 0, "-", details, 0.0, excerpts, 0]
     return b"\n" + " ".join(map(str, words)).encode() + b"\n"
 
 

@@ -236,7 +236,7 @@ def line(checks: str, details: str = "-", status: str = "failed") -> Verdict:
     """What the host makes of a judge's line about `TESTS`."""
     judge = InProcessJudge()
     execution = judge.prepare(TESTS, "", Limits())
-    said = f"\n{execution.key} {status} {checks} 0.1 0.1 0.0 0 0 - {details} 0.0 -\n".encode()
+    said = f"\n{execution.key} {status} {checks} 0.1 0.1 0.0 0 0 - {details} 0.0 - 0\n".encode()
     return judge.interpret(execution, CommandOutcome("sb", 0 if status == "passed" else 1, said))
 
 

@@ -191,6 +191,9 @@ class CompletionProcess(Guarded):
         """Reads what is not a plain value, and takes note of the objects and classes that arrive."""
         value = Guarded.read(self, tag, decoder)
         self.origins.note_arrival(value)
+        if not self.origins.describing and isinstance(value, type) and issubclass(value, BaseException):
+            # It may be one of the interpreter's that the completion's own class claims to be.
+            self.failures.kinds.add(value)
         return value
 
     def read_own_class(self, decoder: "Decoder") -> "Any":
@@ -257,13 +260,6 @@ class CompletionProcess(Guarded):
         is_one = (is_mirror(value) or is_named) and self.ask(question, value, (kind,)) is True
         self.failures.may_be_caught = self.failures.may_be_caught or is_one
         return is_one
-
-    def find(self, module: str, name: str) -> "Any":
-        """A class or function that both sides have; from then on the completion may mean a class of exceptions."""
-        found = Guarded.find(self, module, name)
-        if not self.origins.describing and isinstance(found, type):
-            self.failures.kinds.add(found)
-        return found
 
     def read_error(self, number: int, decoder: "Decoder") -> "Any":
         """Reads an exception; a check can take the class from it."""
