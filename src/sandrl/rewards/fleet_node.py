@@ -114,7 +114,7 @@ class NodePart:
         self._attempts: dict[int, Attempt] = {}
         self._given_up: set[int] = set()
         self._events: dict[int, list[Event]] = {}
-        self._judges: dict[bool, IsolatedJudge] = {}
+        self._of_programs: IsolatedJudge | None = None
         self._terms: dict[TaskTerms, Terms] = {}
         request = SandboxRequest(
             runtime=RuntimeKind.LOCAL,
@@ -263,16 +263,14 @@ class NodePart:
                 self._given_up.add(number)
 
     def _judge(self, require_isolated: bool) -> IsolatedJudge:
-        if require_isolated not in self._judges:
-            self._judges[require_isolated] = IsolatedJudge.on(
-                self._connection, require_isolated=require_isolated, known_bytes=_KNOWLEDGE_BYTES
-            )
-        return self._judges[require_isolated]
+        """A judge; calibrations hold for the terms that they were made under, so each terms have one of their own."""
+        return IsolatedJudge.on(self._connection, require_isolated=require_isolated, known_bytes=_KNOWLEDGE_BYTES)
 
     def _terms_of(self, task: Task) -> Terms:
         terms = task.terms
         if task.program is not None:
-            return self._made_terms(terms, ProgramJudge(self._judge(False), task.program))
+            self._of_programs = self._of_programs or self._judge(False)
+            return self._made_terms(terms, ProgramJudge(self._of_programs, task.program))
         if len(self._terms) >= _MOST_TERMS:
             self._terms.clear()
         if terms not in self._terms:

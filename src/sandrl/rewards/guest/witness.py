@@ -97,7 +97,7 @@ class Witness:
                 self.names = {"__name__": "reference"}
                 exec(self.reference, self.names)
             return OPERATIONS[name](*[self.built(state) for state in states])
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Undecided from error
 
     def by_order(self, name: str, states: "list[Any]") -> object:
@@ -107,7 +107,7 @@ class Witness:
             raise Undecided
         try:
             return OPERATIONS[name]([*left.parts.values()], [*right.parts.values()])
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Undecided from error
 
     def by_items(self, container: "Any", item: object) -> bool:
@@ -116,7 +116,7 @@ class Witness:
             raise Undecided
         try:
             return any(item is each for _, each in zip(range(MOST_SOUGHT_ITEMS), container))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Undecided from error
 
     def tells(self, operands: "tuple[Any, ...]", state: "Any") -> bool:
