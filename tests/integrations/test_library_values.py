@@ -196,7 +196,9 @@ def test_the_judge_agrees_with_plain_python_and_is_isolated(job: Job) -> None:
     assert len(comparisons) > 20
     assert [f"{found.entry.id}: {found.plain_failure or 'passes'}" for found in comparisons if not found.is_sound] == []
     assert [str(found) for found in comparisons if not found.agrees] == []
-    assert [str(found) for found in comparisons if found.result.trust is not Trust.ISOLATED] == []
+    # A generator of numbers is no data: a check that passes one to a completion shares its process.
+    together = {found.entry.id for found in comparisons if found.result.trust is not Trust.ISOLATED}
+    assert together == {"library_values/generator-of-numbers-after-another-assert"}
 
 
 PROBLEMS = [
