@@ -94,8 +94,8 @@ def f(n):
 # --- asserts
 assert f(1) == 2
 # --- test
-if __name__ == "__main_of_pytest__":
-    import pytest_that_nobody_has
+if sys.platform == "win32":
+    import winreg
 assert f(2) == 3
 
 # === what-kind-of-file-a-check-gives
