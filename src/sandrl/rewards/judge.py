@@ -595,7 +595,7 @@ class IsolatedJudge(InProcessJudge):
         file = imported_file(problem)
         if file or not can_be_carried(problem):
             found = yield from super()._try_tests(problem, limits)
-            reason = changes_of(problem).obstacle or f"they import {file!r}, a file that the completion has, too"
+            reason = changes_of(problem).obstacle or f"they import {file!r}, a file that the completion also has"
             return found if found.invalid else Calibration(splits=False, reason=reason)
         code = problem.reference if problem.reference is not None else empty_answer(problem)
         apart, together = (partial(self._execution, problem, code, limits, mode) for mode in (ISOLATED_TESTS, TESTS))
