@@ -293,6 +293,8 @@ def test_what_was_judged_with_every_scoring_option_is_judged_again_with_all_of_t
         max_file_bytes=1 << 20,
         prelude="from math import prod",
         require_isolated=True,
+        hash_seed=3,
+        hash_seeds=2,
         caching=False,
         retries=1,
         second_opinion=1.0,
