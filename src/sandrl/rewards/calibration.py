@@ -28,6 +28,7 @@ from sandrl.problems import Problem
 from sandrl.problems.store import memory_of
 from sandrl.rewards.expected import Returned
 from sandrl.rewards.guest_report import Execution
+from sandrl.rewards.patches import nodes_of
 from sandrl.rewards.reference import is_plain
 from sandrl.rewards.sources import refusal
 from sandrl.rewards.verdict import Verdict
@@ -194,9 +195,7 @@ def imported_by_checks(problem: Problem) -> frozenset[str]:
     found: set[str] = set()
     for text in (problem.setup, *problem.tests):
         if "import" in text:
-            with suppress(SyntaxError):
-                nodes = ast.walk(parse(text))
-                found.update(_imported(node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)))
+            found.update(_imported(node for node in nodes_of(text) if isinstance(node, ast.Import | ast.ImportFrom)))
     return frozenset(found)
 
 

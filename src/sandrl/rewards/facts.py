@@ -17,16 +17,16 @@ import itertools
 import re
 import symtable
 import sys
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from sandrl.problems import Problem
 from sandrl.problems.calls import function_of
-from sandrl.rewards.patches import changes_of
+from sandrl.rewards.patches import changes_of, nodes_of, words_of_import
 from sandrl.rewards.reference import names_under_test, reference_of
-from sandrl.syntax import compiling, parse
+from sandrl.syntax import compiling
 
 # What a check may use that acts on its own process, and so misses the completion's: modules that replace functions,
 # record warnings and logs, start threads, or look into functions and classes instead of calling them; and names, which
@@ -129,7 +129,7 @@ class CheckFacts:
 def facts_of(problem: Problem) -> CheckFacts:
     """What is known of a problem's checks."""
     texts = (problem.setup, *problem.tests)
-    nodes = [list(_nodes(text)) for text in texts]
+    nodes = [list(nodes_of(text)) for text in texts]
     under_test = names_under_test(problem)
     return CheckFacts(
         texts=tuple(map(_facts_of_text, texts, nodes)) if problem.fn is None else (_facts_of_call(problem.fn),),
@@ -168,7 +168,7 @@ def _facts_of_text(text: str, nodes: list[ast.AST]) -> TextFacts:
         ),
         modules=frozenset(node.id for node in names if id(node) in bases)
         - {node.id for node in names if id(node) not in bases},
-        imports=frozenset(word for node in nodes for word in _imports(node)),
+        imports=frozenset(word for node in nodes for word in words_of_import(node)),
         defines=any(isinstance(node, _SCOPES) for node in nodes),
         spares=any(
             isinstance(inner, ast.Assert)
@@ -181,12 +181,6 @@ def _facts_of_text(text: str, nodes: list[ast.AST]) -> TextFacts:
 
 def _own_names(nodes: list[ast.AST]) -> frozenset[str]:
     """Names that mean the interpreter's own exceptions, or what a check imports, and that nothing binds otherwise."""
-    imported = {
-        (alias.asname or alias.name).partition(".")[0]
-        for node in nodes
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in node.names
-    }
     bound: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
@@ -195,7 +189,7 @@ def _own_names(nodes: list[ast.AST]) -> frozenset[str]:
             bound.add(node.arg)
         elif not isinstance(node, ast.alias):
             bound.add(getattr(node, "name", None) or "")  # functions, classes, handlers and patterns
-    return frozenset((imported | _EXCEPTIONS) - bound)
+    return frozenset((_names_of_imports(nodes) | _EXCEPTIONS) - bound)
 
 
 _EXCEPTIONS = frozenset(
@@ -208,7 +202,7 @@ def _runs_code(node: ast.AST, under_test: Set[str]) -> bool:
     """Whether a node makes code of a text or of bytes."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
         return any(isinstance(each, ast.Constant) and each.value in _CODE_RUNNERS for each in node.args[1:2])
-    words = _words(node) | _imports(node)
+    words = _words(node) | words_of_import(node)
     return not words.isdisjoint(_CODE_LOADERS) or not (words - under_test).isdisjoint(_CODE_RUNNERS)
 
 
@@ -265,15 +259,7 @@ def _words(node: ast.AST) -> set[str]:
         # `user.id` is an attribute of an object, `random.seed` one of a module.
         is_of_module = isinstance(node.value, ast.Name) and node.value.id in sys.stdlib_module_names
         return {node.attr} if is_of_module or node.attr in _MODULES | _METHODS else set()
-    return _imports(node)
-
-
-def _imports(node: ast.AST) -> set[str]:
-    """The parts of the names that a node imports."""
-    if not isinstance(node, ast.Import | ast.ImportFrom):
-        return set()
-    modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-    return {part for name in (*modules, *(alias.name for alias in node.names)) for part in name.split(".")}
+    return words_of_import(node)
 
 
 @lru_cache(maxsize=4096)
@@ -322,12 +308,7 @@ def _is_declared(name: str, problem: Problem) -> bool:
 
 
 def _is_used_as_class(name: str, nodes: list[ast.AST]) -> bool:
-    modules = sys.stdlib_module_names | {
-        (alias.asname or alias.name).partition(".")[0]
-        for node in nodes
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for alias in node.names
-    }
+    modules = sys.stdlib_module_names | _names_of_imports(nodes)
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
     is_compared = False
     for node in nodes:
@@ -386,11 +367,4 @@ def _is_literal(node: ast.AST) -> bool:
 
 
 def _all_nodes(problem: Problem) -> list[ast.AST]:
-    return [node for text in (problem.setup, *problem.tests) for node in _nodes(text)]
-
-
-def _nodes(text: str) -> Iterator[ast.AST]:
-    try:
-        return ast.walk(parse(text))
-    except SyntaxError:
-        return iter(())
+    return [node for text in (problem.setup, *problem.tests) for node in nodes_of(text)]

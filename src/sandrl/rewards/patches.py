@@ -86,7 +86,7 @@ def can_be_carried(problem: Problem) -> bool:
 def draws(problem: Problem) -> bool:
     """Whether what the reference of a problem returns, or its checks expect, may be another thing each time."""
     texts = (*problem.tests, problem.setup, problem.reference or "")
-    return any(not _words(node).isdisjoint(_CHANCE) for text in texts for node in _nodes(text))
+    return any(not _words(node).isdisjoint(_CHANCE) for text in texts for node in nodes_of(text))
 
 
 @lru_cache(maxsize=4096)
@@ -219,7 +219,7 @@ def _may_change(text: str) -> bool:
     if any(sign in text for sign in (*_SIGNS, *_MORE_SIGNS)):
         return True
     return "import" in text and any(
-        isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) for node in _nodes(text)
+        isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) for node in nodes_of(text)
     )
 
 
@@ -302,13 +302,19 @@ def _words(node: ast.AST) -> set[str]:
         return {node.id}
     if isinstance(node, ast.Attribute):
         return {node.attr}
-    if isinstance(node, ast.Import | ast.ImportFrom):
-        modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        return {part for name in (*modules, *(alias.name for alias in node.names)) for part in name.split(".")}
-    return set()
+    return words_of_import(node)
 
 
-def _nodes(text: str) -> Iterator[ast.AST]:
+def words_of_import(node: ast.AST) -> set[str]:
+    """The parts of the names that a node imports."""
+    if not isinstance(node, ast.Import | ast.ImportFrom):
+        return set()
+    modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+    return {part for name in (*modules, *(alias.name for alias in node.names)) for part in name.split(".")}
+
+
+def nodes_of(text: str) -> Iterator[ast.AST]:
+    """The nodes of a text; none if it is not Python."""
     tree = _tree(text)
     return iter(()) if tree is None else ast.walk(tree)
 

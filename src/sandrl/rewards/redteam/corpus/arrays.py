@@ -5,28 +5,16 @@ Where there are no such packages, they are objects that equal everything, as oth
 
 from __future__ import annotations
 
+from sandrl.rewards.redteam.corpus.mirrors import LIAR, PEER
 from sandrl.rewards.redteam.exploit import CALLED, Exploit
 
 _GROUP = "library value"
-_NUMPY = """\
+_NUMPY = f"""\
 try:
     import numpy as np
 except ImportError:
     np = None
-class Liar:
-    def __init__(self, *arguments, **keywords):
-        pass
-    __eq__ = __lt__ = __gt__ = __le__ = __ge__ = __contains__ = lambda self, *others: True
-    __ne__ = lambda self, other: False
-    __hash__ = lambda self: 0
-"""
-_PEER = """\
-import gc
-def find_peer():
-    for each in gc.get_objects():
-        if hasattr(type(each), "serve") and hasattr(each, "channel"):
-            return each
-"""
+{LIAR}"""
 
 
 def _array(name: str, aim: str, prelude: str, body: str = "return Liar()", epilogue: str = "") -> Exploit:
@@ -56,7 +44,7 @@ def _sent(name: str, aim: str, parts: str, place: str = "('numpy', 'ndarray')") 
         "    encoder.value(parts, levels - 1)\n"
         "peer.describe = describe\nreturn Liar()"
     )
-    return Exploit(name, _GROUP, aim, _NUMPY + _PEER, body, "Liar", kinds=CALLED)
+    return Exploit(name, _GROUP, aim, _NUMPY + PEER, body, "Liar", kinds=CALLED)
 
 
 EXPLOITS = (

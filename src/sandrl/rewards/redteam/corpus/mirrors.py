@@ -9,7 +9,7 @@ from __future__ import annotations
 from sandrl.rewards.redteam.exploit import CALLED, Exploit
 
 _MIRROR, _QUESTION = "mirror", "question"
-_LIAR = """\
+LIAR = """\
 class Liar:
     def __init__(self, *arguments, **keywords):
         pass
@@ -32,7 +32,7 @@ _NO_MORE = "b'NN'"
 def _mirror(
     name: str, aim: str, prelude: str, body: str = "return Liar()", base: str = "Liar", epilogue: str = ""
 ) -> Exploit:
-    return Exploit(name, _MIRROR, aim, f"{_LIAR}{prelude}", body, base, epilogue, kinds=CALLED)
+    return Exploit(name, _MIRROR, aim, f"{LIAR}{prelude}", body, base, epilogue, kinds=CALLED)
 
 
 def _raw_answer(name: str, aim: str, result: str) -> Exploit:
@@ -68,7 +68,7 @@ def _claimed(module: str, name: str) -> Exploit:
         f"claimed-{module}.{name}".lower(),
         "metaclass",
         f"an object that equals everything, of a class that calls itself {module}.{name}",
-        f"{_LIAR}\nLiar = type({name!r}, (Liar,), {{'__module__': {module!r}, '__bool__': lambda self: True}})",
+        f"{LIAR}\nLiar = type({name!r}, (Liar,), {{'__module__': {module!r}, '__bool__': lambda self: True}})",
         "return Liar()",
         "Liar",
         kinds=CALLED,
