@@ -374,16 +374,15 @@ class InProcessJudge:
             return PLAIN if needs_no_trial(problem) else (yield from self._try_tests(problem, limits))
         if is_inert(problem.setup) and is_inert(problem.prelude):
             return PLAIN
-        verdict = yield Trial(partial(run, "", mode=mode_of(problem)))
-        if verdict.status is Status.TIMEOUT:
+        for _ in range(2):
             verdict = yield Trial(partial(run, "", mode=mode_of(problem)))
-            if verdict.status is Status.TIMEOUT:
-                return Calibration(invalid="the problem's setup takes longer than the time limit of a completion")
-        return Calibration(invalid=verdict.detail if verdict.status is Status.INVALID_PROBLEM else "")
+            if verdict.status is not Status.TIMEOUT:
+                return Calibration(invalid=_failed(verdict))
+        return Calibration(invalid="the problem's setup takes longer than the time limit of a completion")
 
     def _try_tests(self, problem: Problem, limits: Limits) -> Trials:
         """What checks in Python need: of these, all are run in the completion's process."""
-        code = problem.reference if problem.reference is not None else empty_answer(problem)
+        code = _known_code(problem)
         verdict = yield Trial(partial(self._execution, problem, code, limits, TESTS))
         return Calibration(invalid=_broken(problem, verdict, code))
 
@@ -428,7 +427,7 @@ class InProcessJudge:
         if answer is None:
             answer, problem = expected_answer(problem), replace(problem, language=PYTHON)
         verdict = yield Trial(partial(self._execution, problem, answer, limits, mode_of(problem)))
-        return Calibration(invalid=verdict.detail if verdict.status is Status.INVALID_PROBLEM else "")
+        return Calibration(invalid=_failed(verdict))
 
     def _why_unusable(self, build: Build, verdict: Verdict) -> str:
         """Why no program in a form can be judged, from the verdict on its example, and what to do."""
@@ -484,9 +483,17 @@ def _hands_over(problem: Problem, verdict: Verdict) -> bool:
 
 def _broken(problem: Problem, verdict: Verdict, code: str) -> str:
     """Why no completion of a problem can be judged, by the verdict on known code; empty if they can."""
-    if verdict.status is Status.INVALID_PROBLEM:
-        return verdict.detail
-    return invalid_check(problem, verdict) or invalid_import(verdict, code)
+    return _failed(verdict) or invalid_check(problem, verdict) or invalid_import(verdict, code)
+
+
+def _failed(verdict: Verdict) -> str:
+    """How the problem's own setup or checker failed, by the verdict on known code; empty if neither did."""
+    return verdict.detail if verdict.status is Status.INVALID_PROBLEM else ""
+
+
+def _known_code(problem: Problem) -> str:
+    """Code that a problem's tests are tried with: its reference, else functions that return nothing."""
+    return problem.reference if problem.reference is not None else empty_answer(problem)
 
 
 def _blamed(problem: Problem, verdict: Verdict) -> Verdict:
@@ -597,7 +604,7 @@ class IsolatedJudge(InProcessJudge):
             found = yield from super()._try_tests(problem, limits)
             reason = changes_of(problem).obstacle or f"they import {file!r}, a file that the completion also has"
             return found if found.invalid else Calibration(splits=False, reason=reason)
-        code = problem.reference if problem.reference is not None else empty_answer(problem)
+        code = _known_code(problem)
         apart, together = (partial(self._execution, problem, code, limits, mode) for mode in (ISOLATED_TESTS, TESTS))
         verdict = yield Trial(apart)
         if why := _broken(problem, verdict, code):
