@@ -25,7 +25,16 @@ OF_OTHER_PROGRAMS = frozenset(
         *("--address", "--head", "--include-dashboard", "--max-worker-port", "--min-worker-port", "--node-ip-address"),
         *("--node-manager-port", "--num-cpus", "--object-manager-port", "--ray-client-server-port", "--resources"),
         *("--runtime-env-agent-port", "--env", "--generation-config", "--multi", "--num", "--pdb", "--security-opt"),
-        *("--check-only", "--generate", "--generated", "--minutes", "--on-cpu", "--server-url"),
+        *(
+            "--check-only",
+            "--exchange",
+            "--generate",
+            "--generated",
+            "--minutes",
+            "--on-cpu",
+            "--seconds",
+            "--server-url",
+        ),
     )
 )
 # A word that stands for another: RUN, FILE.jsonl, <id>, `…`.

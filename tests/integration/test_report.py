@@ -117,7 +117,7 @@ def test_the_charts_are_drawn_from_the_run_and_nothing_is_fetched(page: Page) ->
     assert len(page.requests) == 1
     shown.click("figure:has(#chart-reward) summary")
     table = shown.locator("figure:has(#chart-reward) table")
-    assert table.locator("tbody tr").count() == 4
+    expect(table.locator("tbody tr")).to_have_count(4)
     assert table.locator("tbody tr").last.locator("td").all_text_contents() == ["4", "0.875", "87.5%"]
     names, values = (shown.locator(f".card {part}").all_text_contents() for part in ("span", "b"))
     cards = dict(zip(names, values, strict=True))
