@@ -282,6 +282,14 @@ def needs_no_trial(problem: Problem) -> bool:
     return not problem.setup and all(map(is_plain, problem.tests))
 
 
+@lru_cache(maxsize=4096)
+def compares_results(test: str) -> bool:
+    """Whether a check compares what several calls return, which an operator of the completion's may decide."""
+    comparisons = [(node.left, *node.comparators) for node in nodes_of(test) if isinstance(node, ast.Compare)]
+    calls = [[any(isinstance(part, ast.Call) for part in ast.walk(side)) for side in sides] for sides in comparisons]
+    return any(sum(each) > 1 for each in calls)
+
+
 # What a verdict on known code says about a problem
 
 

@@ -31,6 +31,7 @@ from sandrl.rewards.calibration import (
     Calibrations,
     Trial,
     Trials,
+    compares_results,
     imported_by_checks,
     imported_file,
     invalid_check,
@@ -346,6 +347,10 @@ class InProcessJudge:
 
     # Calibration
 
+    def _needs_no_trial(self, problem: Problem) -> bool:
+        """Whether the tests of a problem need no trial."""
+        return needs_no_trial(problem)
+
     def calibrate(self, problem: Problem, limits: Limits) -> Trials:
         """The trials that must be run before the first completion of a problem."""
         for module in modules_of(problem):
@@ -371,7 +376,7 @@ class InProcessJudge:
                 return Calibration(returned=verdict.returned)
             return Calibration(invalid=f"the problem's reference fails: {verdict.detail or verdict.status.value}")
         if problem.kind == "tests":
-            return PLAIN if needs_no_trial(problem) else (yield from self._try_tests(problem, limits))
+            return PLAIN if self._needs_no_trial(problem) else (yield from self._try_tests(problem, limits))
         if is_inert(problem.setup) and is_inert(problem.prelude):
             return PLAIN
         for _ in range(2):
@@ -583,9 +588,14 @@ class IsolatedJudge(InProcessJudge):
 
     def review(self, problem: Problem, verdict: Verdict) -> Verdict | None:
         """The verdict that counts; None if the completion must be judged once more, in one process with its checks."""
-        if verdict.trust is Trust.OWN_OPERATOR and verdict.is_pass and self._require_isolated:
+        if verdict.trust is Trust.OWN_OPERATOR and verdict.passed and self._require_isolated:
             detail = "a check passed only by an operator of the completion's own class, which is not isolated"
-            return replace(verdict, status=Status.NOT_ISOLATED, detail=detail)
+            if not verdict.is_pass:
+                return replace(verdict, passed=0, checks=())
+            if problem.reference is None:
+                return replace(verdict, status=Status.NOT_ISOLATED, detail=detail)
+            # In the trial the reference has passed without that.
+            return replace(verdict, status=Status.FAILED, passed=0, checks=(), detail=detail)
         if (
             verdict.is_apart
             and verdict.status in _DOUBTFUL
@@ -596,6 +606,11 @@ class IsolatedJudge(InProcessJudge):
         ):
             return None
         return super().review(problem, verdict)
+
+    def _needs_no_trial(self, problem: Problem) -> bool:
+        """Where isolation is required, a reference shows whether operators of its own decide."""
+        may_show = self._require_isolated and problem.reference is not None
+        return super()._needs_no_trial(problem) and not (may_show and any(map(compares_results, problem.tests)))
 
     def _try_tests(self, problem: Problem, limits: Limits) -> Trials:
         """Whether a problem's checks mean the same apart from a completion as in one process with it."""
@@ -623,6 +638,8 @@ class IsolatedJudge(InProcessJudge):
                 verdict = yield Trial(apart)
                 if not verdict.is_pass:
                     break
+        if verdict.is_pass and verdict.trust is Trust.OWN_OPERATOR and self._require_isolated:
+            return Calibration(splits=False, reason="its reference passes only by an operator of its own class")
         if verdict.is_pass or verdict.status not in _DOUBTFUL:
             return PLAIN
         reason = f"{verdict.status.value}: {verdict.detail}"

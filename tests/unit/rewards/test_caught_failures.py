@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.unit.rewards.test_isolated_judge import judged
+from tests.unit.rewards.test_trials import calibrated
 
 from sandrl.events.results import CheckStatus, Status, Trust
 from sandrl.problems import Problem
@@ -156,6 +157,33 @@ def test_a_pass_that_only_the_own_operator_decided_has_a_trust_of_its_own(check:
         assert (verdict.status, verdict.trust) == (Status.PASSED, Trust.OWN_OPERATOR), init
 
 
+@pytest.mark.parametrize("check", OWN)
+def test_one_object_that_stands_for_several_decides_nothing(check: str) -> None:
+    code = (
+        "class Vec:\n    only = None\n    def __new__(cls, *_):\n        cls.only = cls.only or object.__new__(cls)\n"
+    )
+    code += "        return cls.only\n    def __add__(self, other): return self\n"
+    for reference in (VEC, None):
+        assert judged(Problem("t", "", tests=(check,), reference=reference), code).trust is Trust.OWN_OPERATOR
+
+
+MONEY = """
+class Money:
+    def __init__(self, x): self.x = x
+    def __add__(self, other): return Money(self.x + other.x)
+    def __eq__(self, other): return self.x == getattr(other, "x", other)
+"""
+
+
+@pytest.mark.parametrize("check", ["assert Money(1) + Money(2) == 3", "assert not Money('a') + Money('b') != 'ab'"])
+def test_an_object_that_equals_a_plain_value_differs_from_others(check: str) -> None:
+    for reference in (MONEY, None):
+        problem = Problem("t", "", tests=(check,), reference=reference)
+        assert judged(problem, MONEY).trust is Trust.ISOLATED
+        lying = MONEY.replace('self.x == getattr(other, "x", other)', "True").replace("Money(self.x + other.x)", "self")
+        assert judged(problem, lying).trust is Trust.OWN_OPERATOR
+
+
 @pytest.mark.parametrize("check", ["assert (Vec(1) + Vec(2)).x == 3", "assert Vec(1).x == 1 and Vec(2).x == 2"])
 def test_a_comparison_of_plain_values_is_isolated(check: str) -> None:
     assert judged(Problem("t", "", tests=(check,)), VEC).trust is Trust.ISOLATED
@@ -166,12 +194,30 @@ def test_a_failure_of_a_lying_class_is_a_failure() -> None:
     assert (verdict.status, verdict.passed, verdict.trust) == (Status.FAILED, 3, Trust.OWN_OPERATOR)
 
 
-def test_with_required_isolation_a_pass_by_the_own_operator_has_no_reward() -> None:
+@pytest.mark.parametrize(
+    ("reference", "more", "status"),
+    [(VEC, (), Status.FAILED), (None, (), Status.NOT_ISOLATED), (None, ("assert Vec(1) is None",), Status.FAILED)],
+)
+def test_with_required_isolation_a_pass_by_the_own_operator_has_no_reward(
+    reference: str | None, more: tuple[str, ...], status: Status
+) -> None:
     from sandrl.rewards.judge import IsolatedJudge
 
-    judge, problem = IsolatedJudge(require_isolated=True), Problem("t", "", tests=tuple(OWN), reference=VEC)
-    code = LYING.format(init="pass")
-    verdict = judge.review(problem, judged(problem, code, judge))
+    judge, problem = IsolatedJudge(require_isolated=True), Problem("t", "", tests=(*OWN, *more), reference=reference)
+    verdict = judge.review(problem, judged(problem, LYING.format(init="pass"), judge))
     assert verdict is not None
-    assert verdict.status is Status.NOT_ISOLATED
-    assert "operator" in verdict.detail
+    assert verdict.status is status
+    assert verdict.passed == 0 or status is Status.NOT_ISOLATED
+    assert "operator" in verdict.detail or more
+
+
+def test_a_reference_that_passes_only_by_its_own_operator_excludes_its_problem_where_isolation_is_required() -> None:
+    from sandrl.rewards.judge import IsolatedJudge
+
+    reference = VEC.replace("self.x = x", "hidden[id(self)] = x").replace("self.x", "hidden[id(self)]")
+    reference = "hidden = {}" + reference.replace("other.x", "hidden[id(other)]")
+    problem = Problem("t", "", tests=(OWN[0],), reference=reference)
+    for required in (True, False):
+        judge = IsolatedJudge(require_isolated=required)
+        known, _ = calibrated(judge, problem, judged(problem, reference, judge))
+        assert (judge.refusal(problem, known) is not None) is required

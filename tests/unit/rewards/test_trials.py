@@ -68,6 +68,9 @@ def test_plain_checks_need_no_trial() -> None:
     for problem in (PROBLEM, WITHOUT_REFERENCE):
         for judge in (IsolatedJudge(), IsolatedJudge(require_isolated=True), InProcessJudge()):
             assert calibrated(judge, replace(problem, tests=("assert f() == 1",))) == (PLAIN, [])
+    compared = replace(PROBLEM, tests=("assert f(1) == f(2)",))
+    assert calibrated(IsolatedJudge(), compared) == (PLAIN, [])
+    assert calibrated(IsolatedJudge(require_isolated=True), compared, PASSED) == (PLAIN, [Trust.ISOLATED])
 
 
 def test_a_reference_that_passes_apart_is_run_once() -> None:

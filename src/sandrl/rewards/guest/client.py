@@ -100,7 +100,7 @@ class CompletionProcess(Guarded):
         self.imports.update(facts["imports"])
         self.spares = self.spares or (facts["spares"] and facts["defines"])
         self.failures.begin("unittest" in self.imports)
-        self.witness.rests = False
+        self.witness.rests = self.witness.is_ambiguous
 
     def wait_until_ready(self) -> None:
         """Returns once the completion's code has run.
@@ -140,8 +140,9 @@ class CompletionProcess(Guarded):
                 self.origins.settle_error()
                 raise
             self.origins.remember(operation, subject, result)
-            if is_mirror(result) and number_behind(result) in self.origins.made:
-                self.witness.note(result, arguments, keywords or {})
+            if is_mirror(result):
+                is_made = operation == "call" and self.origins.is_class_of_check(subject)
+                self.witness.note(is_made, result, arguments, keywords or {})
         return result
 
     def asked_for(
@@ -389,7 +390,7 @@ class CompletionProcess(Guarded):
         if is_mirror(other):
             result = mirror is other or self.witness.decide("__eq__", mirror, other) is True
         elif self.compares(name, mirror):
-            return self.ask(name, mirror, (other,))
+            return self.witness.decide(name, mirror, other)
         elif solid is not None:
             result = solid.__eq__(self.refreshed(mirror, solid), other)
         else:
@@ -428,7 +429,7 @@ class CompletionProcess(Guarded):
         operator; then it may answer with another object, but not with a plain value, and what came of it has no order
         (`abs(answer - 1.5) < 1e-6` is a comparison with 1.5, `account.balance() > 100` a question about a number).
         """
-        if name in ORDER and is_mirror(left) and is_mirror(right):
+        if name in ORDER and ((is_mirror(left) and is_mirror(right)) or self.compares(name, left, right)):
             return self.result_of_made(self.witness.decide(name, left, right), left, right)
         if is_mirror(left) and is_mirror(right):
             if number_behind(left) in self.origins.lent and number_behind(right) in self.origins.lent:

@@ -1,16 +1,18 @@
 """Determines whether the truth of a comparison rests on the word of the completion's own operator alone.
 
-Where a check compares two objects of the completion, `==` is a method of the completion, and one that is always true
-passes. So the judge asks for the state of both objects before it asks for the comparison, and looks for another
-witness: the operator of the reference's class, on objects of that class with these states, or, without one, the states
-themselves, as plain values. The verdict never changes by this. Where no witness agrees, its trust is weaker.
+Where a check compares an object of the completion, `==` is a method of the completion, and one that is always true
+passes. So the judge asks for the states of objects before it asks for the comparison, and looks for another witness:
+the operator of the reference's class, on objects of that class with these states, or, without one, the states
+themselves, as plain values. An object that equals a plain value must also differ from other values, among which that
+one is hidden. The verdict never changes by this. Where no witness agrees, its trust is weaker.
 """
 
 # The style is explained in `descriptors.py`.
 # B905: Python 3.8 has no `strict`.
-# ruff: noqa: B905, UP037
+# ruff: noqa: B905, BLE001, UP037
 
 import marshal
+import posix
 
 MYPY = False
 if MYPY:
@@ -19,7 +21,7 @@ if MYPY:
     from sandrl.rewards.guest.client import CompletionProcess
 if "request_size" not in globals():
     # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.mirrors import Mirror, is_mirror, number_behind, plain_form, solid_of
+    from sandrl.rewards.guest.mirrors import EQUALITY, Mirror, is_mirror, number_behind, plain_form, solid_of
     from sandrl.rewards.guest.operations import OPERATIONS
 
 # Of objects in objects.
@@ -47,18 +49,32 @@ class Witness:
         self.rests = False
         self.reference = ""
         self.names: "dict[str, Any] | None" = None
-        # The arguments that checks made objects with, by the numbers of these.
-        self.arguments: "dict[int, bytes]" = {}
+        # What checks made objects with, by the numbers of these: None if that cannot be compared.
+        self.arguments: "dict[int, bytes | None]" = {}
+        # Whether one object was made of different arguments, and objects that came in another way first.
+        self.is_ambiguous = False
+        self.results: "set[int]" = set()
 
-    def note(self, mirror: object, arguments: "tuple[Any, ...]", keywords: "dict[str, Any]") -> None:
-        """Takes note of an object that a check has made."""
+    def note(self, made: bool, mirror: object, arguments: "tuple[Any, ...]", keywords: "dict[str, Any]") -> None:
+        """Takes note of an object that has arrived, and of what a check has made it with.
+
+        That one object is two, which makes them equal, is the word of the completion alone.
+        """
+        number = number_behind(mirror)
+        if not made:
+            if number not in self.arguments:
+                self.results.add(number)
+            return
         try:
-            self.arguments[number_behind(mirror)] = marshal.dumps((arguments, sorted(keywords.items())), 2)
+            key: "bytes | None" = marshal.dumps((arguments, sorted(keywords.items())), 2)
         except (ValueError, TypeError):
-            self.arguments.pop(number_behind(mirror), None)
+            key = None
+        if number in self.results or (number in self.arguments and (key is None or self.arguments[number] != key)):
+            self.rests = self.is_ambiguous = True
+        self.arguments[number] = key
 
     def decide(self, name: str, left: "Any", right: "Any") -> "Any":
-        """Has the completion apply an operator to two of its objects, and looks for another witness of the answer."""
+        """Has the completion apply an operator, and looks for another witness of the answer."""
         operands = left, right
         states: "list[Any] | None" = None
         if not self.rests:
@@ -66,6 +82,8 @@ class Witness:
                 states = [self.state(each) for each in operands]
             except Undecided:
                 self.rests = True
+        if states is not None and not (is_mirror(left) and is_mirror(right)) and name in EQUALITY:
+            return self.decide_among(name, left, right, states)
         result = self.completion.ask(name, left, (right,))
         # Another object has no truth yet.
         if states is not None and not is_mirror(result):
@@ -74,6 +92,28 @@ class Witness:
             except Undecided:
                 self.rests = True
         return result
+
+    def decide_among(self, name: str, left: "Any", right: "Any", states: "list[Any]") -> "Any":
+        """The same for `==` and `!=` with a plain value, which other values hide."""
+        others = decoys_of(right)
+        place = posix.urandom(1)[0] % (len(others) + 1)
+        is_equal = [self.is_equal(name, left, each) for each in others[:place]]
+        result = self.completion.ask(name, left, (right,))
+        if is_mirror(result) or (result is True) is not (name == "__eq__"):
+            return result  # that they differ is what the judge itself says of an object and a plain value
+        is_equal += [self.is_equal(name, left, each) for each in others[place:]]
+        try:
+            self.rests = self.by_reference("__eq__", states) is not True
+        except Undecided:
+            self.rests = not is_equal or any(is_equal)
+        return result
+
+    def is_equal(self, name: str, left: "Any", other: object) -> bool:
+        """Whether the completion does not say that an object differs from a plain value."""
+        try:
+            return self.completion.ask(name, left, (other,)) is not (name == "__ne__")
+        except (Exception, SystemExit):
+            return True
 
     def agrees(self, name: str, operands: "tuple[Any, ...]", states: "list[Any]", result: bool) -> bool:
         """Whether another witness says what the completion says."""
@@ -128,7 +168,7 @@ class Witness:
         others = [
             self.completion.mirrors[number]
             for number, arguments in self.arguments.items()
-            if number not in numbers and arguments not in made and number in self.completion.mirrors
+            if number not in numbers and arguments and arguments not in made and number in self.completion.mirrors
         ]
         same_kind = [each for each in others if type(each) is state.kind][-MOST_STATE_LEVELS:]
         return bool(state.parts) and not any(self.state(each) == state for each in same_kind)
@@ -180,6 +220,29 @@ class Witness:
         for name, part in parts.items():
             object.__setattr__(made, name, part)
         return made
+
+
+def decoys_of(value: "Any") -> "list[Any]":
+    """Plain values like one that differ from it and from each other; none for a kind that has no such values."""
+    kind = type(value)
+    if kind is bool or value is None:
+        return [not value]
+    if kind in (int, float, complex):
+        others = [value + step * (1 + abs(value) // 2**40) for step in (-2, -1, 1, 2, 10)] if value - value == 0 else []
+    elif kind in (str, bytes, list, tuple):
+        others = [value[:-1], value[1:], value + value, value + kind(b"1"), kind(b"1") + value]
+    elif kind in (set, frozenset):
+        others = [value | {step} for step in range(5)]
+    elif kind is dict:
+        others = [{**value, step: step} for step in range(5)]
+    else:
+        others = []
+    found: "list[Any]" = []
+    # A large one is sent once more, not five times.
+    for each in others[: 1 if hasattr(kind, "__len__") and len(value) > MOST_SOUGHT_ITEMS else len(others)]:
+        if each != value and each not in found:
+            found.append(each)
+    return found
 
 
 class State:
