@@ -94,6 +94,13 @@ def test_trajectories_are_chosen_by_what_they_are(
     assert document["n"] == len(indexes)
 
 
+@pytest.mark.parametrize(("seed", "count"), [(3, 1), (0, 0)])
+def test_a_hash_seed_that_is_not_the_usual_one_is_shown(tmp_path: Path, sandrl: Run, seed: int, count: int) -> None:
+    with RunWriter.create(tmp_path / "runs", command="reward", job_id="job-1", options={"hash_seed": seed}) as writer:
+        writer.write_metrics(MetricsRow(job_id="job-1", step=0, metrics={"completions": 1}))
+    assert sandrl("runs", "show").stdout.count("Hash seed: 3\n") == count
+
+
 def test_a_trajectory_shows_text_code_output_verdict_and_what_it_took(sandrl: Run, run: Path) -> None:
     shown = sandrl("runs", "show").stdout
     for part in (

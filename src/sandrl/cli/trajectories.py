@@ -85,6 +85,8 @@ def _heading(run: RunOverview) -> str:
     if run.pass_rate is not None:
         numbers.append(f"pass rate {run.pass_rate:.0%}")
     lines = [f"Run {visible(run.run_id)}: {visible(run.command)}, {run.state}, {', '.join(numbers)}", str(run.path)]
+    if run.hash_seed:
+        lines.append(f"Hash seed: {run.hash_seed}")
     if run.origin is not None:
         lines.append(f"Started from the weights of {visible(str(run.origin))}")
     if run.best is not None:

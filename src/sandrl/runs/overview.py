@@ -62,6 +62,7 @@ class RunOverview:
         origin: The checkpoint of another run whose weights it began with; None where it did not.
         best: The best checkpoint of a training run; None without evaluated checkpoints.
         held: The sandbox time that it has used, and its cost; None where that was not asked for.
+        hash_seed: The hash seed of its verdicts; None where its command has none.
     """
 
     run_id: str
@@ -78,6 +79,7 @@ class RunOverview:
     origin: Origin | None = None
     best: BestCheckpoint | None = None
     held: Held | None = None
+    hash_seed: int | None = None
 
 
 def overview(entry: RunEntry, *, has_held: bool = False) -> RunOverview:
@@ -98,6 +100,7 @@ def overview(entry: RunEntry, *, has_held: bool = False) -> RunOverview:
         path=entry.path,
         state=state_of(reader.config, is_running=reader.is_running),
         command=reader.config.command,
+        hash_seed=seed if isinstance(seed := reader.config.options.get("hash_seed"), int) else None,
         started_at=entry.started_at,
         completions=int(sum(row.metrics.get("completions") or 0 for row in rows)),
         reward_mean=_latest(rows, "reward/mean"),
