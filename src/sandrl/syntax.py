@@ -1,7 +1,8 @@
 """Compiles arbitrary texts as Python, in a process with threads.
 
-One lock protects every syntax tree, because CPython 3.11 raises `SystemError` if several threads build syntax trees at
-the same time. All errors of the compiler become one error.
+CPython 3.11 raises `SystemError` if several threads build syntax trees at the same time. So one lock protects every
+syntax tree here, and a tree is built again if a thread of another library, which does not know the lock, disturbed it:
+`inspect.signature`, for example, builds trees. All errors of the compiler become one error.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ import ast
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import cast
 
 _LOCK = threading.RLock()
 _REFUSALS = (ValueError, RecursionError, MemoryError, OverflowError, SystemError)
+# So often in a row nothing but the text disturbs the compiler.
+_MOST_DISTURBANCES = 20
 
 
 @contextmanager
@@ -37,5 +41,17 @@ def parse(text: str | bytes) -> ast.Module:
     Raises:
         SyntaxError: If it is no Python, or too much of it.
     """
+    return cast("ast.Module", _tree_of(text, "exec"))
+
+
+def parse_expression(text: str) -> ast.Expression:
+    """The syntax tree of an expression; for errors see `parse`."""
+    return cast("ast.Expression", _tree_of(text, "eval"))
+
+
+def _tree_of(text: str | bytes, mode: str) -> ast.AST:
     with compiling():
-        return ast.parse(text)
+        for _ in range(_MOST_DISTURBANCES):
+            with suppress(SystemError):
+                return ast.parse(text, mode=mode)
+        return ast.parse(text, mode=mode)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+import gc
+import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
@@ -28,6 +32,35 @@ def test_threads_can_build_syntax_trees_at_once() -> None:
 
     with ThreadPoolExecutor(8) as threads:
         assert set(threads.map(work, range(32))) == {100}
+
+
+def test_threads_of_other_libraries_that_build_trees_make_no_text_invalid() -> None:
+    text = "\n".join(f"def f{number}(a, b=[1, 2, {{3: 4}}]): return a + b * {number}" for number in range(100))
+    is_over = threading.Event()
+
+    def build() -> None:
+        while not is_over.is_set():
+            with suppress(SystemError):
+                ast.parse(text)
+
+    threads = [threading.Thread(target=build) for _ in range(2)]
+    # Threads take turns where garbage is collected while a tree is built.
+    collected: list[str] = []
+    gc.callbacks.append(lambda phase, _: collected.append(phase))
+    thresholds, interval = gc.get_threshold(), sys.getswitchinterval()
+    gc.set_threshold(50)
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        assert {len(parse(text).body) for _ in range(200)} == {100}
+    finally:
+        is_over.set()
+        gc.callbacks.pop()
+        gc.set_threshold(*thresholds)
+        sys.setswitchinterval(interval)
+        for thread in threads:
+            thread.join()
 
 
 @pytest.mark.filterwarnings("error")

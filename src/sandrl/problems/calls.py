@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 from sandrl.errors import InputError
-from sandrl.syntax import compiling
+from sandrl.syntax import parse_expression
 
 SOLUTION = "Solution"
 """The class whose method is called where a completion defines no such function: the form of LeetCode's answers."""
@@ -118,9 +118,8 @@ def _read(source: str) -> Any:
 
 
 def _evaluated(source: str) -> Any:
-    with compiling():
-        tree = ast.parse(source.strip(), mode="eval")
-        return ast.literal_eval(_Numbers().visit(tree) if _NAN in source else tree)
+    tree = parse_expression(source.strip())
+    return ast.literal_eval(_Numbers().visit(tree) if _NAN in source else tree)
 
 
 def _value_of(source: str, field: str) -> Any:

@@ -16,6 +16,7 @@ from typing import TypeAlias, TypeGuard
 
 from sandrl.errors import InputError
 from sandrl.problems.test_parts import TestParts
+from sandrl.syntax import parse
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _RUNNERS = frozenset({"main", "run"})
@@ -102,7 +103,7 @@ def read_test_file(text: str, tree: ast.Module, field: str) -> TestFile | None:
 @cache
 def _stand_in() -> str:
     source = Path(__file__).with_name("pytest_stand_in.py").read_text(encoding="utf-8")
-    tree = ast.parse(source)
+    tree = parse(source)
     tree.body = tree.body[1:]  # without its docstring
     return ast.unparse(tree)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ast
 
+from sandrl.syntax import parse
+
 _TEST_LIBRARIES = frozenset({"unittest", "pytest", "doctest"})
 # What these have to run tests with, or to collect them.
 _OF_RUNS = frozenset(
@@ -52,7 +54,7 @@ class TestParts:
 
     def with_needed(self, code: str) -> str:
         """The code of a test, after the definitions of other tests, and of what runs them, that it uses."""
-        tree = ast.parse(code)
+        tree = parse(code)
         own = {name for node in tree.body for name in _bound_by(node)}
         needed: list[ast.stmt] = []
         wanted = _used_by(tree) - own

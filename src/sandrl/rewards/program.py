@@ -20,7 +20,7 @@ from importlib.resources import files
 
 from sandrl.events.results import Trust
 from sandrl.rewards.guest.baseline import SANDBOX_VARIABLE
-from sandrl.syntax import compiling
+from sandrl.syntax import compiling, parse
 
 _HEADER_BYTES = 64
 _WORKER_HEADER_BYTES = 128
@@ -320,7 +320,7 @@ class _Types(ast.NodeTransformer):
 
 def _without_types(source: bytes) -> ast.Module:
     """A syntax tree without annotations and with line numbers alone, which makes a seventh less of what is loaded."""
-    tree: ast.Module = _Types().visit(ast.parse(source))
+    tree: ast.Module = _Types().visit(parse(source))
     for node in ast.walk(tree):
         if "lineno" in node._attributes:
             node.end_lineno, node.col_offset, node.end_col_offset = node.lineno, 0, 0  # type: ignore[attr-defined]

@@ -42,8 +42,8 @@ class Reference:
 def read_reference(text: str) -> Reference | None:
     """What a reference says; None if it cannot be read."""
     try:
+        body = parse(text).body
         with compiling():
-            body = ast.parse(text).body
             symbols = symtable.symtable(text, "<reference>", "exec").get_symbols()
     except SyntaxError:
         return None

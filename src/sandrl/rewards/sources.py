@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sandrl.problems.languages import PYTHON
-from sandrl.syntax import compiling
+from sandrl.syntax import compiling, parse
 
 MAX_CHARACTERS = 40_000
 """How much text is compiled for one completion, all attempts together: about 25 ms of ordinary code."""
@@ -96,7 +96,7 @@ def read_source(code: str) -> Source | None:
     try:
         with compiling():
             compile(code, "<completion>", "exec", dont_inherit=True)
-            tree = ast.parse(code)
+            tree = parse(code)
             table = symtable.symtable(code, "<completion>", "exec")
             binds, uses = _names(table)
             early = _used_early(tree) & binds if binds & uses else frozenset()

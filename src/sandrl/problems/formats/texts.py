@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from sandrl.errors import InputError
 from sandrl.jsonl import MAX_PROBLEM_BYTES
-from sandrl.syntax import compiling
+from sandrl.syntax import parse_expression
 
 MAX_UNPACKED_BYTES = MAX_PROBLEM_BYTES
 """The largest size that packed tests may unpack to."""
@@ -59,8 +59,7 @@ def python_value(text: str) -> list[Any] | dict[Any, Any] | None:
     if text[:1] not in ("[", "{") or text[-1:] not in ("]", "}") or len(text) > _MOST_PYTHON_CHARACTERS:
         return None
     try:
-        with compiling():
-            value = ast.literal_eval(text)
+        value = ast.literal_eval(parse_expression(text))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
     return value if isinstance(value, list | dict) else None
