@@ -183,7 +183,7 @@ def stop_while_scoring(name: str, mode: str, seconds: float, copies: int = COPIE
         words = [sys.executable, "-m", "benchmarks.stops", "--score", mode, "--copies", str(copies)]
         client = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, cwd=Path(__file__).parents[1])
         try:
-            stopped = choose(name, mode, client.pid, state)
+            stopped = choose(name, mode, client, state)
             send(stopped, signal.SIGSTOP)
             time.sleep(seconds)
             send(stopped, signal.SIGCONT)
@@ -196,18 +196,17 @@ def stop_while_scoring(name: str, mode: str, seconds: float, copies: int = COPIE
     return [f"{each['id']}: {each['reward']} {each['why']}" for each in results if each["reward"] != 1.0]
 
 
-def choose(name: str, mode: str, client: int, state: Path) -> list[int]:
+def choose(name: str, mode: str, client: subprocess.Popen[bytes], state: Path) -> list[int]:
     """Waits until completions run, and chooses the processes of a set."""
-    until = time.monotonic() + 900
-    while time.monotonic() < until:
+    while client.poll() is None:
         time.sleep(0.2)
         endpoint = daemon.find(state)
-        if endpoint is not None and find_family(client, endpoint.pid, mode).completions:
+        if endpoint is not None and find_family(client.pid, endpoint.pid, mode).completions:
             time.sleep(random.uniform(0.2, 2.5))
-            chosen = SETS[name](find_family(client, endpoint.pid, mode))
+            chosen = SETS[name](find_family(client.pid, endpoint.pid, mode))
             if chosen:
                 return chosen
-    raise TimeoutError("no completion of the set runs")
+    raise RuntimeError(f"the run ended before processes of the set {name!r} were found")
 
 
 def send(pids: Sequence[int], number: signal.Signals) -> None:
