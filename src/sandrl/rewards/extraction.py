@@ -22,6 +22,7 @@ from sandrl.rewards.markup import (
     Fence,
     Tagged,
     fences,
+    lone_closings,
     tagged,
     tidy,
     without_end_tokens,
@@ -120,18 +121,11 @@ class _Reading:
         self._sources = sources_of(language)
 
     def find(self, text: str) -> str | None:
-        """The code in a text, outside of its reasoning if there is any."""
-        rest = without_reasoning(text, self._sources)
-        found, code = self._search(rest)
-        if not found and rest is not text:
-            _, code = self._search(text)
-        return code
-
-    def _search(self, text: str) -> tuple[bool, str | None]:
-        """Whether there is something that is meant as an answer, and its code."""
+        """The code in a text, outside of its reasoning if there is anything else."""
+        text = self._opened(without_reasoning(text, self._sources))
         is_auto = self._how is Extraction.AUTO
         if is_auto and self._begins_like_code(text) and (code := self._plain(text)) is not None:
-            return True, code
+            return code
         blocks = fences(text, self._sources)[-MAX_BLOCKS:]
         default = None
         if self._how is not Extraction.FENCE:
@@ -139,20 +133,34 @@ class _Reading:
             if answers:
                 is_final, default = self._answer(answers, blocks)
                 if is_final or not is_auto:
-                    return True, default
+                    return default
             elif not is_auto:
-                return False, None
+                return None
         if blocks:
-            return True, self._fenced(blocks)
+            return self._fenced(blocks)
         if default is not None or not is_auto:
-            return default is not None, default
+            return default
         marked = _DONE_TAG.sub("</code>", _BEGIN_TAG.sub("<code>", _SQUARE_TAG.sub(r"<\1python>", text)))
         codes = tagged(marked, "(?:code|python|solution)", self._sources, blocks)
         if codes:
             contents = [tidy(code.content) for code in codes]
-            return True, self._choose(contents) or contents[-1]
-        code = self._plain(text) or self._embedded(text)
-        return code is not None, code
+            return self._choose(contents) or contents[-1]
+        return self._plain(text) or self._embedded(text)
+
+    def _opened(self, text: str) -> str:
+        """A text with a fence before it, if a prompt has opened a block that the text ends."""
+        if self._sources.compiles(tidy(text)):
+            return text
+        for end, fence in lone_closings(text):
+            if self._is_block(text[:end]):
+                return f"{fence}{self._language}\n{text}"
+        return text
+
+    def _is_block(self, text: str) -> bool:
+        source = self._sources.read(tidy(text))
+        if source is not None:
+            return bool(source.binds or source.acts) and self._begins_like_code(text)
+        return self._continues(text)
 
     def _answer(self, answers: list[Tagged], blocks: list[Fence]) -> tuple[bool, str | None]:
         """Whether an answer is code, right or wrong, and the code of the answers."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sandrl.problems.languages import PYTHON, find_language
-from sandrl.rewards.sources import Sources
+from sandrl.rewards.sources import MAX_LENGTH, Sources
 
 _PYTHON_NAMES = frozenset({"python2", "ipython", "sage"})
 
@@ -23,23 +23,40 @@ _MAX_MARKS = 8 * MAX_BLOCKS
 _MAX_CLOSINGS = 6
 _MAX_NESTING = 3
 
+# Of a chat template: between turns, at their ends, and around roles and channels.
 _END_TOKEN = (
-    r"(?:<[|｜][\w▁ /-]{1,40}[|｜]>|</?s>|<(?:eos|bos|pad|end_of_turn|EOT|EOS)>|\[(?:EOS|/?INST|end of text)\])"
+    r"(?:<[|｜][\w▁ /-]{1,40}[|｜]?>|<[\w▁/-]{1,40}[|｜]>|</?s>|<(?:[Ee][Oo][SsTtDdMm]|bos|pad|(?:start|end)_of_\w{1,20})>"
+    r"|\[(?:EOS|/?INST|end of text|\|[\w ]{1,40}\||e~)[\[\]])"
 )
 # A line that is `[DONE]` does nothing as code; prompts of MBPP end answers with it.
 _END = re.compile(rf"(?:\s*(?:{_END_TOKEN}|^\[DONE\]))+\s*\Z", re.MULTILINE)
-_MARK = re.compile(r"^((?:</?\w[^<>\n]{0,80}>)?[ \t>*+\-\d.)]{0,100}?)(`{3,}|~{3,})(.*)$", re.MULTILINE)
+# A fence that begins its line, or the last run of backticks within a line.
+_MARK = re.compile(
+    r"(?:^((?:</?\w[^<>\n]{0,80}>)?[ \t>*+\-\d.)]{0,100}?)(`{3,}|~{3,})(.*)|(?<![`~])(`{3,}+|~{3,}+)([^`~\n]*+))$", re.MULTILINE
+)
+_RUN = re.compile(r"`{3,}")
+_WORD = re.compile(r"[a-z]\w*[ \t]*")
 _PREFIX = re.compile(r"(?:</?\w[^<>\n]{0,80}>)?((?:[ \t]*>)*)([ \t]*)((?:[-*+]|\d{1,4}[.)])[ \t]+)?")
-_AFTER_CLOSING = re.compile(rf"(?:\s|{_END_TOKEN}|</?\w[^<>]{{0,80}}>)*\Z")
+_AFTER_CLOSING = re.compile(rf"(?:\s|</?\w[^<>]{{0,80}}>)*+(?:\Z|{_END_TOKEN})")
+_ONE_WORD = re.compile(r"[ \t]*(?:[\w+#.-]{0,40}|\{[^{}]{0,80}\})[ \t]*")
 _GLUED_CLOSING = re.compile(rf"(`{{3,}}|~{{3,}})[ \t]*(?:{_END_TOKEN}[ \t]*)*$", re.MULTILINE)
 _LANGUAGE = re.compile(r"[ \t]*\{?[ \t]*\.?([\w+#-]*)")
 _QUOTED = re.compile(r"^[ \t]*(?:>[ \t]?)", re.MULTILINE)
 
+_THOUGHT = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|scratchpad|analysis)"
+# As the templates of chat models write it: in tags, in tokens, or in a channel that is not the final one.
 _REASONING = re.compile(
-    r"<(?P<slash>/?)(?:think|thinking|thought|reasoning|reason|scratchpad)>"
-    r"|<\|(?P<word>begin|end)_of_thought\|>|\[(?P<square>/?)THINK\]|◁(?P<triangle>/?)think▷",
+    rf"<(?P<slash>/?)(?:\w{{1,20}}[:_])?{_THOUGHT}(?:[ \t][^<>\n]{{0,200}})?>"
+    rf"|<\|(?:(?:begin|start)_(?:of_)?|(?P<word>end_(?:of_)?|/))?{_THOUGHT}\|>"
+    r"|\[(?P<square>/?)THINK\]|◁(?P<triangle>/?)think▷|<unused(?:94>(?:thought\b)?|(?P<unused>95>))"
+    r"|(?:<\|start\|>assistant)?<\|channel\|>(?:(?P<final>final)|(?:analysis|commentary))\b[^<>\n]{0,80}"
+    r"(?:<\|constrain\|>[^<>\n]{0,40})?<\|message\|>"
+    r"|<\|channel>(?:thought|analysis)\b|(?P<channel><channel\|>)"
+    r"|\A(?:assistant)?analysis(?=[A-Z])|(?P<bare>assistantfinal)",
     re.IGNORECASE,
 )
+_ENDS = ("slash", "word", "square", "triangle", "unused", "final", "channel", "bare")
+_NOTHING = re.compile(rf"(?:\s|{_END_TOKEN}|</\w[^<>\n]{{0,80}}>)*+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +112,87 @@ def tidy(code: str) -> str:
     return textwrap.dedent(re.sub(r"\A(?:[ \t]*\n)+", "", code)).rstrip()
 
 
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A fence in a text.
+
+    Attributes:
+        is_first: Whether it begins its line, but for blanks, quote marks and list marks.
+        head: What stands before it in its line.
+        fence: Its characters.
+        rest: What stands after it in its line.
+        start: Where it begins.
+        end: Where its line ends.
+    """
+
+    is_first: bool
+    head: str
+    fence: str
+    rest: str
+    start: int
+    end: int
+
+    @property
+    def line(self) -> int:
+        """Where its line begins."""
+        return self.start - len(self.head)
+
+    @property
+    def language(self) -> str:
+        """The first word after it, in lower case."""
+        found = _LANGUAGE.match(self.rest)
+        return found.group(1).lower() if found is not None else ""
+
+    @property
+    def can_open(self) -> bool:
+        """Whether it may begin a block. Within a line, no more than a word may follow."""
+        if self.is_first:
+            is_info = "`" not in self.rest and not self.rest.lstrip().startswith("<")
+            return is_info and _PREFIX.fullmatch(self.head) is not None
+        is_outside = len(_RUN.findall(self.head)) % 2 == 0
+        is_meant = self.fence.startswith("`") or self.names_language
+        return is_outside and is_meant and _ONE_WORD.fullmatch(self.rest) is not None
+
+    @property
+    def names_language(self) -> bool:
+        """Whether a language or, right after a fence at the beginning of a line, a word follows."""
+        is_word = self.is_first and _WORD.fullmatch(self.rest) is not None
+        return is_word or find_language(self.language) is not None or self.language in _PYTHON_NAMES
+
+    @property
+    def begins_another(self) -> bool:
+        """Whether it begins a block even where the one before it is open."""
+        return self.can_open and self.names_language
+
+    def can_close(self, fence: str) -> bool:
+        """Whether it ends a block that begins with a fence: it is alone in its line."""
+        return self._is_last(fence) and self.is_first and not self.head.strip(" \t>")
+
+    def may_close(self, fence: str) -> bool:
+        """Whether it may be meant as the end: behind code, before a sentence, or where another block begins."""
+        return self.begins_another or self._is_last(fence) or (self.is_first and self.fence.startswith(fence))
+
+    def _is_last(self, fence: str) -> bool:
+        return self.fence.startswith(fence) and _AFTER_CLOSING.match(self.rest) is not None
+
+
+def _marks(text: str) -> list[_Mark]:
+    marks = []
+    for found in _MARK.finditer(text):
+        head, fence, rest, inner, inner_rest = found.groups()
+        if inner is None:
+            marks.append(_Mark(True, head, fence, rest, found.start(2), found.end()))
+        else:
+            line = text.rfind("\n", 0, found.start()) + 1
+            marks.append(_Mark(False, text[line : found.start()], inner, inner_rest, found.start(), found.end()))
+    return marks
+
+
 def fences(text: str, sources: Sources | None = None, nesting: int = 0) -> list[Fence]:
     """The fenced blocks of a text, in order; the last one may be open. Of very many, only the last are read.
+
+    A fence need not begin its line: words or tokens of a chat template may stand before it. Whether a fence that is
+    not alone in its line ends a block, or is code, depends on whether the code as far as there compiles.
 
     Args:
         text: The text.
@@ -104,21 +200,21 @@ def fences(text: str, sources: Sources | None = None, nesting: int = 0) -> list[
             the first one ends it.
         nesting: How many blocks this text is inside of.
     """
-    marks = list(_MARK.finditer(text))
+    marks = _marks(text)
     blocks: list[Fence] = []
     position = 0
     while position < len(marks):
         opening = marks[position]
         position += 1
-        if not _can_open(opening):
+        if not opening.can_open:
             continue
         is_early = len(marks) - position > _MAX_MARKS
         place = _closing(text, marks, position, opening, None if is_early else sources)
-        if is_early and place is not None:
-            position = place + 1
+        closing = None if place is None else marks[place]
+        position = len(marks) if place is None or closing is None else place + (not closing.begins_another)
+        if is_early and closing is not None:
             continue
-        block = _block(text, opening, None if place is None else marks[place])
-        position = len(marks) if place is None else place + 1
+        block = _block(text, opening, closing, sources)
         inner = (
             []
             if block.is_in(PYTHON if sources is None else sources.language) or nesting >= _MAX_NESTING
@@ -130,52 +226,55 @@ def fences(text: str, sources: Sources | None = None, nesting: int = 0) -> list[
     return blocks
 
 
-def _can_open(mark: re.Match[str]) -> bool:
-    info = mark.group(3)
-    return _PREFIX.fullmatch(mark.group(1)) is not None and "`" not in info and not info.lstrip().startswith("<")
+def lone_closings(text: str) -> list[tuple[int, str]]:
+    """Where fences are that may end a block which begins before the text, and these fences; only the first ones."""
+    ends = [(mark.start, mark.fence) for mark in _marks(text) if mark.may_close("") and not mark.begins_another]
+    return ends[:_MAX_CLOSINGS]
 
 
-def _can_close(mark: re.Match[str], opening: re.Match[str]) -> bool:
-    kind = opening.group(2)
-    if not mark.group(2).startswith(kind) or mark.group(1).strip(" \t>"):
-        return False
-    return _AFTER_CLOSING.match(mark.group(3)) is not None
-
-
-def _closing(
-    text: str, marks: list[re.Match[str]], first: int, opening: re.Match[str], sources: Sources | None
-) -> int | None:
+def _closing(text: str, marks: list[_Mark], first: int, opening: _Mark, sources: Sources | None) -> int | None:
     """Which mark ends a block; None if it is open."""
-    places = []
+    places: list[int] = []
+    others: list[int] = []
     for place in range(first, len(marks)):
-        if _can_close(marks[place], opening):
+        if marks[place].can_close(opening.fence):
             places.append(place)
             if sources is None or len(places) == _MAX_CLOSINGS:
                 break
-    if not places:
-        return None
-    if sources is not None and len(places) > 1:
-        for place in places:
-            if sources.compiles(_block(text, opening, marks[place]).code):
+        elif sources is not None and not places and len(others) < _MAX_CLOSINGS:
+            if marks[place].may_close(opening.fence):
+                others.append(place)
+    if sources is not None and (others or len(places) > 1):
+        for place in (*places[:2], *others, *places[2:]):
+            if sources.compiles(_block(text, opening, marks[place], sources).code):
                 return place
-    return places[0]
+        end = marks[places[0]].start if places else len(text)
+        if end - opening.end <= MAX_LENGTH:
+            # It is not closed before the next block begins.
+            places = [place for place in others if marks[place].begins_another][:1] or places
+    return places[0] if places else None
 
 
-def _block(text: str, opening: re.Match[str], closing: re.Match[str] | None) -> Fence:
-    end = len(text) if closing is None else closing.start()
-    body = text[min(opening.end() + 1, end) : end].removesuffix("\n")
-    last = end if closing is None else closing.end(2)
-    is_closed = closing is not None
+def _block(text: str, opening: _Mark, closing: _Mark | None, sources: Sources | None) -> Fence:
+    is_whole = closing is not None and not closing.begins_another
     if closing is None:
-        glued = _GLUED_CLOSING.search(body)
-        if glued is not None:
-            body, is_closed = body[: glued.start()], True
-    prefix = _PREFIX.fullmatch(opening.group(1))
+        end = last = len(text)
+    elif is_whole:
+        end = closing.line if closing.is_first else closing.start
+        last = closing.start + len(closing.fence)
+    else:
+        end = last = closing.line
+    body = text[min(opening.end + 1, end) : end].removesuffix("\n")
+    if not is_whole and (glued := _GLUED_CLOSING.search(body)) is not None:
+        body, is_whole = body[: glued.start()], True
+    prefix = _PREFIX.match(opening.head)
     for _ in range(min(prefix.group(1).count(">"), 10) if prefix is not None else 0):
         body = _QUOTED.sub("", body)
-    language = _LANGUAGE.match(opening.group(3))
-    name = language.group(1).lower() if language is not None else ""
-    return Fence(name, tidy(body), is_closed, opening.start(2), last)
+    code = tidy(body)
+    _, _, first = opening.rest.strip().partition(" ")
+    if first and sources is not None and not sources.compiles(code) and sources.compiles(f"{first}\n{body}"):
+        code = f"{first}\n{body}"
+    return Fence(opening.language, code, is_whole, opening.start, last)
 
 
 def tagged(text: str, name: str, sources: Sources, blocks: Sequence[Fence] = ()) -> list[Tagged]:
@@ -221,10 +320,11 @@ def _is_mention(text: str, tag: re.Match[str]) -> bool:
 
 
 def without_reasoning(text: str, sources: Sources) -> str:
-    """A text without the reasoning in it.
+    """A text without the reasoning in it; the whole text where there is nothing else.
 
     Reasoning ends with a closing tag. It begins with the opening tag before it, or with the text, because the chat
-    templates of reasoning models open it in the prompt. A tag that opens reasoning and is never closed changes nothing.
+    templates of reasoning models open it in the prompt. A tag that opens reasoning and is never closed changes nothing:
+    many models forget it, and nothing tells where their answer begins.
     """
     tags = [tag for tag in _REASONING.finditer(text) if not _is_mention(text, tag)]
     if not any(map(_is_end, tags)):
@@ -232,26 +332,26 @@ def without_reasoning(text: str, sources: Sources) -> str:
     tags = tags[-4 * MAX_BLOCKS :]
     spans = _code_spans(text, sources)
     kept: list[str] = []
-    position, opened = 0, None
+    position, opened, is_closed = 0, None, False
     for tag in tags:
         if _within(tag, spans):
             continue
         if not _is_end(tag):
             opened = tag.start() if opened is None else opened
             continue
-        if opened is None:
-            kept.clear()
-        else:
-            kept.append(text[position:opened])
-        position, opened = tag.end(), None
+        if opened is not None or is_closed:
+            # A second closing tag closes nothing.
+            kept.append(text[position : tag.start() if opened is None else opened])
+        position, opened, is_closed = tag.end(), None, True
         if tag is not tags[-1] and sources.compiles(tidy(text[position:])):
             break
     kept.append(text[position:])
-    return "\n".join(kept)
+    rest = "\n".join(kept)
+    return text if _NOTHING.match(rest) is not None else rest
 
 
 def _is_end(tag: re.Match[str]) -> bool:
-    return bool(tag["slash"] or tag["square"] or tag["triangle"] or tag["word"] == "end")
+    return any(tag[name] for name in _ENDS)
 
 
 def _code_spans(text: str, sources: Sources) -> list[tuple[int, int]]:
