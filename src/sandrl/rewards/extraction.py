@@ -59,6 +59,7 @@ _CODE_BEGINS = re.compile(
     r"|(?:for|while|with|if|try)\b.*:[ \t]*$)",
     re.MULTILINE,
 )
+_ORDER_MARK = re.compile(r"^[\ufeff\u200b]+", re.MULTILINE)
 _MAX_CUTS = 12
 
 
@@ -76,7 +77,7 @@ def extract(text: str, how: Extraction = Extraction.AUTO, problem: Problem | Non
     if how is Extraction.RAW:
         code: str | None = text
     else:
-        text = without_end_tokens(text.replace("\r\n", "\n"))
+        text = without_end_tokens(_ORDER_MARK.sub("", text.replace("\r\n", "\n")))
         language = PYTHON if problem is None else problem.language
         is_exact = how is Extraction.EXACT
         code = _whole_answer(text, language) if is_exact else _Reading(how, problem, language).find(text)
@@ -86,7 +87,7 @@ def extract(text: str, how: Extraction = Extraction.AUTO, problem: Problem | Non
 def extract_code(completion: Completion, problem: Problem, how: Extraction = Extraction.AUTO) -> str | None:
     """Extracts the code of a completion and joins it to the code that the problem gives; `None` if there is none."""
     if completion.code is not None:
-        code: str | None = completion.code if completion.code.strip() else None
+        code: str | None = completion.code.removeprefix("\ufeff") if completion.code.strip() else None
     else:
         code = extract(completion.completion or "", how, problem)
     return None if code is None else join_to_starter(problem, code)

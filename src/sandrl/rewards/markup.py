@@ -22,6 +22,7 @@ MAX_BLOCKS = 64
 _MAX_MARKS = 8 * MAX_BLOCKS
 _MAX_CLOSINGS = 6
 _MAX_NESTING = 3
+_MAX_LINES_BETWEEN = 3
 
 # Of a chat template: between turns, at their ends, and around roles and channels.
 _END_TOKEN = (
@@ -166,14 +167,12 @@ class _Mark:
 
     def can_close(self, fence: str) -> bool:
         """Whether it ends a block that begins with a fence: it is alone in its line."""
-        return self._is_last(fence) and self.is_first and not self.head.strip(" \t>")
+        is_alone = self.is_first and not self.head.strip(" \t>") and _AFTER_CLOSING.match(self.rest) is not None
+        return is_alone and self.fence.startswith(fence)
 
     def may_close(self, fence: str) -> bool:
         """Whether it may be meant as the end: behind code, before a sentence, or where another block begins."""
-        return self.begins_another or self._is_last(fence) or (self.is_first and self.fence.startswith(fence))
-
-    def _is_last(self, fence: str) -> bool:
-        return self.fence.startswith(fence) and _AFTER_CLOSING.match(self.rest) is not None
+        return self.begins_another or self.fence.startswith(fence)
 
 
 def _marks(text: str) -> list[_Mark]:
@@ -271,10 +270,23 @@ def _block(text: str, opening: _Mark, closing: _Mark | None, sources: Sources | 
     for _ in range(min(prefix.group(1).count(">"), 10) if prefix is not None else 0):
         body = _QUOTED.sub("", body)
     code = tidy(body)
-    _, _, first = opening.rest.strip().partition(" ")
-    if first and sources is not None and not sources.compiles(code) and sources.compiles(f"{first}\n{body}"):
-        code = f"{first}\n{body}"
+    if sources is not None:
+        _, _, first = opening.rest.strip().partition(" ")
+        if first and not sources.compiles(code) and sources.compiles(f"{first}\n{body}"):
+            code = f"{first}\n{body}"
+        if closing is not None and not is_whole:
+            code = _without_sentences(code, sources)
     return Fence(opening.language, code, is_whole, opening.start, last)
+
+
+def _without_sentences(code: str, sources: Sources) -> str:
+    """Code without the few lines after it that lead to the next block; as it is, if it does not compile even so."""
+    shorter = code
+    for _ in range(_MAX_LINES_BETWEEN):
+        if sources.compiles(shorter):
+            return shorter
+        shorter = shorter.rpartition("\n")[0].rstrip()
+    return shorter if sources.compiles(shorter) else code
 
 
 def tagged(text: str, name: str, sources: Sources, blocks: Sequence[Fence] = ()) -> list[Tagged]:
