@@ -1,4 +1,4 @@
-"""Parses the structure of a model's text: fenced blocks, tags, reasoning, and the tokens that end a text.
+"""Parses the structure of a model's text: fenced blocks and tags.
 
 Everything here is linear in the length of the text. Only `Sources`, which has a bound of its own, compiles anything:
 a fence or a tag inside a string of code that compiles is part of that code.
@@ -24,40 +24,29 @@ _MAX_CLOSINGS = 6
 _MAX_NESTING = 3
 _MAX_LINES_BETWEEN = 3
 
-# Of a chat template: between turns, at their ends, and around roles and channels.
-_END_TOKEN = (
-    r"(?:<[|｜][\w▁ /-]{1,40}[|｜]?>|<[\w▁/-]{1,40}[|｜]>|</?s>|<(?:[Ee][Oo][SsTtDdMm]|bos|pad|(?:start|end)_of_\w{1,20})>"
+END_TOKEN = (
+    r"(?:<[|｜][\w▁ /-]{1,40}[|｜]?>|<[\w▁/-]{1,40}[|｜]>|</?s>"
+    r"|<(?:[Ee][Oo][SsTtDdMm]|bos|pad|(?:start|end)_of_\w{1,20})>"
     r"|\[(?:EOS|/?INST|end of text|\|[\w ]{1,40}\||e~)[\[\]])"
 )
-# A line that is `[DONE]` does nothing as code; prompts of MBPP end answers with it.
-_END = re.compile(rf"(?:\s*(?:{_END_TOKEN}|^\[DONE\]))+\s*\Z", re.MULTILINE)
+"""A token of a chat template: between turns, at their ends, or around roles and channels."""
+
 # A fence that begins its line, or the last run of backticks within a line.
 _MARK = re.compile(
-    r"(?:^((?:</?\w[^<>\n]{0,80}>)?[ \t>*+\-\d.)]{0,100}?)(`{3,}|~{3,})(.*)|(?<![`~])(`{3,}+|~{3,}+)([^`~\n]*+))$", re.MULTILINE
+    r"(?:^((?:</?\w[^<>\n]{0,80}>)?[ \t>*+\-\d.)]{0,100}?)(`{3,}|~{3,})(.*)|(?<![`~])(`{3,}+|~{3,}+)([^`~\n]*+))$",
+    re.MULTILINE,
 )
+_AGAIN = re.compile(r"\A([^`]*+)(`{3,}+)([^`]*+)\Z")
+_SPAN = re.compile(r"(?<!`)(`{3,}+)[ \t]*+([\w+#.-]++)[ \t]++([^`\n]++)`{3,}")
 _RUN = re.compile(r"`{3,}")
 _WORD = re.compile(r"[a-z]\w*[ \t]*")
 _PREFIX = re.compile(r"(?:</?\w[^<>\n]{0,80}>)?((?:[ \t]*>)*)([ \t]*)((?:[-*+]|\d{1,4}[.)])[ \t]+)?")
-_AFTER_CLOSING = re.compile(rf"(?:\s|</?\w[^<>]{{0,80}}>)*+(?:\Z|{_END_TOKEN})")
-_ONE_WORD = re.compile(r"[ \t]*(?:[\w+#.-]{0,40}|\{[^{}]{0,80}\})[ \t]*")
-_GLUED_CLOSING = re.compile(rf"(`{{3,}}|~{{3,}})[ \t]*(?:{_END_TOKEN}[ \t]*)*$", re.MULTILINE)
+_AFTER_CLOSING = re.compile(rf"(?:\s|</?\w[^<>]{{0,80}}>)*+(?:\Z|{END_TOKEN})")
+_ATTRIBUTES = re.compile(r"""(?:[\w.:-]++(?:=(?:"[^"]*+"|'[^']*+'|[\w.:/-]++))?[ \t,]*+)++|\{.*\}|\[.*\]""")
+_ONE_WORD = re.compile(r"[ \t]*+(?:[\w+#.-]{0,40}|\{[^{}]{0,80}\})[ \t]*")
+_GLUED_CLOSING = re.compile(rf"(`{{3,}}|~{{3,}})[ \t]*(?:{END_TOKEN}[ \t]*)*$", re.MULTILINE)
 _LANGUAGE = re.compile(r"[ \t]*\{?[ \t]*\.?([\w+#-]*)")
 _QUOTED = re.compile(r"^[ \t]*(?:>[ \t]?)", re.MULTILINE)
-
-_THOUGHT = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|scratchpad|analysis)"
-# As the templates of chat models write it: in tags, in tokens, or in a channel that is not the final one.
-_REASONING = re.compile(
-    rf"<(?P<slash>/?)(?:\w{{1,20}}[:_])?{_THOUGHT}(?:[ \t][^<>\n]{{0,200}})?>"
-    rf"|<\|(?:(?:begin|start)_(?:of_)?|(?P<word>end_(?:of_)?|/))?{_THOUGHT}\|>"
-    r"|\[(?P<square>/?)THINK\]|◁(?P<triangle>/?)think▷|<unused(?:94>(?:thought\b)?|(?P<unused>95>))"
-    r"|(?:<\|start\|>assistant)?<\|channel\|>(?:(?P<final>final)|(?:analysis|commentary))\b[^<>\n]{0,80}"
-    r"(?:<\|constrain\|>[^<>\n]{0,40})?<\|message\|>"
-    r"|<\|channel>(?:thought|analysis)\b|(?P<channel><channel\|>)"
-    r"|\A(?:assistant)?analysis(?=[A-Z])|(?P<bare>assistantfinal)",
-    re.IGNORECASE,
-)
-_ENDS = ("slash", "word", "square", "triangle", "unused", "final", "channel", "bare")
-_NOTHING = re.compile(rf"(?:\s|{_END_TOKEN}|</\w[^<>\n]{{0,80}}>)*+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +90,6 @@ class Tagged:
     end: int
 
 
-def without_end_tokens(text: str) -> str:
-    """A text without the end-of-text tokens of chat templates behind it."""
-    tail = max(len(text) - 400, 0)
-    found = _END.search(text, tail)
-    return text if found is None else text[: found.start()]
-
-
 def tidy(code: str) -> str:
     """Drops empty lines around the code and the indentation that all of its lines share."""
     return textwrap.dedent(re.sub(r"\A(?:[ \t]*\n)+", "", code)).rstrip()
@@ -122,6 +104,7 @@ class _Mark:
         head: What stands before it in its line.
         fence: Its characters.
         rest: What stands after it in its line.
+        is_outside: Whether it is not the end of code in backticks within its line.
         start: Where it begins.
         end: Where its line ends.
     """
@@ -130,6 +113,7 @@ class _Mark:
     head: str
     fence: str
     rest: str
+    is_outside: bool
     start: int
     end: int
 
@@ -150,9 +134,8 @@ class _Mark:
         if self.is_first:
             is_info = "`" not in self.rest and not self.rest.lstrip().startswith("<")
             return is_info and _PREFIX.fullmatch(self.head) is not None
-        is_outside = len(_RUN.findall(self.head)) % 2 == 0
         is_meant = self.fence.startswith("`") or self.names_language
-        return is_outside and is_meant and _ONE_WORD.fullmatch(self.rest) is not None
+        return self.is_outside and is_meant and _ONE_WORD.fullmatch(self.rest) is not None
 
     @property
     def names_language(self) -> bool:
@@ -172,18 +155,23 @@ class _Mark:
 
     def may_close(self, fence: str) -> bool:
         """Whether it may be meant as the end: behind code, before a sentence, or where another block begins."""
-        return self.begins_another or self.fence.startswith(fence)
+        return self.fence.startswith(fence) or self.begins_another
 
 
 def _marks(text: str) -> list[_Mark]:
     marks = []
     for found in _MARK.finditer(text):
         head, fence, rest, inner, inner_rest = found.groups()
-        if inner is None:
-            marks.append(_Mark(True, head, fence, rest, found.start(2), found.end()))
-        else:
-            line = text.rfind("\n", 0, found.start()) + 1
-            marks.append(_Mark(False, text[line : found.start()], inner, inner_rest, found.start(), found.end()))
+        if inner is not None:
+            head, start = text[text.rfind("\n", 0, found.start()) + 1 : found.start()], found.start()
+            is_outside = len(_RUN.findall(head)) % 2 == 0
+            marks.append(_Mark(False, head, inner, inner_rest, is_outside, start, found.end()))
+            continue
+        marks.append(_Mark(True, head, fence, rest, True, found.start(2), found.end()))
+        if (again := _AGAIN.search(rest)) is not None:
+            # A block ends, and after a few words the next one begins.
+            start = found.end(2) + again.start(2)
+            marks.append(_Mark(False, again.group(1), again.group(2), again.group(3), True, start, found.end()))
     return marks
 
 
@@ -222,13 +210,31 @@ def fences(text: str, sources: Sources | None = None, nesting: int = 0) -> list[
         blocks += [
             Fence(each.language, each.code, each.closed or block.closed, block.start, block.end) for each in inner
         ] or [block]
+    if sources is not None and nesting == 0:
+        blocks = sorted([*blocks, *_spans(text, blocks, sources)], key=lambda block: block.start)
     return blocks
+
+
+def _spans(text: str, blocks: Sequence[Fence], sources: Sources) -> list[Fence]:
+    """Code between fences in one line, if a language says so, and it compiles."""
+    spans = [
+        Fence(found.group(2).lower(), found.group(3).strip(), True, found.start(), found.end())
+        for found in list(_SPAN.finditer(text))[-MAX_BLOCKS:]
+        if not any(block.start <= found.start() < block.end for block in blocks[-_MAX_MARKS:])
+    ]
+    return [span for span in spans if span.is_in(sources.language) and _is_code(span.code, sources)]
 
 
 def lone_closings(text: str) -> list[tuple[int, str]]:
     """Where fences are that may end a block which begins before the text, and these fences; only the first ones."""
-    ends = [(mark.start, mark.fence) for mark in _marks(text) if mark.may_close("") and not mark.begins_another]
-    return ends[:_MAX_CLOSINGS]
+    ends: list[tuple[int, str]] = []
+    for mark in _marks(text):
+        if mark.begins_another:
+            if not mark.head or not mark.head.isspace():
+                break  # unless it is in a docstring, the text begins its blocks itself
+        elif len(ends) < _MAX_CLOSINGS:
+            ends.append((mark.start, mark.fence))
+    return ends
 
 
 def _closing(text: str, marks: list[_Mark], first: int, opening: _Mark, sources: Sources | None) -> int | None:
@@ -240,9 +246,10 @@ def _closing(text: str, marks: list[_Mark], first: int, opening: _Mark, sources:
             places.append(place)
             if sources is None or len(places) == _MAX_CLOSINGS:
                 break
-        elif sources is not None and not places and len(others) < _MAX_CLOSINGS:
-            if marks[place].may_close(opening.fence):
-                others.append(place)
+        elif sources is None or places or len(others) == _MAX_CLOSINGS:
+            continue
+        elif marks[place].may_close(opening.fence):
+            others.append(place)
     if sources is not None and (others or len(places) > 1):
         for place in (*places[:2], *others, *places[2:]):
             if sources.compiles(_block(text, opening, marks[place], sources).code):
@@ -271,12 +278,17 @@ def _block(text: str, opening: _Mark, closing: _Mark | None, sources: Sources | 
         body = _QUOTED.sub("", body)
     code = tidy(body)
     if sources is not None:
-        _, _, first = opening.rest.strip().partition(" ")
-        if first and not sources.compiles(code) and sources.compiles(f"{first}\n{body}"):
+        first = opening.rest.strip().partition(" ")[2].strip()
+        if first and _ATTRIBUTES.fullmatch(first) is None and _is_code(f"{first}\n{body}", sources):
             code = f"{first}\n{body}"
         if closing is not None and not is_whole:
             code = _without_sentences(code, sources)
     return Fence(opening.language, code, is_whole, opening.start, last)
+
+
+def _is_code(text: str, sources: Sources) -> bool:
+    source = sources.read(text)
+    return source is not None and not source.is_expression
 
 
 def _without_sentences(code: str, sources: Sources) -> str:
@@ -297,7 +309,7 @@ def tagged(text: str, name: str, sources: Sources, blocks: Sequence[Fence] = ())
     """
     pattern = _tag_pattern(name)
     spans = [(each.start, each.end) for each in blocks if pattern.search(each.code) and sources.compiles(each.code)]
-    tags = [tag for tag in pattern.finditer(text) if not _is_mention(text, tag) and not _within(tag, spans)]
+    tags = [tag for tag in pattern.finditer(text) if not is_mention(text, tag) and not is_within(tag, spans)]
     found: list[Tagged] = []
     openings = [tag for tag in tags if not tag.group(1)][-MAX_BLOCKS:]
     closings = [tag for tag in tags if tag.group(1)][-4 * MAX_BLOCKS :]
@@ -322,58 +334,12 @@ def _tag_pattern(name: str) -> re.Pattern[str]:
     return re.compile(rf"<(/?){name}(?:[ \t][^<>\n]{{0,200}})?>", re.IGNORECASE)
 
 
-def _within(tag: re.Match[str], spans: Sequence[tuple[int, int]]) -> bool:
+def is_within(tag: re.Match[str], spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether a tag begins in one of some parts of its text."""
     return any(start <= tag.start() < end for start, end in spans)
 
 
-def _is_mention(text: str, tag: re.Match[str]) -> bool:
+def is_mention(text: str, tag: re.Match[str]) -> bool:
+    """Whether a tag stands in quotes or backticks."""
     before, after = text[max(tag.start() - 1, 0) : tag.start()], text[tag.end() : tag.end() + 1]
     return before != "" and before == after and before in "`\"'"
-
-
-def without_reasoning(text: str, sources: Sources) -> str:
-    """A text without the reasoning in it; the whole text where there is nothing else.
-
-    Reasoning ends with a closing tag. It begins with the opening tag before it, or with the text, because the chat
-    templates of reasoning models open it in the prompt. A tag that opens reasoning and is never closed changes nothing:
-    many models forget it, and nothing tells where their answer begins.
-    """
-    tags = [tag for tag in _REASONING.finditer(text) if not _is_mention(text, tag)]
-    if not any(map(_is_end, tags)):
-        return text
-    tags = tags[-4 * MAX_BLOCKS :]
-    spans = _code_spans(text, sources)
-    kept: list[str] = []
-    position, opened, is_closed = 0, None, False
-    for tag in tags:
-        if _within(tag, spans):
-            continue
-        if not _is_end(tag):
-            opened = tag.start() if opened is None else opened
-            continue
-        if opened is not None or is_closed:
-            # A second closing tag closes nothing.
-            kept.append(text[position : tag.start() if opened is None else opened])
-        position, opened, is_closed = tag.end(), None, True
-        if tag is not tags[-1] and sources.compiles(tidy(text[position:])):
-            break
-    kept.append(text[position:])
-    rest = "\n".join(kept)
-    return text if _NOTHING.match(rest) is not None else rest
-
-
-def _is_end(tag: re.Match[str]) -> bool:
-    return any(tag[name] for name in _ENDS)
-
-
-def _code_spans(text: str, sources: Sources) -> list[tuple[int, int]]:
-    """Where code that compiles has a tag of reasoning in it: there it is part of a string or a comment."""
-    blocks = fences(text, sources)
-    pieces = [(block.start, block.end, block.code) for block in blocks]
-    pieces += [(each.start, each.end, tidy(each.content)) for each in tagged(text, "answer", sources, blocks)]
-    pieces = pieces or [(0, len(text), text)]
-    return [
-        (start, end)
-        for start, end, code in pieces[-2 * MAX_BLOCKS :]
-        if _REASONING.search(code) is not None and sources.compiles(code)
-    ]

@@ -42,6 +42,10 @@ class TextSources(Sources):
         self.language = language
         self.syntax: Syntax = SYNTAXES[language]
 
+    def shown(self, code: str) -> str:
+        """Code with blanks for its strings and comments: a text that reads as code may have other text in it."""
+        return masked(code, self.syntax)
+
     def _source_of(self, code: str) -> Source | None:
         text = read_text(code, self.syntax)
         is_blank = not text.plain.strip() and "#" not in code
