@@ -91,6 +91,7 @@ def first_reply(text: str, sources: Sources) -> str:
     """
     turns = [turn for turn in _TURN.finditer(text) if not is_mention(text, turn)]
     spans = _code_spans(text, sources, _TURN) if turns else []
+    replies = [reply.end() for reply in _REPLY.finditer(text)] if turns else []
     position = 0
     for turn in turns:
         if is_within(turn, spans):
@@ -98,7 +99,6 @@ def first_reply(text: str, sources: Sources) -> str:
         if _NOTHING.match(text[position : turn.start()]) is None:
             return text[: turn.start()]
         position = turn.end()
-        replies = [found.end() for found in _REPLY.finditer(text)]
         if turn["document"] is None and replies:
             return text[replies[-1] :]
     return text
