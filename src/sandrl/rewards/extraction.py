@@ -141,6 +141,9 @@ class _Reading:
                     return default
             elif not is_auto:
                 return None
+        if all("\n" not in text[block.start : block.end] for block in blocks):
+            # Code within a line may be a mention.
+            blocks = blocks if self._select([block.code for block in blocks]) is not None else []
         if blocks:
             return self._fenced(blocks)
         if default is not None or not is_auto:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from sandrl.rewards.markup import END_TOKEN, MAX_BLOCKS, fences, is_mention, is_within, tagged, tidy
+from sandrl.rewards.markup import END_TOKEN, MAX_BLOCKS, fences, is_mention, is_within, lone_closings, tagged, tidy
 from sandrl.rewards.sources import Sources
 
 # A line that is `[DONE]` does nothing as code; prompts of MBPP end answers with it.
@@ -77,7 +77,7 @@ def without_reasoning(text: str, sources: Sources) -> str:
             # A second closing tag closes nothing.
             kept.append(text[position : tag.start() if opened is None else opened])
         position, opened, is_closed = tag.end(), None, True
-        if tag is not tags[-1] and sources.compiles(tidy(text[position:])):
+        if tag is not tags[-1] and _begins_with_code(text[position:], sources):
             break
     kept.append(text[position:])
     rest = "\n".join(kept)
@@ -108,10 +108,17 @@ def _is_end(tag: re.Match[str]) -> bool:
     return any(tag[name] for name in _ENDS)
 
 
+def _begins_with_code(text: str, sources: Sources) -> bool:
+    """Whether a text is code, or code as far as a fence that ends it."""
+    ends = [len(text), *(end for end, _ in lone_closings(text) if text[:end].strip())]
+    return any(sources.compiles(tidy(text[:end])) for end in ends)
+
+
 def _code_spans(text: str, sources: Sources, tag: re.Pattern[str]) -> list[tuple[int, int]]:
     """Where code that compiles has a tag in it: there it is part of a string or a comment."""
     blocks = fences(text, sources)
     pieces = [(block.start, block.end, block.code) for block in blocks]
     pieces += [(each.start, each.end, tidy(each.content)) for each in tagged(text, "answer", sources, blocks)]
     pieces = pieces or [(0, len(text), text)]
+    pieces += [(0, end, text[:end]) for end, _ in lone_closings(text)]
     return [(start, end) for start, end, code in pieces[-2 * MAX_BLOCKS :] if sources.hides(code, tag)]
