@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from sandrl.rewards.markup import END_TOKEN, MAX_BLOCKS, fences, is_mention, is_within, lone_closings, tagged, tidy
-from sandrl.rewards.sources import Sources
+from sandrl.rewards.sources import MAX_LENGTH, Sources
 
 # A line that is `[DONE]` does nothing as code; prompts of MBPP end answers with it.
 _END = re.compile(rf"(?:\s*(?:{END_TOKEN}|^\[DONE\]))+\s*\Z", re.MULTILINE)
@@ -110,6 +110,8 @@ def _is_end(tag: re.Match[str]) -> bool:
 
 def _begins_with_code(text: str, sources: Sources) -> bool:
     """Whether a text is code, or code as far as a fence that ends it."""
+    if len(text) > MAX_LENGTH:
+        return False
     ends = [len(text), *(end for end, _ in lone_closings(text) if text[:end].strip())]
     return any(sources.compiles(tidy(text[:end])) for end in ends)
 
