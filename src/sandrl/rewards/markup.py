@@ -256,8 +256,8 @@ def _closing(text: str, marks: list[_Mark], first: int, opening: _Mark, sources:
                 return place
         end = marks[places[0]].start if places else len(text)
         if end - opening.end <= MAX_LENGTH:
-            # It is not closed before the next block begins.
-            places = [place for place in others if marks[place].begins_another][:1] or places
+            # It is not closed before the next block begins, or it is a body, which does not compile.
+            places = [place for place in others if marks[place].begins_another] or places or others
     return places[0] if places else None
 
 
