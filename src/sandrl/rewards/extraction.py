@@ -22,12 +22,12 @@ from sandrl.rewards.markup import (
     Fence,
     Tagged,
     fences,
+    lone_closings,
     tagged,
     tidy,
-    without_end_tokens,
-    without_reasoning,
 )
 from sandrl.rewards.selection import select, unescaped
+from sandrl.rewards.sources import MAX_LENGTH
 from sandrl.rewards.text_sources import (
     TextSources,
     begins_like_code,
@@ -36,6 +36,7 @@ from sandrl.rewards.text_sources import (
     select_text,
     sources_of,
 )
+from sandrl.rewards.turns import first_reply, without_end_tokens, without_reasoning, without_start_tokens
 
 __all__ = ["Extraction", "extract", "extract_code", "join_to_starter"]
 
@@ -46,6 +47,8 @@ _CLOSES = "</answer>"
 _SQUARE_TAG = re.compile(r"\[(/?)PYTHON\]")
 # As in the prompts of MBPP.
 _BEGIN_TAG, _DONE_TAG = re.compile(r"^[ \t]*\[BEGIN\]", re.MULTILINE), re.compile(r"^[ \t]*\[DONE\]", re.MULTILINE)
+_LONE_TAG = re.compile(r"</(?:answer|code|python|solution)>|\[/PYTHON\]|^[ \t]*\[DONE\]", re.IGNORECASE | re.MULTILINE)
+_FIRST_WORD = re.compile(r"\s*([\w+#.-]{1,20})[ \t]*\n")
 _DEFINITION = re.compile(r"^[ \t]*(?:(?:async[ \t]+)?def|class|import|from)[ \t]+\w+", re.MULTILINE)
 # How the first line of a text that is nothing but code may begin.
 _CODE_LINE = re.compile(
@@ -58,6 +61,8 @@ _CODE_BEGINS = re.compile(
     r"|(?:for|while|with|if|try)\b.*:[ \t]*$)",
     re.MULTILINE,
 )
+_LINE_END = re.compile(r"\r\n?")
+_ORDER_MARK = re.compile(r"^[\ufeff\u200b]+", re.MULTILINE)
 _MAX_CUTS = 12
 
 
@@ -75,7 +80,7 @@ def extract(text: str, how: Extraction = Extraction.AUTO, problem: Problem | Non
     if how is Extraction.RAW:
         code: str | None = text
     else:
-        text = without_end_tokens(text.replace("\r\n", "\n"))
+        text = without_end_tokens(_ORDER_MARK.sub("", _LINE_END.sub("\n", text)))
         language = PYTHON if problem is None else problem.language
         is_exact = how is Extraction.EXACT
         code = _whole_answer(text, language) if is_exact else _Reading(how, problem, language).find(text)
@@ -85,7 +90,7 @@ def extract(text: str, how: Extraction = Extraction.AUTO, problem: Problem | Non
 def extract_code(completion: Completion, problem: Problem, how: Extraction = Extraction.AUTO) -> str | None:
     """Extracts the code of a completion and joins it to the code that the problem gives; `None` if there is none."""
     if completion.code is not None:
-        code: str | None = completion.code if completion.code.strip() else None
+        code: str | None = completion.code.removeprefix("\ufeff") if completion.code.strip() else None
     else:
         code = extract(completion.completion or "", how, problem)
     return None if code is None else join_to_starter(problem, code)
@@ -120,18 +125,12 @@ class _Reading:
         self._sources = sources_of(language)
 
     def find(self, text: str) -> str | None:
-        """The code in a text, outside of its reasoning if there is any."""
-        rest = without_reasoning(text, self._sources)
-        found, code = self._search(rest)
-        if not found and rest is not text:
-            _, code = self._search(text)
-        return code
-
-    def _search(self, text: str) -> tuple[bool, str | None]:
-        """Whether there is something that is meant as an answer, and its code."""
+        """The code in a text, outside of its reasoning if there is anything else."""
+        text = without_reasoning(first_reply(text, self._sources), self._sources)
+        text = self._opened(without_start_tokens(text))
         is_auto = self._how is Extraction.AUTO
         if is_auto and self._begins_like_code(text) and (code := self._plain(text)) is not None:
-            return True, code
+            return code
         blocks = fences(text, self._sources)[-MAX_BLOCKS:]
         default = None
         if self._how is not Extraction.FENCE:
@@ -139,20 +138,46 @@ class _Reading:
             if answers:
                 is_final, default = self._answer(answers, blocks)
                 if is_final or not is_auto:
-                    return True, default
+                    return default
             elif not is_auto:
-                return False, None
+                return None
+        if all("\n" not in text[block.start : block.end] for block in blocks):
+            # Code within a line may be a mention.
+            blocks = blocks if self._select([block.code for block in blocks]) is not None else []
         if blocks:
-            return True, self._fenced(blocks)
+            return self._fenced(blocks)
         if default is not None or not is_auto:
-            return default is not None, default
+            return default
         marked = _DONE_TAG.sub("</code>", _BEGIN_TAG.sub("<code>", _SQUARE_TAG.sub(r"<\1python>", text)))
         codes = tagged(marked, "(?:code|python|solution)", self._sources, blocks)
         if codes:
             contents = [tidy(code.content) for code in codes]
-            return True, self._choose(contents) or contents[-1]
-        code = self._plain(text) or self._embedded(text)
-        return code is not None, code
+            return self._choose(contents) or contents[-1]
+        return self._plain(text) or self._embedded(text)
+
+    def _opened(self, text: str) -> str:
+        """A text with the fence or tag that its prompt has opened, if the text ends a block that it does not begin."""
+        first = _FIRST_WORD.match(text)
+        if first is not None and Fence(first.group(1).lower(), "", closed=True).is_in(self._language):
+            return f"```{text.lstrip()}"
+        ends = lone_closings(text)
+        tag = _LONE_TAG.search(text)
+        if (ends or tag) and self._sources.compiles(tidy(text)):
+            # In other languages, a text with a tag at its end may pass for code.
+            ends, tag = [], _LONE_TAG.search(self._sources.shown(text))
+        for end, fence in ends:
+            if self._is_block(text[:end]):
+                return f"{fence}{self._language}\n{text}"
+        if tag is None or not self._is_block(text[: tag.start()]):
+            return text
+        # Where the answer ends, a model that goes on writes the next example of its prompt.
+        return f"<answer>{text}" if tag.group(0).lower() == _CLOSES else text[: tag.start()]
+
+    def _is_block(self, text: str) -> bool:
+        if len(text) > MAX_LENGTH:
+            return False
+        source = self._sources.read(tidy(text)) if self._begins_like_code(text) else None
+        return bool(source.binds or source.acts) if source is not None else self._continues(text)
 
     def _answer(self, answers: list[Tagged], blocks: list[Fence]) -> tuple[bool, str | None]:
         """Whether an answer is code, right or wrong, and the code of the answers."""

@@ -1,4 +1,4 @@
-"""Parses the structure of a model's text: fenced blocks, tags, reasoning, and the tokens that end a text.
+"""Parses the structure of a model's text: fenced blocks and tags.
 
 Everything here is linear in the length of the text. Only `Sources`, which has a bound of its own, compiles anything:
 a fence or a tag inside a string of code that compiles is part of that code.
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sandrl.problems.languages import PYTHON, find_language
-from sandrl.rewards.sources import Sources
+from sandrl.rewards.sources import MAX_LENGTH, Sources
 
 _PYTHON_NAMES = frozenset({"python2", "ipython", "sage"})
 
@@ -22,24 +22,31 @@ MAX_BLOCKS = 64
 _MAX_MARKS = 8 * MAX_BLOCKS
 _MAX_CLOSINGS = 6
 _MAX_NESTING = 3
+_MAX_LINES_BETWEEN = 3
 
-_END_TOKEN = (
-    r"(?:<[|｜][\w▁ /-]{1,40}[|｜]>|</?s>|<(?:eos|bos|pad|end_of_turn|EOT|EOS)>|\[(?:EOS|/?INST|end of text)\])"
+END_TOKEN = (
+    r"(?:<[|｜][\w▁ /-]{1,40}[|｜]?>|<[\w▁/-]{1,40}[|｜]>|</?s>"
+    r"|<(?:[Ee][Oo][SsTtDdMm]|bos|pad|(?:start|end)_of_\w{1,20})>"
+    r"|\[(?:EOS|/?INST|end of text|\|[\w ]{1,40}\||e~)[\[\]])"
 )
-# A line that is `[DONE]` does nothing as code; prompts of MBPP end answers with it.
-_END = re.compile(rf"(?:\s*(?:{_END_TOKEN}|^\[DONE\]))+\s*\Z", re.MULTILINE)
-_MARK = re.compile(r"^((?:</?\w[^<>\n]{0,80}>)?[ \t>*+\-\d.)]{0,100}?)(`{3,}|~{3,})(.*)$", re.MULTILINE)
+"""A token of a chat template: between turns, at their ends, or around roles and channels."""
+
+# A fence that begins its line, or the last run of backticks within a line.
+_MARK = re.compile(
+    r"(?:^((?:</?\w[^<>\n]{0,80}>)?[ \t>*+\-\d.)]{0,100}?)(`{3,}|~{3,})(.*)|(?<![`~])(`{3,}+|~{3,}+)([^`~\n]*+))$",
+    re.MULTILINE,
+)
+_AGAIN = re.compile(r"\A([^`]*+)(`{3,}+)([^`]*+)\Z")
+_SPAN = re.compile(r"(?<!`)(`{3,}+)[ \t]*+([\w+#.-]++)[ \t]++([^`\n]++)`{3,}")
+_RUN = re.compile(r"`{3,}")
+_WORD = re.compile(r"[a-z]\w*[ \t]*")
 _PREFIX = re.compile(r"(?:</?\w[^<>\n]{0,80}>)?((?:[ \t]*>)*)([ \t]*)((?:[-*+]|\d{1,4}[.)])[ \t]+)?")
-_AFTER_CLOSING = re.compile(rf"(?:\s|{_END_TOKEN}|</?\w[^<>]{{0,80}}>)*\Z")
-_GLUED_CLOSING = re.compile(rf"(`{{3,}}|~{{3,}})[ \t]*(?:{_END_TOKEN}[ \t]*)*$", re.MULTILINE)
+_AFTER_CLOSING = re.compile(rf"(?:\s|</?\w[^<>]{{0,80}}>)*+(?:\Z|{END_TOKEN})")
+_ATTRIBUTES = re.compile(r"""(?:[\w.:-]++(?:=(?:"[^"]*+"|'[^']*+'|[\w.:/-]++))?[ \t,]*+)++|\{.*\}|\[.*\]""")
+_ONE_WORD = re.compile(r"[ \t]*+(?:[\w+#.-]{0,40}|\{[^{}]{0,80}\})[ \t]*")
+_GLUED_CLOSING = re.compile(rf"(`{{3,}}|~{{3,}})[ \t]*(?:{END_TOKEN}[ \t]*)*$", re.MULTILINE)
 _LANGUAGE = re.compile(r"[ \t]*\{?[ \t]*\.?([\w+#-]*)")
 _QUOTED = re.compile(r"^[ \t]*(?:>[ \t]?)", re.MULTILINE)
-
-_REASONING = re.compile(
-    r"<(?P<slash>/?)(?:think|thinking|thought|reasoning|reason|scratchpad)>"
-    r"|<\|(?P<word>begin|end)_of_thought\|>|\[(?P<square>/?)THINK\]|◁(?P<triangle>/?)think▷",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +90,96 @@ class Tagged:
     end: int
 
 
-def without_end_tokens(text: str) -> str:
-    """A text without the end-of-text tokens of chat templates behind it."""
-    tail = max(len(text) - 400, 0)
-    found = _END.search(text, tail)
-    return text if found is None else text[: found.start()]
-
-
 def tidy(code: str) -> str:
     """Drops empty lines around the code and the indentation that all of its lines share."""
     return textwrap.dedent(re.sub(r"\A(?:[ \t]*\n)+", "", code)).rstrip()
 
 
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A fence in a text.
+
+    Attributes:
+        is_first: Whether it begins its line, but for blanks, quote marks and list marks.
+        head: What stands before it in its line.
+        fence: Its characters.
+        rest: What stands after it in its line.
+        is_outside: Whether it is not the end of code in backticks within its line.
+        start: Where it begins.
+        end: Where its line ends.
+    """
+
+    is_first: bool
+    head: str
+    fence: str
+    rest: str
+    is_outside: bool
+    start: int
+    end: int
+
+    @property
+    def line(self) -> int:
+        """Where its line begins."""
+        return self.start - len(self.head)
+
+    @property
+    def language(self) -> str:
+        """The first word after it, in lower case."""
+        found = _LANGUAGE.match(self.rest)
+        return found.group(1).lower() if found is not None else ""
+
+    @property
+    def can_open(self) -> bool:
+        """Whether it may begin a block. Within a line, no more than a word may follow."""
+        if self.is_first:
+            is_info = "`" not in self.rest and not self.rest.lstrip().startswith("<")
+            return is_info and _PREFIX.fullmatch(self.head) is not None
+        is_meant = self.fence.startswith("`") or self.names_language
+        return self.is_outside and is_meant and _ONE_WORD.fullmatch(self.rest) is not None
+
+    @property
+    def names_language(self) -> bool:
+        """Whether a language or, right after a fence at the beginning of a line, a word follows."""
+        is_word = self.is_first and _WORD.fullmatch(self.rest) is not None
+        return is_word or find_language(self.language) is not None or self.language in _PYTHON_NAMES
+
+    @property
+    def begins_another(self) -> bool:
+        """Whether it begins a block even where the one before it is open."""
+        return self.can_open and self.names_language
+
+    def can_close(self, fence: str) -> bool:
+        """Whether it ends a block that begins with a fence: it is alone in its line."""
+        is_alone = self.is_first and not self.head.strip(" \t>") and _AFTER_CLOSING.match(self.rest) is not None
+        return is_alone and self.fence.startswith(fence)
+
+    def may_close(self, fence: str) -> bool:
+        """Whether it may be meant as the end: behind code, before a sentence, or where another block begins."""
+        return self.fence.startswith(fence) or self.begins_another
+
+
+def _marks(text: str) -> list[_Mark]:
+    marks = []
+    for found in _MARK.finditer(text):
+        head, fence, rest, inner, inner_rest = found.groups()
+        if inner is not None:
+            head, start = text[text.rfind("\n", 0, found.start()) + 1 : found.start()], found.start()
+            is_outside = len(_RUN.findall(head)) % 2 == 0
+            marks.append(_Mark(False, head, inner, inner_rest, is_outside, start, found.end()))
+            continue
+        marks.append(_Mark(True, head, fence, rest, True, found.start(2), found.end()))
+        if (again := _AGAIN.search(rest)) is not None:
+            # A block ends, and after a few words the next one begins.
+            start = found.end(2) + again.start(2)
+            marks.append(_Mark(False, again.group(1), again.group(2), again.group(3), True, start, found.end()))
+    return marks
+
+
 def fences(text: str, sources: Sources | None = None, nesting: int = 0) -> list[Fence]:
     """The fenced blocks of a text, in order; the last one may be open. Of very many, only the last are read.
+
+    A fence need not begin its line: words or tokens of a chat template may stand before it. Whether a fence that is
+    not alone in its line ends a block, or is code, depends on whether the code as far as there compiles.
 
     Args:
         text: The text.
@@ -104,21 +187,21 @@ def fences(text: str, sources: Sources | None = None, nesting: int = 0) -> list[
             the first one ends it.
         nesting: How many blocks this text is inside of.
     """
-    marks = list(_MARK.finditer(text))
+    marks = _marks(text)
     blocks: list[Fence] = []
     position = 0
     while position < len(marks):
         opening = marks[position]
         position += 1
-        if not _can_open(opening):
+        if not opening.can_open:
             continue
         is_early = len(marks) - position > _MAX_MARKS
         place = _closing(text, marks, position, opening, None if is_early else sources)
-        if is_early and place is not None:
-            position = place + 1
+        closing = None if place is None else marks[place]
+        position = len(marks) if place is None or closing is None else place + (not closing.begins_another)
+        if is_early and closing is not None:
             continue
-        block = _block(text, opening, None if place is None else marks[place])
-        position = len(marks) if place is None else place + 1
+        block = _block(text, opening, closing, sources)
         inner = (
             []
             if block.is_in(PYTHON if sources is None else sources.language) or nesting >= _MAX_NESTING
@@ -127,55 +210,95 @@ def fences(text: str, sources: Sources | None = None, nesting: int = 0) -> list[
         blocks += [
             Fence(each.language, each.code, each.closed or block.closed, block.start, block.end) for each in inner
         ] or [block]
+    if sources is not None and nesting == 0:
+        blocks = sorted([*blocks, *_spans(text, blocks, sources)], key=lambda block: block.start)
     return blocks
 
 
-def _can_open(mark: re.Match[str]) -> bool:
-    info = mark.group(3)
-    return _PREFIX.fullmatch(mark.group(1)) is not None and "`" not in info and not info.lstrip().startswith("<")
+def _spans(text: str, blocks: Sequence[Fence], sources: Sources) -> list[Fence]:
+    """Code between fences in one line, if a language says so, and it compiles."""
+    spans = [
+        Fence(found.group(2).lower(), found.group(3).strip(), True, found.start(), found.end())
+        for found in list(_SPAN.finditer(text))[-MAX_BLOCKS:]
+        if not any(block.start <= found.start() < block.end for block in blocks[-_MAX_MARKS:])
+    ]
+    return [span for span in spans if span.is_in(sources.language) and _is_code(span.code, sources)]
 
 
-def _can_close(mark: re.Match[str], opening: re.Match[str]) -> bool:
-    kind = opening.group(2)
-    if not mark.group(2).startswith(kind) or mark.group(1).strip(" \t>"):
-        return False
-    return _AFTER_CLOSING.match(mark.group(3)) is not None
+def lone_closings(text: str) -> list[tuple[int, str]]:
+    """Where fences are that may end a block which begins before the text, and these fences; only the first ones."""
+    ends: list[tuple[int, str]] = []
+    for mark in _marks(text):
+        if mark.begins_another:
+            if not mark.head or not mark.head.isspace():
+                break  # unless it is in a docstring, the text begins its blocks itself
+        elif len(ends) < _MAX_CLOSINGS:
+            ends.append((mark.start, mark.fence))
+    return ends
 
 
-def _closing(
-    text: str, marks: list[re.Match[str]], first: int, opening: re.Match[str], sources: Sources | None
-) -> int | None:
+def _closing(text: str, marks: list[_Mark], first: int, opening: _Mark, sources: Sources | None) -> int | None:
     """Which mark ends a block; None if it is open."""
-    places = []
+    places: list[int] = []
+    others: list[int] = []
     for place in range(first, len(marks)):
-        if _can_close(marks[place], opening):
+        if marks[place].can_close(opening.fence):
             places.append(place)
             if sources is None or len(places) == _MAX_CLOSINGS:
                 break
-    if not places:
-        return None
-    if sources is not None and len(places) > 1:
-        for place in places:
-            if sources.compiles(_block(text, opening, marks[place]).code):
+        elif sources is None or places or len(others) == _MAX_CLOSINGS:
+            continue
+        elif marks[place].may_close(opening.fence):
+            others.append(place)
+    if sources is not None and (others or len(places) > 1):
+        for place in (*places[:2], *others, *places[2:]):
+            if sources.compiles(_block(text, opening, marks[place], sources).code):
                 return place
-    return places[0]
+        end = marks[places[0]].start if places else len(text)
+        if end - opening.end <= MAX_LENGTH:
+            # It is not closed before the next block begins, or it is a body, which does not compile.
+            places = [place for place in others if marks[place].begins_another] or places or others
+    return places[0] if places else None
 
 
-def _block(text: str, opening: re.Match[str], closing: re.Match[str] | None) -> Fence:
-    end = len(text) if closing is None else closing.start()
-    body = text[min(opening.end() + 1, end) : end].removesuffix("\n")
-    last = end if closing is None else closing.end(2)
-    is_closed = closing is not None
+def _block(text: str, opening: _Mark, closing: _Mark | None, sources: Sources | None) -> Fence:
+    is_whole = closing is not None and not closing.begins_another
     if closing is None:
-        glued = _GLUED_CLOSING.search(body)
-        if glued is not None:
-            body, is_closed = body[: glued.start()], True
-    prefix = _PREFIX.fullmatch(opening.group(1))
+        end = last = len(text)
+    elif is_whole:
+        end = closing.line if closing.is_first else closing.start
+        last = closing.start + len(closing.fence)
+    else:
+        end = last = closing.line
+    body = text[min(opening.end + 1, end) : end].removesuffix("\n")
+    if not is_whole and (glued := _GLUED_CLOSING.search(body)) is not None:
+        body, is_whole = body[: glued.start()], True
+    prefix = _PREFIX.match(opening.head)
     for _ in range(min(prefix.group(1).count(">"), 10) if prefix is not None else 0):
         body = _QUOTED.sub("", body)
-    language = _LANGUAGE.match(opening.group(3))
-    name = language.group(1).lower() if language is not None else ""
-    return Fence(name, tidy(body), is_closed, opening.start(2), last)
+    code = tidy(body)
+    if sources is not None:
+        first = opening.rest.strip().partition(" ")[2].strip()
+        if first and _ATTRIBUTES.fullmatch(first) is None and _is_code(f"{first}\n{body}", sources):
+            code = f"{first}\n{body}"
+        if closing is not None and not is_whole:
+            code = _without_sentences(code, sources)
+    return Fence(opening.language, code, is_whole, opening.start, last)
+
+
+def _is_code(text: str, sources: Sources) -> bool:
+    source = sources.read(text)
+    return source is not None and not source.is_expression
+
+
+def _without_sentences(code: str, sources: Sources) -> str:
+    """Code without the few lines after it that lead to the next block; as it is, if it does not compile even so."""
+    shorter = code
+    for _ in range(_MAX_LINES_BETWEEN):
+        if sources.compiles(shorter):
+            return shorter
+        shorter = shorter.rpartition("\n")[0].rstrip()
+    return shorter if sources.compiles(shorter) else code
 
 
 def tagged(text: str, name: str, sources: Sources, blocks: Sequence[Fence] = ()) -> list[Tagged]:
@@ -186,7 +309,7 @@ def tagged(text: str, name: str, sources: Sources, blocks: Sequence[Fence] = ())
     """
     pattern = _tag_pattern(name)
     spans = [(each.start, each.end) for each in blocks if pattern.search(each.code) and sources.compiles(each.code)]
-    tags = [tag for tag in pattern.finditer(text) if not _is_mention(text, tag) and not _within(tag, spans)]
+    tags = [tag for tag in pattern.finditer(text) if not is_mention(text, tag) and not is_within(tag, spans)]
     found: list[Tagged] = []
     openings = [tag for tag in tags if not tag.group(1)][-MAX_BLOCKS:]
     closings = [tag for tag in tags if tag.group(1)][-4 * MAX_BLOCKS :]
@@ -211,57 +334,12 @@ def _tag_pattern(name: str) -> re.Pattern[str]:
     return re.compile(rf"<(/?){name}(?:[ \t][^<>\n]{{0,200}})?>", re.IGNORECASE)
 
 
-def _within(tag: re.Match[str], spans: Sequence[tuple[int, int]]) -> bool:
+def is_within(tag: re.Match[str], spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether a tag begins in one of some parts of its text."""
     return any(start <= tag.start() < end for start, end in spans)
 
 
-def _is_mention(text: str, tag: re.Match[str]) -> bool:
+def is_mention(text: str, tag: re.Match[str]) -> bool:
+    """Whether a tag stands in quotes or backticks."""
     before, after = text[max(tag.start() - 1, 0) : tag.start()], text[tag.end() : tag.end() + 1]
     return before != "" and before == after and before in "`\"'"
-
-
-def without_reasoning(text: str, sources: Sources) -> str:
-    """A text without the reasoning in it.
-
-    Reasoning ends with a closing tag. It begins with the opening tag before it, or with the text, because the chat
-    templates of reasoning models open it in the prompt. A tag that opens reasoning and is never closed changes nothing.
-    """
-    tags = [tag for tag in _REASONING.finditer(text) if not _is_mention(text, tag)]
-    if not any(map(_is_end, tags)):
-        return text
-    tags = tags[-4 * MAX_BLOCKS :]
-    spans = _code_spans(text, sources)
-    kept: list[str] = []
-    position, opened = 0, None
-    for tag in tags:
-        if _within(tag, spans):
-            continue
-        if not _is_end(tag):
-            opened = tag.start() if opened is None else opened
-            continue
-        if opened is None:
-            kept.clear()
-        else:
-            kept.append(text[position:opened])
-        position, opened = tag.end(), None
-        if tag is not tags[-1] and sources.compiles(tidy(text[position:])):
-            break
-    kept.append(text[position:])
-    return "\n".join(kept)
-
-
-def _is_end(tag: re.Match[str]) -> bool:
-    return bool(tag["slash"] or tag["square"] or tag["triangle"] or tag["word"] == "end")
-
-
-def _code_spans(text: str, sources: Sources) -> list[tuple[int, int]]:
-    """Where code that compiles has a tag of reasoning in it: there it is part of a string or a comment."""
-    blocks = fences(text, sources)
-    pieces = [(block.start, block.end, block.code) for block in blocks]
-    pieces += [(each.start, each.end, tidy(each.content)) for each in tagged(text, "answer", sources, blocks)]
-    pieces = pieces or [(0, len(text), text)]
-    return [
-        (start, end)
-        for start, end, code in pieces[-2 * MAX_BLOCKS :]
-        if _REASONING.search(code) is not None and sources.compiles(code)
-    ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import symtable
 import sys
 from collections.abc import Iterator
@@ -76,6 +77,14 @@ class Sources:
     def compiles(self, code: str) -> bool:
         """Whether a text is known to compile."""
         return self.read(code) is not None
+
+    def shown(self, code: str) -> str:
+        """What of code that compiles may be something else than code: nothing."""
+        return ""
+
+    def hides(self, code: str, tag: re.Pattern[str]) -> bool:
+        """Whether code that compiles has a tag in it, and only in a string or a comment."""
+        return tag.search(code) is not None and self.compiles(code) and tag.search(self.shown(code)) is None
 
     def _source_of(self, code: str) -> Source | None:
         return read_source(code)

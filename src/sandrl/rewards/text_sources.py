@@ -25,7 +25,7 @@ _PRINTS = re.compile(
 )
 _WORD = re.compile(r"[^\W\d]\w*")
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|#\d{1,5}|#x[0-9a-f]{1,5});", re.IGNORECASE)
-_FENCE = re.compile(r"^(?:`{3}|~{3})", re.MULTILINE)
+_FENCE = re.compile(r"`{3}|^~{3}", re.MULTILINE)
 _SENTENCE = re.compile(r"[ \t]*+(?:[-*>]++ |\d++\. )?[*_`]*+[A-Z][\w'`*]*+,?(?: ++[^\s;{}]++){2,}[ \t]*+")
 _MAIN = "main"
 
@@ -41,6 +41,10 @@ class TextSources(Sources):
         super().__init__()
         self.language = language
         self.syntax: Syntax = SYNTAXES[language]
+
+    def shown(self, code: str) -> str:
+        """Code with blanks for its strings and comments: a text that reads as code may have other text in it."""
+        return masked(code, self.syntax)
 
     def _source_of(self, code: str) -> Source | None:
         text = read_text(code, self.syntax)

@@ -189,6 +189,67 @@ def test_an_answer_that_is_code_is_final_even_if_it_is_no_solution(text: str) ->
     assert "2 * n" not in code
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "Answer: {}",
+        "<|assistant|>{}",
+        "<|channel|>final<|message|>{}<|return|>",
+        "\ufeff{}",
+        "最终代码：{}",
+        "**Answer:**{} That is all.",
+    ],
+)
+def test_a_fence_within_its_line_is_the_answer_after_a_draft(answer: str) -> None:
+    for first, last in ((DOUBLE, WRONG), (WRONG, DOUBLE)):
+        for draft in (fence(first), f"Draft: {fence(first)}", f"{fence(first)} Or:", f"{first}\n```"):
+            assert code_of(f"{draft}\n{answer.format(fence(last))}") == last
+
+
+@pytest.mark.parametrize(
+    "end", ["\n```", "\n```\nIt doubles.", "``` It doubles.", "\n```<|im_end|>", "</answer>", "\n[DONE]\nNext."]
+)
+def test_a_prompt_may_end_with_what_opens_the_answer(end: str) -> None:
+    assert code_of(DOUBLE + end) == DOUBLE
+    body = code_of("    return pi * r * r" + end, BODY)
+    assert body is not None
+    assert body.endswith("return pi * r * r")
+
+
+@pytest.mark.parametrize(
+    "rest", ["I cannot solve it.", "The answer is above.", "Use `lambda n: 2 * n`.", "```text\ndouble\n```"]
+)
+@pytest.mark.parametrize(
+    "reasoning",
+    [
+        "<think>{}</think>",
+        "{}</think>",
+        "<think>a</think><think>{}</think>",
+        "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>",
+        "analysisSo {}assistantfinal",
+        "<|START_THINKING|>{}<|END_THINKING|>",
+    ],
+)
+def test_code_in_reasoning_counts_only_where_nothing_follows(reasoning: str, rest: str) -> None:
+    text = reasoning.format(f"\n{fence(DOUBLE)}\n")
+    assert code_of(f"{text}\n{rest}") != DOUBLE
+    assert code_of(f"{text}\n<|im_end|>") == DOUBLE
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "<|im_end|>\n<|im_start|>user\nNext.<|im_end|>\n<|im_start|>assistant\n",
+        "<|endoftext|>Next:\n",
+        "</s>[INST] Next. [/INST] ",
+    ],
+)
+def test_an_answer_ends_with_its_turn(after: str) -> None:
+    assert code_of(f"{fence(DOUBLE)}{after}{fence(WRONG)}") == DOUBLE
+    tokens = f'def chat(text):\n    return "<|im_start|>user" + text\n\n\n{DOUBLE}'
+    assert code_of(fence(tokens)) == tokens
+
+
 def test_an_empty_answer_is_final_after_a_right_draft() -> None:
     assert code_of(f"<think>{fence(DOUBLE)}</think>\n<answer></answer>") is None
 
