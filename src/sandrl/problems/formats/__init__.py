@@ -23,8 +23,10 @@ from sandrl.problems.formats.codeforces import CODEFORCES
 from sandrl.problems.formats.deepcoder import DEEPCODER
 from sandrl.problems.formats.evalplus import EVALPLUS
 from sandrl.problems.formats.humaneval import HUMANEVAL
+from sandrl.problems.formats.humaneval_pack import HUMANEVAL_PACK
 from sandrl.problems.formats.kodcode import KODCODE
 from sandrl.problems.formats.languages import first_language, in_asked_language, in_language
+from sandrl.problems.formats.leetcode import LEET_CODE
 from sandrl.problems.formats.live_code_bench import LIVE_CODE_BENCH
 from sandrl.problems.formats.mbpp import MBPP
 from sandrl.problems.formats.multipl_e import MULTIPL_E
@@ -52,6 +54,8 @@ FORMATS = (
     SANDBOX_FUSION,
     DEEPCODER,
     MBPP,
+    HUMANEVAL_PACK,
+    LEET_CODE,
     HUMANEVAL,
     OWN,
 )

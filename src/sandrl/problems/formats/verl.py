@@ -12,7 +12,7 @@ from typing import Any
 
 from sandrl.errors import InputError
 from sandrl.problems.fields import InputRow
-from sandrl.problems.formats.inputs_outputs import checks_of_pairs, pairs_of, promised_names
+from sandrl.problems.formats.inputs_outputs import checks_of_pairs, function_name, pairs_of, promised_names
 from sandrl.problems.formats.kodcode import without_solution_import
 from sandrl.problems.formats.messages import Prompt
 from sandrl.problems.formats.row import Format, FormatRow
@@ -92,15 +92,23 @@ def _tests(value: Any) -> tuple[_Code | dict[str, Any] | list[Any], str]:
         return _Code(tests), _FIELD
     if not isinstance(tests, dict | list):
         raise InputError("must be tests: only problems of code are supported", field=_FIELD)
-    kinds = [kind for kind in _CODE if isinstance(tests, Mapping) and tests.get(kind)]
+    kinds = [kind for kind in _CODE if isinstance(tests, Mapping) and _says_something(tests.get(kind))]
     if not kinds or not isinstance(tests, Mapping):
         return tests, _FIELD
-    others = [kind for kind in ("inputs", "outputs") if tests.get(kind)]
+    # Its graders pair each assert with an input and an output, which are empty where they say nothing.
+    others = [kind for kind in ("inputs", "outputs") if _says_something(tests.get(kind))]
     if len(kinds) + bool(others) > 1:
         names = ", ".join([*kinds, *others])
         raise InputError(f"has tests of several kinds ({names}), and only one is allowed", field=_FIELD)
     field = f"{_FIELD}.{kinds[0]}"
     return _code(tests[kinds[0]], kinds[0], tests), field
+
+
+def _says_something(value: Any) -> bool:
+    """Whether a field holds more than empty values, in lists of any depth."""
+    if isinstance(value, list):
+        return any(map(_says_something, value))
+    return value not in (None, "")
 
 
 def _code(value: Any, kind: str, tests: Mapping[str, Any] | None = None) -> _Code:
@@ -117,7 +125,8 @@ def _code(value: Any, kind: str, tests: Mapping[str, Any] | None = None) -> _Cod
             raise InputError(error.reason, field=f"{_FIELD}.{kind}") from None
         return _Code([test], names[0] if len(names) == 1 else None, prefix)
     if kind == "assert_case":
-        return _Code(texts, entry_point or None, prefix)
+        name = entry_point or function_name((tests or {}).get("fn_name"), f"{_FIELD}.fn_name")
+        return _Code([text for text in texts if text], name or None, prefix)
     if entry_point and not _CHECKED.search(texts[0]):
         texts = [f"{texts[0].rstrip()}\n\ncheck({entry_point})\n"]
     found = _CHECKED.search(texts[0])
