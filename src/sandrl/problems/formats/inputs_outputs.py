@@ -43,7 +43,7 @@ _CALLS = frozenset({"functional", "function_call", "call_based"})
 _INPUTS = ("inputs", "input", "stdin", "arguments", "args")
 _NO_FUNCTION = frozenset({"", "none", "null"})
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
-_CONSTANTS = frozenset({"True", "False", "None"})
+_CONSTANTS = ("True", "False", "None")
 _OUTPUTS = ("outputs", "output", "stdout", "expected_output", "expected")
 
 
@@ -333,7 +333,7 @@ def _expected(pairs: Sequence[Pair]) -> list[Any]:
 
 def _is_value(text: str) -> bool:
     """Whether a text is a value, or must be one because it begins like one; else it is the value itself, unquoted."""
-    if text.lstrip().startswith(("[", "{", "(", '"', "'")):
+    if text.lstrip().startswith(("[", "{", '"', "'")):
         return True
     try:
         return _value(text, False, "") is not text
@@ -348,11 +348,18 @@ def _value(text: str, is_bare: bool | None, field: str) -> Any:
     try:
         return json_value(text, field)
     except InputError:
-        if text.strip() not in _CONSTANTS and not text.lstrip().startswith(("(", "'")):
+        bare = text.strip()
+        written = _literal(bare) if text.lstrip().startswith(("'", "(", *_CONSTANTS)) else bare
+        # `()` is a text of brackets, not a tuple.
+        if written in (bare, ()):
             raise
-        try:
-            with compiling():
-                return ast.literal_eval(text.strip())
-        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-            pass
-        raise
+        return written
+
+
+def _literal(text: str) -> Any:
+    """The value of a Python literal; the text if it is none."""
+    try:
+        with compiling():
+            return ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return text

@@ -247,14 +247,14 @@ def drop_privileges() -> None:
 
 def renew_stdin() -> None:
     """Opens standard input anew where it is a file: the interpreter's own was made of a pipe, and cannot seek."""
-    known: "Any" = sys.stdin
+    known: Any = sys.stdin
     if posix.fstat(0).st_mode & 0o170000 != 0o100000 or known is None:
         return
     import _io
 
-    buffer: "Any" = _io.open(0, "rb", closefd=False)
+    buffer: Any = _io.open(0, "rb", closefd=False)
     buffer.raw.name = "<stdin>"
-    renewed: "Any" = _io.TextIOWrapper(buffer, known.encoding, known.errors, "\n")
+    renewed: Any = _io.TextIOWrapper(buffer, known.encoding, known.errors, "\n")
     renewed.mode = "r"
     sys.stdin = sys.__stdin__ = renewed
 
