@@ -1,6 +1,6 @@
-"""What to install for the modules that code imports: modules outside the standard library, and their distributions.
+"""Modules outside the standard library that code imports, and the distributions that contain them.
 
-Code names modules; an index has distributions. Most have one name for both, and the table has the others that sets of
+Code names modules; an index has distributions. Most have one name for both. The table has the others that sets of
 problems use.
 """
 

@@ -1,8 +1,8 @@
 """The built-in fixtures of pytest that tests of functions take, for sandboxes where pytest is not installed.
 
-The text of a class of this file runs before a check that takes its fixture, in the process of the checks: what it
-changes is carried to the completion's process like any change of a check. A class stands alone: it imports what it
-uses. `undo` ends its changes.
+The text of a class of this file runs before a check that takes its fixture, in the process of the checks. The changes
+that it makes are carried to the completion's process like other changes of a check; `undo` ends them. A class stands
+alone: it imports what it uses.
 """
 
 # ruff: noqa: D102, UP037
@@ -21,7 +21,7 @@ class Capture:
         import io
         import sys
 
-        self.result = collections.namedtuple("CaptureResult", ("out", "err"))
+        self.result: "Any" = collections.namedtuple("CaptureResult", ("out", "err"))  # type: ignore[misc]
         self.before = sys.stdout, sys.stderr
         self.streams = io.StringIO(), io.StringIO()
         sys.stdout, sys.stderr = self.streams
@@ -72,7 +72,7 @@ class MonkeyPatch:
             before = own[name]
             self.undoing.append(lambda: setattr(target, name, before))
         else:
-            self.undoing.append(lambda: name in getattr(target, "__dict__", {}) and delattr(target, name))
+            self.undoing.append(lambda: delattr(target, name))
 
     def setitem(self, mapping: "Any", key: "Any", value: "Any") -> None:
         before = mapping.copy()

@@ -122,7 +122,7 @@ def test_outputs_of_apps_that_are_nested_one_list_too_deep_are_unwrapped() -> No
 def test_integer_keys_and_infinite_numbers_of_apps_are_what_its_graders_take_them_for(
     inputs: list[Any], outputs: list[Any], calls: list[tuple[list[Any], Any]]
 ) -> None:
-    tests = {"fn_name": "f", "inputs": inputs, "outputs": outputs}
+    tests: dict[str, Any] = {"fn_name": "f", "inputs": inputs, "outputs": outputs}
     for field in (tests, json.dumps(tests)):
         problem = parsed({"problem_id": 1, "question": "?", "input_output": field}).problem
         assert problem.calls == tuple(Call.of(*call) for call in calls)

@@ -256,7 +256,7 @@ def renew_stdin() -> None:
     buffer.raw.name = "<stdin>"
     renewed: Any = _io.TextIOWrapper(buffer, known.encoding, known.errors, "\n")
     renewed.mode = "r"
-    sys.stdin = sys.__stdin__ = renewed
+    sys.stdin = sys.__stdin__ = renewed  # type: ignore[misc]
 
 
 def lay_out(request: "Request") -> None:
