@@ -93,6 +93,23 @@ def test_there_is_a_program_for_every_language_of_the_table() -> None:
     assert sorted(ADDERS) == sorted(language.name for language in LANGUAGES if language.name != PYTHON)
 
 
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("cpp", '#include <cstdio>\nint main() {\n#ifdef ONLINE_JUDGE\n    std::puts("judge");\n#endif\n}\n'),
+        (
+            "java",
+            "public class Main {\n    public static void main(String[] args) {\n"
+            '        System.out.println(System.getProperty("ONLINE_JUDGE") == null ? "home" : "judge");\n    }\n}\n',
+        ),
+    ],
+)
+def test_a_program_is_built_and_run_as_by_an_online_judge(job: Job, name: str, code: str) -> None:
+    require_language(name)
+    [result] = scored(job, Problem("judge", "?", cases=(Case("", "judge\n"),), language=name), code)
+    assert (result.reward, result.detail) == (1.0, "")
+
+
 @pytest.mark.parametrize("name", sorted(ADDERS))
 def test_a_program_reads_its_cases_and_prints(job: Job, name: str) -> None:
     require_language(name)

@@ -103,3 +103,18 @@ def test_a_class_of_the_answer_may_replace_that_of_the_prompt(job: Job) -> None:
     code = node + solution("reverseList", "head", body, "ListNode")[1]
     [result] = sandrl.score([{"task_id": "reverseList-row", "code": code}], ROWS, job=job).results
     assert (result.reward, result.trust) == (1.0, Trust.ISOLATED), result.detail
+
+
+SEEKS = [
+    "import sys\nlines = sum(1 for _ in sys.stdin)\nsys.stdin.seek(0)\nprint(lines, sys.stdin.read().split()[-1])\n",
+    "import sys\nlines = len(sys.stdin.buffer.readlines())\nend = sys.stdin.buffer.tell()\n"
+    "sys.stdin.buffer.seek(end - 2)\nprint(lines, sys.stdin.buffer.read().decode().strip())\n",
+    "import sys\nassert sys.stdin.seekable() and sys.stdin.name == '<stdin>' and sys.__stdin__ is sys.stdin\n"
+    "input()\nprint(3, [*sys.stdin][-1].strip())\n",
+]
+
+
+def test_standard_input_of_a_case_can_seek(job: Job) -> None:
+    problem = {"task_id": "seek", "prompt": "?", "cases": [{"stdin": "a\nb\nc\n", "stdout": "3 c\n"}] * 2}
+    results = sandrl.score([{"task_id": "seek", "code": code} for code in SEEKS], [problem], job=job).results
+    assert [(each.reward, each.detail) for each in results] == [(1.0, "")] * 3

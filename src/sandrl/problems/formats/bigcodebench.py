@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sandrl.errors import InputError
-from sandrl.problems.distributions import third_party_imports
+from sandrl.problems.imports import third_party_imports
 from sandrl.problems.fields import Identifier
 from sandrl.problems.formats.humaneval import preamble
 from sandrl.problems.formats.row import Format, FormatRow
