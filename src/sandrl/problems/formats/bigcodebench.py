@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sandrl.errors import InputError
-from sandrl.problems.imports import third_party_imports
 from sandrl.problems.fields import Identifier
 from sandrl.problems.formats.humaneval import preamble
 from sandrl.problems.formats.row import Format, FormatRow
+from sandrl.problems.imports import third_party_imports
 from sandrl.problems.problem import Problem
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 from sandrl.problems.calls import SOLUTION
-from sandrl.problems.imports import third_party_imports
 from sandrl.problems.fields import Identifier
 from sandrl.problems.formats.row import Format, FormatRow
+from sandrl.problems.imports import third_party_imports
 from sandrl.problems.problem import Problem
 from sandrl.syntax import parse
 

@@ -7,9 +7,9 @@ import re
 from pydantic import Field
 
 from sandrl.errors import InputError
-from sandrl.problems.imports import third_party_imports
 from sandrl.problems.formats.evalplus import TIMEOUT_SECONDS
 from sandrl.problems.formats.row import Format, FormatRow
+from sandrl.problems.imports import third_party_imports
 from sandrl.problems.problem import Problem
 
 
