@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -279,8 +278,6 @@ def as_entry(place: str, given: object, parse: Callable[[Row, str], _Entry]) -> 
     if not isinstance(given, Mapping):
         raise InputError(f"must be a dictionary, or a Problem or Completion of sandrl, not {given!r:.60}", path=place)
     row = {key: list(value) if isinstance(value, tuple) else value for key, value in plain(given).items()}
-    # As pandas writes what a row lacks.
-    row = {key: value for key, value in row.items() if not (isinstance(value, float) and math.isnan(value))}
     try:
         return parse(Row(0, row), place)
     except InputError as error:

@@ -7,6 +7,7 @@ the row an error: if checks were left out silently, the scores would be those of
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -107,6 +108,9 @@ def parse_problem(
             than one kind, or some that its format does not use.
     """
     found = None
+    if any(map(_is_nan, row.value.values())):
+        # As pandas writes what a row lacks.
+        row = Row(row.line, {name: each for name, each in row.value.items() if not _is_nan(each)}, row.path)
     try:
         found = _format_of(row.value, (OWN,) if is_mapped else FORMATS)
         name = row_name(row, set_name)
@@ -127,6 +131,10 @@ def parse_problem(
         if found is not None and is_guess and error.field in found.row.model_fields:
             error = _guessed(row.value, found, error.field)
         raise error.at(path, row.line) from None
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _format_of(value: Mapping[str, Any], formats: tuple[Format, ...]) -> Format:
