@@ -70,7 +70,11 @@ class BadRow:
 
 
 def read_rows(
-    source: str | Path, *, max_line_bytes: int = MAX_LINE_BYTES, is_stored: bool = False
+    source: str | Path,
+    *,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    is_stored: bool = False,
+    takes_constants: bool = False,
 ) -> Iterator[Row | BadRow]:
     """Reads a `.jsonl` or `.jsonl.gz` file line by line; blank lines are left out.
 
@@ -78,6 +82,7 @@ def read_rows(
         source: The file, or `-` for standard input.
         max_line_bytes: Longest line, without its line break.
         is_stored: It is a file of a run directory, which must be a regular one; a user's may be a pipe.
+        takes_constants: Whether `Infinity` and `NaN` are numbers, as Python's `json` writes them.
 
     Yields:
         Every line, as the object it holds or as what is wrong with it.
@@ -109,7 +114,7 @@ def read_rows(
                 yield BadRow(number, InputError(message, path=name, line=number), is_unfinished=data[-1:] != b"\n")
             elif text:
                 try:
-                    yield Row(number, parse_object(text))
+                    yield Row(number, parse_object(text, takes_constants=takes_constants))
                 except ValueError as error:
                     place = InputError(str(error), path=name, line=number)
                     yield BadRow(number, place, is_unfinished=data[-1:] != b"\n")
@@ -117,14 +122,19 @@ def read_rows(
                 return  # the end; what a writer appends from now on belongs to this line
 
 
-def parse_object(text: bytes) -> dict[str, Any]:
+def parse_object(text: bytes, *, takes_constants: bool = False) -> dict[str, Any]:
     """Parses one line.
+
+    Args:
+        text: The line.
+        takes_constants: Whether `Infinity` and `NaN` are numbers.
 
     Raises:
         ValueError: If it is no JSON object in UTF-8; the message says why in a few words.
     """
     try:
-        value = json.loads(text.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_unique)
+        refused = None if takes_constants else _refuse_constant
+        value = json.loads(text.decode("utf-8"), parse_constant=refused, object_pairs_hook=_unique)
     except UnicodeDecodeError as error:
         raise ValueError(f"invalid UTF-8 at byte {error.start + 1} of the line") from error
     except json.JSONDecodeError as error:
@@ -142,8 +152,8 @@ def parse_object(text: bytes) -> dict[str, Any]:
 
 
 def object_decoder() -> json.JSONDecoder:
-    """A decoder that refuses what `parse_object` refuses: constants that are no JSON, and keys given twice."""
-    return json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique)
+    """A decoder of rows that refuses what `parse_object` refuses: keys given twice."""
+    return json.JSONDecoder(object_pairs_hook=_unique)
 
 
 def type_name(value: object) -> str:

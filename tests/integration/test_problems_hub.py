@@ -17,9 +17,13 @@ from typing import Any
 
 import pytest
 
+from sandrl.jsonl import Row
+from sandrl.problems import load_problems
+from sandrl.problems.formats import parse_problem
 from sandrl.problems.hub import HubDataset
 from sandrl.problems.mbpp import HUB_DATASET, SPLITS
 from sandrl.problems.published import PUBLISHED
+from tests.support.format_rows import ROWS
 
 pytest.importorskip("datasets", reason="`datasets` is not installed; it comes with sandrl[hub]")
 
@@ -207,6 +211,21 @@ def test_a_parquet_file_is_read(tmp_path: Path, home: Path) -> None:
     path.write_bytes(mbpp_files()["full/test-00000-of-00001.parquet"])
     assert task_ids(listed(str(path), home)) == [11, 510]
     assert task_ids(listed(f"{path}:test", home)) == [11, 510]
+
+
+@pytest.mark.parametrize(("name", "row"), ROWS, ids=[f"{name} {number}" for number, (name, _) in enumerate(ROWS)])
+def test_a_row_of_every_format_is_the_same_problem_from_parquet(tmp_path: Path, name: str, row: dict[str, Any]) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    path = tmp_path / "row.parquet"
+    # A second row without values, as in a table with nulls; integers of such columns may be floats in pandas.
+    row = {**row, "task_id": row.get("task_id", 5)}
+    nulls = dict.fromkeys(row) | {"task_id": None}
+    parquet.write_table(pyarrow.Table.from_pylist([row, nulls]), path)
+    loaded = load_problems(path, skip_bad_rows=True)
+    assert next(iter(loaded.formats)).name == name
+    assert list(loaded.problems.values()) == [parse_problem(Row(1, dict(row)), "row.jsonl").problem]
 
 
 def test_a_file_that_is_no_parquet_says_so_in_one_line(tmp_path: Path, home: Path) -> None:

@@ -27,12 +27,69 @@ _DOUBLE = "def double(n):\n    return 2 * n\n"
 
 ROWS: list[tuple[str, dict[str, Any]]] = [
     ("sandrl's own", {"task_id": "row-1", "prompt": "Double.", "tests": _ASSERTS, "reference": _DOUBLE}),
+    (
+        "MBPP",
+        {
+            "task_id": 1, "code": _DOUBLE, "prompt": "Double.", "source_file": "Benchmark Questions.ipynb",
+            "test_imports": ["import math"], "test_list": _ASSERTS[:1],
+            "test": "def assertion(out, exp, atol):\n    assert out == exp or math.isclose(out, exp, abs_tol=atol)\n\n"
+            "inputs = [[1], [2]]\nresults = [2, 4]\nfor i, (inp, exp) in enumerate(zip(inputs, results)):\n"
+            "    assertion(double(*inp), exp, 0)\n",
+        },
+    ),
     ("MBPP", {"task_id": 1, "text": "Double.", "code": _DOUBLE, "test_list": _ASSERTS, "challenge_test_list": []}),
     (
         "HumanEval",
         {
             "task_id": "row-1", "prompt": _DEFINITION, "canonical_solution": _BODY, "test": _CHECK,
             "entry_point": "double",
+        },
+    ),
+    (
+        "HumanEval",
+        {
+            "task_id": "row-1", "prompt": "import math\n\ndef same(a, b):\n    return math.isclose(a, b)\n",
+            "test": "def check(candidate):\n    assert same(candidate(1), 2)\n    assert same(candidate(n=2), 4)\n",
+            "entry_point": "double",
+        },
+    ),
+    (
+        "LeetCodeDataset",
+        {
+            "task_id": "row-1", "question_id": 1, "difficulty": "Easy", "tags": ["Math"],
+            "problem_description": "Double.", "starter_code": "def double(n: int) -> int:\n    ",
+            "estimated_date": "2015-08-07",
+            "prompt": "from typing import *\n\ndef same(a, b):\n    return a == b\n", "completion": _DOUBLE,
+            "entry_point": "double",
+            "test": "def check(candidate):\n    assert same(candidate(n = 1), 2)\n"
+            "    assert same(candidate(n = 2), 4)\n",
+            "input_output": [{"input": "n = 1", "output": "2"}], "query": "Double.", "response": "",
+        },
+    ),
+    (
+        "HumanEvalPack",
+        {
+            "task_id": "Python/1", "prompt": _DEFINITION, "declaration": "import math\n\ndef double(n):\n",
+            "canonical_solution": _BODY, "buggy_solution": "    return n\n", "bug_type": "missing logic",
+            "failure_symptoms": "incorrect output", "entry_point": "double", "import": "", "test_setup": "",
+            "test": f"\n\n{_CHECK}\ncheck(double)", "example_test": f"{_CHECK}\ncheck(double)\n",
+            "signature": "double(n)", "docstring": "Double it.", "instruction": "Double it.",
+        },
+    ),
+    ("AceCode", {"id": "row-1", "source": "oss", "question": "Double.", "test_cases": _ASSERTS, "inferences": []}),
+    ("AceCode", {"id": "row-1", "question": "Double.", "tests": json.dumps(_ASSERTS)}),
+    (
+        "RLVR",
+        {
+            "id": "row-1", "messages": [{"role": "user", "content": "Double."}], "dataset": "code",
+            "ground_truth": json.dumps(_ASSERTS),
+        },
+    ),
+    (
+        "NeMo-Gym",
+        {
+            "id": "row-1", "responses_create_params": {"input": [{"role": "user", "content": "Echo."}]},
+            "verifier_metadata": {"unit_tests": _COLUMNS, "problem_id": "1"},
         },
     ),
     (

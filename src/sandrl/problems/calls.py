@@ -55,7 +55,7 @@ class Call:
         """
         if not isinstance(arguments, list | tuple):
             raise InputError("must be a list of arguments and the value to return", field="[0]")
-        return cls(literal(list(arguments), "[0]"), literal(expected, "[1]"))
+        return cls(literal(list(arguments), "[0]", takes_nan=True), literal(expected, "[1]"))
 
     @classmethod
     def asking(cls, arguments: Sequence[Any], *, name: str = "") -> Call:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -23,6 +24,9 @@ class InputRow(BaseModel):
 
 
 def _identifier(value: object) -> object:
+    # A table whose column has nulls may have its integers as floats.
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -47,6 +51,15 @@ Identifier = Annotated[str, StringConstraints(min_length=1, max_length=1000), Be
 Seconds = Annotated[float, AfterValidator(_positive)]
 Prelude = Annotated[str, BeforeValidator(_text_or_none), AfterValidator(prelude_of)]
 Margin = Annotated[float, AfterValidator(_margin)]
+
+
+def plain(value: Any) -> Any:
+    """A value that Python code gives, with lists and numbers for arrays and numbers of NumPy, at any depth."""
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {key: plain(each) for key, each in value.items()}
+    return type(value)(map(plain, value)) if type(value) in (list, tuple) else value
 
 
 def check_text(field: str, value: object, *, is_optional: bool = False) -> None:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, cast
@@ -109,8 +110,8 @@ def _file_rows(dataset: HubDataset, directory: Path, patterns: tuple[str, ...]) 
         raise InputError(f"has no file {' or '.join(patterns)} at {dataset.revision}", path=dataset.repository)
     number = 0
     for path in files:
-        is_table = path.suffix == _PARQUET
-        for row in read_parquet(path) if is_table else read_rows(path, max_line_bytes=MAX_PROBLEM_BYTES):
+        lines = partial(read_rows, max_line_bytes=MAX_PROBLEM_BYTES, takes_constants=True)
+        for row in read_parquet(path) if path.suffix == _PARQUET else lines(path):
             if isinstance(row, BadRow):
                 raise row.error
             number += 1

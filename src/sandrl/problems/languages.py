@@ -92,7 +92,8 @@ class Language:
 
 
 def _cpp(*libraries: str) -> tuple[str, ...]:
-    return ("g++", "-O2", "-std=c++17", "-pthread", SOURCE, "-o", "program", *libraries)
+    # Programs for online judges read files where they are not compiled by one.
+    return ("g++", "-O2", "-std=c++17", "-pthread", "-DONLINE_JUDGE", SOURCE, "-o", "program", *libraries)
 
 
 def _go(*command: str) -> tuple[str, ...]:
@@ -111,7 +112,7 @@ _JAVAC = (
     *("-encoding", "UTF-8", "-proc:none", "-nowarn", "-d", ".", "-cp", _CLASS_PATH, SOURCE),
 )
 # Recursion gets eight times the depth of the default, and there is still room for a hundred threads.
-_JAVA = ("java", *_JVM, "-Xss8m", "-XX:-UsePerfData", "-ea", "-cp", _CLASS_PATH, TYPE)
+_JAVA = ("java", *_JVM, "-Xss8m", "-XX:-UsePerfData", "-DONLINE_JUDGE=true", "-ea", "-cp", _CLASS_PATH, TYPE)
 # Debian's and npm's `tsc` lie beside their library, whose compiler alone takes a fifth of the time: types are left out,
 # not checked, as by esbuild and tsx. So a right program does not fail for a declaration that is not installed.
 _TRANSPILER = r"""

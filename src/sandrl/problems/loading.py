@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 from sandrl.errors import InputError, UsageError
 from sandrl.jsonl import BadRow, Row
 from sandrl.problems.case_choice import with_most_cases
+from sandrl.problems.fields import plain
 from sandrl.problems.formats import ParsedProblem, own_row, parse_problem
 from sandrl.problems.formats.names import id_field
 from sandrl.problems.known_names import KnownNames
@@ -276,7 +277,7 @@ def as_entry(place: str, given: object, parse: Callable[[Row, str], _Entry]) -> 
     """
     if not isinstance(given, Mapping):
         raise InputError(f"must be a dictionary, or a Problem or Completion of sandrl, not {given!r:.60}", path=place)
-    row = {key: list(value) if isinstance(value, tuple) else value for key, value in given.items()}
+    row = {key: list(value) if isinstance(value, tuple) else value for key, value in plain(given).items()}
     try:
         return parse(Row(0, row), place)
     except InputError as error:

@@ -16,8 +16,7 @@ from typing import Any
 
 from sandrl.errors import InputError, UsageError
 from sandrl.jsonl import Row, type_name
-from sandrl.problems.calls import function_of
-from sandrl.problems.formats.inputs_outputs import Pair, checks_of_pairs, pairs_of
+from sandrl.problems.formats.inputs_outputs import Pair, checks_of_pairs, function_name, pairs_of
 from sandrl.problems.formats.own import ProblemRow, tolerance_row
 from sandrl.problems.formats.texts import json_value
 
@@ -149,14 +148,7 @@ class FieldMap:
                 )
 
     def _checks(self, value: Mapping[str, Any], path: str) -> dict[str, Any]:
-        fn = value.get("fn")
-        try:
-            function = "" if fn in (None, "") else fn.strip()
-            if function:
-                function_of(function)
-        except (AttributeError, InputError):
-            reason = f"must be the name of a function, or Class.method, not {fn!r:.40}"
-            raise InputError(reason, field=self._path("fn")) from None
+        function = function_name(value.get("fn"), self._path("fn"))
         pairs = pairs_of(value["cases"], path, function=function)
         for pair in pairs:
             if not pair.function and _is_call(pair):

@@ -88,7 +88,7 @@ def is_file_name(name: str) -> bool:
 
 
 def _read_lines(path: Path) -> Iterator[Row | BadRow]:
-    return read_rows(path, max_line_bytes=MAX_PROBLEM_BYTES)
+    return read_rows(path, max_line_bytes=MAX_PROBLEM_BYTES, takes_constants=True)
 
 
 def read_json(path: Path) -> Iterator[Row | BadRow]:

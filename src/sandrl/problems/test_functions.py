@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from textwrap import indent
 from typing import TypeAlias, TypeGuard
 
 from sandrl.errors import InputError
@@ -20,6 +21,16 @@ from sandrl.syntax import parse
 
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _RUNNERS = frozenset({"main", "run"})
+_BUILT_IN = {
+    "capsys": "Capture",
+    "capfd": "Capture",
+    "monkeypatch": "MonkeyPatch",
+    "tmp_path": "TemporaryPath",
+    "tmp_path_factory": "TemporaryPaths",
+    "tmpdir": "LocalPath",
+}
+"""The built-in fixtures of pytest, with their classes in `pytest_fixtures.py`."""
+_CHANGING = frozenset({"capsys", "capfd", "monkeypatch"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +119,15 @@ def _stand_in() -> str:
     return ast.unparse(tree)
 
 
+@cache
+def _built_in(name: str) -> str:
+    """The text of the class of a built-in fixture."""
+    source = Path(__file__).with_name("pytest_fixtures.py").read_text(encoding="utf-8")
+    return next(
+        ast.unparse(node) for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name
+    )
+
+
 def _imports(node: ast.Import | ast.ImportFrom, module: str) -> bool:
     if isinstance(node, ast.ImportFrom):
         return node.module is not None and node.module.partition(".")[0] == module
@@ -192,7 +212,7 @@ def _tests_of_function(
     name = node.name if owner is None else f"{owner.name}.{node.name}"
     sets = _parameter_sets(node)
     given = set(sets[0]) if sets else set()
-    setup, values = _fixture_values(
+    setup, values, undoing = _fixture_values(
         [each for each in _required(node, is_method=is_method) if each not in given], fixtures, name, field
     )
     function = node.name if owner is None else f"_suite.{node.name}"
@@ -203,6 +223,8 @@ def _tests_of_function(
         call = f"{function}({arguments})"
         if isinstance(node, ast.AsyncFunctionDef):
             call = f"import asyncio\nasyncio.run({call})"
+        if undoing:
+            call = "\n".join(["try:", indent(call, "    "), "finally:", *(f"    {each}" for each in undoing)])
         definition = ast.unparse(node) if owner is None else _class_with(owner, node)
         label = f"{name}[{number}]" if len(sets) > 1 else name
         tests.append(Test(label, "\n".join([definition, *begin, *setup, call]), tuple(node.body)))
@@ -211,23 +233,27 @@ def _tests_of_function(
 
 def _fixture_values(
     names: list[str], fixtures: dict[str, _Function], test: str, field: str
-) -> tuple[list[str], dict[str, str]]:
-    """Statements that make fixtures, and the names that have their values."""
+) -> tuple[list[str], dict[str, str], list[str]]:
+    """Statements that make fixtures, the names that have their values, and statements that end what they change."""
     statements: list[str] = []
+    undoing: list[str] = []
     values: dict[str, str] = {}
 
     def make(name: str, users: tuple[str, ...]) -> None:
         if name in values:
             return
-        if name == "tmp_path":
-            values[name] = "__import__('pathlib').Path(__import__('tempfile').mkdtemp())"
-            return
         fixture = fixtures.get(name)
+        if fixture is None and name in _BUILT_IN:
+            values[name] = f"_value_of_{name}"
+            statements.append(f"{_built_in(_BUILT_IN[name])}\n{values[name]} = {_BUILT_IN[name]}()")
+            if name in _CHANGING:
+                undoing.insert(0, f"{values[name]}.undo()")
+            return
         if fixture is None or name in users:
             raise InputError(
                 f"{test} takes `{name}`, which is not a fixture of this file",
                 field=field,
-                hint="define the fixture in the tests; the only built-in fixture is tmp_path",
+                hint=f"define the fixture in the tests; the built-in fixtures are {', '.join(_BUILT_IN)}",
             )
         needed = _required(fixture)
         for each in needed:
@@ -239,7 +265,7 @@ def _fixture_values(
 
     for name in names:
         make(name, ())
-    return statements, {name: values[name] for name in names}
+    return statements, {name: values[name] for name in names}, undoing
 
 
 def _parameter_sets(node: _Function) -> list[dict[str, str]]:

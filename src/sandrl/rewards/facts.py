@@ -43,8 +43,8 @@ _NAMES = frozenset(
 )
 # Of these, what is carried to the completion's process.
 _CARRIED = frozenset(
-    "mock patch monkeypatch warnings locale seed getstate setstate environ chdir getcwd argv setrecursionlimit"
-    " getrecursionlimit assertWarns assertWarnsRegex".split()
+    "mock patch monkeypatch capsys capfd warnings locale seed getstate setstate environ chdir getcwd argv"
+    " setrecursionlimit getrecursionlimit assertWarns assertWarnsRegex".split()
 )
 # Methods of `TestCase` that record what happens in their process.
 _METHODS = frozenset("assertLogs assertNoLogs assertWarns assertWarnsRegex".split())

@@ -182,8 +182,8 @@ class _Reading:
     def _read_call(self, node: ast.Call) -> None:
         name = _dotted(node.func, self._imports) or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
         last = name.rpartition(".")[2]
-        if name in ("setattr", "delattr") and len(node.args) > 1:
-            self._read_setting(node.args[0], node.args[1])
+        if name in ("setattr", "delattr") and node.args:
+            self._read_setting(node.args[0], node.args[-1 if len(node.args) < 2 else 1])
         self.looks |= name in _LOOKS
         if name in _CALLS:
             self.kinds.add(_CALLS[name])
@@ -199,11 +199,13 @@ class _Reading:
             self._look_for_obstacle(f"{_dotted(node.args[0], self._imports)}.{node.args[1].value!s}")
 
     def _read_setting(self, owner: ast.expr, attribute: ast.expr) -> None:
-        """An attribute that `setattr` sets."""
+        """An attribute that `setattr` sets; pytest's may be given it as one text, with dots."""
         name = _dotted(owner, self._imports)
-        if name is None:
+        if isinstance(owner, ast.Constant):
+            self._add_place(str(owner.value))
+        elif name is None:
             return
-        if isinstance(attribute, ast.Constant):
+        elif isinstance(attribute, ast.Constant):
             self._add_place(f"{name}.{attribute.value!s}")
         else:
             self.obstacle = f"a check sets attributes of {name} whose names are not in the source of the check"

@@ -131,7 +131,7 @@ def test_a_row_has_calls_and_its_prompt_shows_some(tmp_path: Path) -> None:
         ),
         ({"fn": "add", "cases": [[1, 2]]}, "field 'cases"),
         ({"fn": "add", "cases": [[[1]]]}, "field 'cases"),
-        ({"fn": "add", "cases": [[[float("nan")], 2]]}, "NaN"),
+        ({"fn": "add", "cases": [[[2], float("nan")]]}, "NaN"),
     ],
 )
 def test_what_is_no_call_is_refused_with_its_field(tmp_path: Path, fields: dict[str, Any], reason: str) -> None:

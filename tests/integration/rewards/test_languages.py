@@ -11,7 +11,7 @@ import pytest
 
 from sandrl.errors import InputError
 from sandrl.events.results import CheckStatus, ScoredCompletion, Status, Trust
-from sandrl.problems import Case, Completion, Problem, languages
+from sandrl.problems import Case, Completion, Problem, as_problems, languages
 from sandrl.problems.calls import Call
 from sandrl.problems.languages import LANGUAGES, PYTHON, language_named
 from sandrl.rewards import IsolatedJudge, ScoreOptions, score
@@ -91,6 +91,60 @@ def scored(job: Job, problem: Problem, *codes: str, **options: Any) -> list[Scor
 
 def test_there_is_a_program_for_every_language_of_the_table() -> None:
     assert sorted(ADDERS) == sorted(language.name for language in LANGUAGES if language.name != PYTHON)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("cpp", '#include <cstdio>\nint main() {\n#ifdef ONLINE_JUDGE\n    std::puts("judge");\n#endif\n}\n'),
+        (
+            "java",
+            "public class Main {\n    public static void main(String[] args) {\n"
+            '        System.out.println(System.getProperty("ONLINE_JUDGE") == null ? "home" : "judge");\n    }\n}\n',
+        ),
+    ],
+)
+def test_a_program_is_built_and_run_as_by_an_online_judge(job: Job, name: str, code: str) -> None:
+    require_language(name)
+    [result] = scored(job, Problem("judge", "?", cases=(Case("", "judge\n"),), language=name), code)
+    assert (result.reward, result.detail) == (1.0, "")
+
+
+PACK = {
+    "JavaScript": (
+        "const twice = (n) => {\n",
+        "  return 2 * n;\n}\n",
+        "const test = () => {\n  console.assert(twice(2) === 4)\n  console.assert(twice(0) === 0)\n}\n\ntest()\n",
+    ),
+    "Java": (
+        "import java.util.*;\n\nclass Solution {\n    public int twice(int n) {\n",
+        "        return 2 * n;\n    }\n}",
+        "public class Main {\n    public static void main(String[] args) {\n        Solution s = new Solution();\n"
+        "        List<Boolean> correct = Arrays.asList(s.twice(2) == 4, s.twice(0) == 0);\n"
+        "        if (correct.contains(false)) {\n            throw new AssertionError();\n        }\n    }\n}",
+    ),
+    "CPP": (
+        "#include <vector>\nusing namespace std;\nint twice(int n){\n",
+        "    return 2 * n;\n}\n",
+        "#undef NDEBUG\n#include<assert.h>\nint main(){\n    assert (twice(2)==4);\n    assert (twice(0)==0);\n}\n",
+    ),
+}
+"""Declarations, bodies and tests in the form of HumanEvalPack."""
+
+
+@pytest.mark.parametrize("name", sorted(PACK))
+def test_a_row_of_humanevalpack_is_its_program_with_its_tests(job: Job, name: str) -> None:
+    declaration, body, test = PACK[name]
+    row = {
+        "task_id": f"{name}/0", "declaration": declaration, "prompt": declaration, "canonical_solution": body,
+        "entry_point": "twice", "import": "", "test_setup": "", "test": test, "example_test": test,
+    }  # fmt: skip
+    [problem] = as_problems([row]).values()
+    require_language(problem.language)
+    wrong = body.replace("2 *", "2 +")
+    results = scored(job, problem, body, declaration + body, wrong, declaration + wrong)
+    assert [(each.reward, each.detail) for each in results[:2]] == [(1.0, "")] * 2
+    assert [each.reward for each in results[2:]] == [0.0] * 2
 
 
 @pytest.mark.parametrize("name", sorted(ADDERS))

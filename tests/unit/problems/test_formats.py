@@ -15,7 +15,7 @@ from tests.support.format_rows import ROWS
 
 from sandrl.errors import InputError
 from sandrl.jsonl import Row
-from sandrl.problems import Call, Case, Problem, Tolerance, load_problems
+from sandrl.problems import Call, Case, Problem, Tolerance, as_problems, load_problems
 from sandrl.problems.formats import FORMATS, ParsedProblem, own_row, parse_problem
 from sandrl.problems.formats.texts import MAX_UNPACKED_BYTES, unpacked
 from sandrl.problems.languages import find_language
@@ -56,6 +56,10 @@ def test_there_is_a_row_of_every_format_and_each_is_recognised_as_what_it_is() -
         assert takers == {name} or (takers - {name}) <= {"HumanEval", "sandrl's own"}, (name, takers)
 
 
+WITH_FILES = ("HumanEval", "HumanEvalPack", "LeetCodeDataset", "BigCodeBench", "KodCode", "SandboxFusion")
+"""Formats whose tests are one text."""
+
+
 @pytest.mark.parametrize(("name", "row"), ROWS)
 def test_a_row_becomes_the_checks_that_it_has(name: str, row: dict[str, Any]) -> None:
     problem = parsed(row).problem
@@ -66,10 +70,13 @@ def test_a_row_becomes_the_checks_that_it_has(name: str, row: dict[str, Any]) ->
         assert [call.values for call in problem.calls] == [
             (arguments, None if problem.asks_reference else expected) for arguments, expected in DOUBLED
         ]
-    elif name not in ("HumanEval", "BigCodeBench", "KodCode", "SandboxFusion"):
+    elif name == "MBPP" and "test" in row:
+        assert problem.tests[:1] == DOUBLE[:1]
+        assert "assertion(double(*inp), exp, 0)" in problem.tests[1]
+    elif name not in WITH_FILES:
         assert problem.tests == DOUBLE
     assert problem.prompt.strip() != ""
-    assert problem.task_id in ("p/7", "row-1", "1")
+    assert problem.task_id in ("p/7", "row-1", "1", "Python/1")
 
 
 def test_live_code_bench_has_its_graders_prelude_and_comparison() -> None:
@@ -100,6 +107,120 @@ def test_outputs_of_apps_that_are_nested_one_list_too_deep_are_unwrapped() -> No
     assert parsed(row).problem.calls == CALLS
     tests["outputs"] = [2, 4]
     assert parsed({**row, "input_output": json.dumps(tests)}).problem.calls == CALLS
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "calls"),
+    [
+        ([[{"1": "x"}, 2]], [{"2": {"-3": 1}}], [([{1: "x"}, 2], {2: {-3: 1}})]),
+        ([[{"1": "x"}], [{"a": "x"}]], [[{"1": 2}], [{"0": 3}]], [([{"1": "x"}], {1: 2}), ([{"a": "x"}], {0: 3})]),
+        ([[1]], [{"01": 2}], [([1], {"01": 2})]),
+        ([[float("-inf")]], [float("inf")], [([float("-inf")], float("inf"))]),
+    ],
+)
+def test_integer_keys_and_infinite_numbers_of_apps_are_what_its_graders_take_them_for(
+    inputs: list[Any], outputs: list[Any], calls: list[tuple[list[Any], Any]]
+) -> None:
+    tests: dict[str, Any] = {"fn_name": "f", "inputs": inputs, "outputs": outputs}
+    for field in (tests, json.dumps(tests)):
+        problem = parsed({"problem_id": 1, "question": "?", "input_output": field}).problem
+        assert problem.calls == tuple(Call.of(*call) for call in calls)
+
+
+def test_keys_of_other_sets_stay_texts() -> None:
+    tests = [{"input": '{"1": 2}', "output": '{"1": 2}', "testtype": "functional"}]
+    row = {"question_content": "?", "public_test_cases": tests, "metadata": {"func_name": "f"}}
+    assert parsed(row).problem.calls == (Call.of([{"1": 2}], {"1": 2}),)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "calls"),
+    [
+        (["abc", "12"], ["ABC", "12"], [(["abc"], "ABC"), (["12"], "12")]),
+        (["(())", "()"], ["true", "True"], [(["(())"], True), (["()"], True)]),
+        (["a b\n3", '"c"\n4'], [3, 4], [(["a b", 3], 3), (["c", 4], 4)]),
+        (["one\ntwo", "three"], ["2", "1"], [(["one\ntwo"], 2), (["three"], 1)]),
+        (["True\n'x'", "None\n'y'"], ["None", "(1, 2)"], [([True, "x"], None), ([None, "y"], (1, 2))]),
+    ],
+)
+def test_arguments_and_results_may_be_texts_without_quotes(
+    inputs: list[Any], outputs: list[Any], calls: list[tuple[list[Any], Any]]
+) -> None:
+    truth = json.dumps({"fn_name": "f", "inputs": inputs, "outputs": outputs})
+    problem = parsed({"prompt": "?", "reward_model": {"ground_truth": truth}}).problem
+    assert problem.calls == tuple(Call.of(*call) for call in calls)
+
+
+@pytest.mark.parametrize("name", ["none", "None", "null", " ", None])
+def test_a_function_that_is_called_none_is_no_function(name: str | None) -> None:
+    row = {"name": "x", "problem": "?", "tests": {"input": ["3\n"], "output": [True], "fn_name": name}}
+    assert parsed(row).problem.cases == (Case("3\n", "True"),)
+
+
+def test_asserts_of_verl_may_stand_beside_inputs_that_say_nothing() -> None:
+    truth: dict[str, Any] = {
+        "fn_name": "f",
+        "inputs": ["", ""],
+        "outputs": [None, ""],
+        "assert_case": ["", "assert f(1) == 2"],
+    }
+    row = {"prompt": "?", "reward_model": {"ground_truth": json.dumps(truth)}}
+    problem = parsed(row).problem
+    assert (problem.tests, problem.entry_point) == (("assert f(1) == 2",), "f")
+    truth["inputs"] = ["1", ""]
+    said = refusal({**row, "reward_model": {"ground_truth": json.dumps(truth)}})
+    assert "has tests of several kinds (assert_case, inputs), and only one is allowed" in said
+
+
+def test_a_row_without_tests_says_how_to_leave_it_out() -> None:
+    empty: tuple[Any, ...] = ("", " ", "[]", {"inputs": [], "outputs": []})
+    for tests in empty:
+        with pytest.raises(InputError, match="field 'input_output': has no tests") as caught:
+            parsed({"question": "?", "input_output": tests})
+        assert "skip_bad_rows" in (caught.value.hint or "")
+
+
+def test_a_row_that_lacks_a_field_of_its_format_names_the_format_and_the_fields_to_assign() -> None:
+    with pytest.raises(InputError) as caught:
+        parsed({"id": 1, "problem": "?", "test_list": ["assert f() == 1"]})
+    assert str(caught.value).endswith("field 'text': is missing; the row is taken for MBPP by `test_list`")
+    assert "prompt=problem,tests=test_list" in (caught.value.hint or "")
+
+
+def test_a_prompt_of_helpers_alone_is_kept_as_the_setup() -> None:
+    for name in ("HumanEval", "LeetCodeDataset"):
+        row = next(row for kind, row in reversed(ROWS) if kind == name)
+        assert parsed(row).problem.setup == row["prompt"].strip()
+    words = {**row, "prompt": "Double.", "query": None, "problem_description": None}
+    assert parsed(words).problem.setup == ""
+
+
+@pytest.mark.parametrize(
+    ("task_id", "language"), [("Python/1", "python"), ("CPP/1", "cpp"), ("JavaScript/1", "javascript")]
+)
+def test_a_row_of_humanevalpack_is_in_the_language_of_its_name(task_id: str, language: str) -> None:
+    row = next(row for name, row in ROWS if name == "HumanEvalPack")
+    assert parsed({**row, "task_id": task_id}).problem.language == language
+    assert "is rust, whose tests need cargo and crates" in refusal({**row, "task_id": "Rust/1"})
+
+
+def test_sets_name_the_packages_of_their_own_tests() -> None:
+    for name in ("MBPP", "HumanEval", "LeetCodeDataset"):
+        row = dict(next(row for kind, row in reversed(ROWS) if kind == name))
+        field = "test_imports" if name == "MBPP" else "test"
+        row[field] = ["import numpy as np"] if name == "MBPP" else f"import numpy as np\n{row['test']}"
+        assert parsed(row).problem.packages == ("numpy",)
+
+
+def test_rows_of_python_may_have_values_as_pandas_gives_them() -> None:
+    class Array(list[Any]):
+        def tolist(self) -> list[Any]:
+            return list(self)
+
+    Array.__module__ = "numpy"
+    row = {"task_id": 1.0, "text": "?", "test_list": Array(["assert f() == 1"]), "code": float("nan")}
+    [problem] = as_problems([row]).values()
+    assert (problem.task_id, problem.tests, problem.reference) == ("1", ("assert f() == 1",), None)
 
 
 def test_bigcodebench_needs_the_packages_that_its_code_imports() -> None:
@@ -303,7 +424,7 @@ def test_a_name_that_is_taken_is_named_by_its_field(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"question": "?", "tests": ["assert f()"]}, "the nearest is sandrl's own, which also needs `prompt`"),
+        ({"query": "?", "tests": ["assert f()"]}, "the nearest is sandrl's own, which also needs `prompt`"),
         ({"question": "?", "inputs": []}, "the nearest is APPS/TACO, which also needs `input_output`"),
         ({"question_content": "?"}, "LiveCodeBench, which also needs `public_test_cases` or `private_test_cases`"),
         ({"prompt": "?", "test": "def check(f): pass"}, "the nearest is HumanEval, which also needs `entry_point`"),
@@ -319,7 +440,7 @@ def test_an_unknown_row_names_its_fields_and_the_nearest_format(row: dict[str, A
 @pytest.mark.parametrize(
     ("row", "field"),
     [
-        ({"task_id": 1, "prompt": "", "test_list": ["assert f() == 1"], "test": "assert f() == 2"}, "test"),
+        ({"task_id": 1, "prompt": "", "test_list": ["assert f() == 1"], "tests": "assert f() == 2"}, "tests"),
         (
             {"task_id": 1, "prompt": "", "tests": ["assert f() == 1"], "hidden_tests": ["assert f() == 2"]},
             "hidden_tests",

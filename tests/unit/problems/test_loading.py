@@ -172,7 +172,8 @@ def test_a_row_without_its_prompt_names_its_fields_and_the_nearest_format(tmp_pa
 
 def test_an_mbpp_row_without_its_text_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "p.jsonl", {"task_id": 1, "test_list": ["assert f()"]})
-    assert str(refusal(path)) == f"{path}:1: field 'text': is missing"
+    said = f"{path}:1: field 'text': is missing; the row is taken for MBPP by `test_list`"
+    assert str(refusal(path)) == said
 
 
 def test_a_problem_without_a_check_is_told_what_would_be_one(tmp_path: Path) -> None:

@@ -129,7 +129,10 @@ def test_a_field_that_is_meant_counts_in_place_of_the_row_s_own(tmp_path: Path) 
             {"t": [[["1"], ["2"]], [{"a": 1}, "2"]]},
             "field 't[1][0]': has the values of a call, but the function is not named",
         ),
-        ({"t": [["abc", 3]], "n": "f"}, "field 't[0][0]': must be an array of arguments, or text with a JSON value in"),
+        (
+            {"t": [["[1, 2", 3]], "n": "f"},
+            "field 't[0][0]': must be an array of arguments, or text with a JSON value in",
+        ),
         ({"t": [[{"a": 1}, 3]], "n": "f"}, "field 't[0][0]': must be an array of arguments, not an object"),
         ({"t": [[[1], 3, 4]], "n": "f"}, "field 't[0]': must be an object with an input and an output, not an array"),
         ({"t": [[[1], 3]], "n": 5}, "field 'n': must be the name of a function, or Class.method, not 5"),

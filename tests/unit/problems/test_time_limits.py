@@ -37,12 +37,11 @@ def test_a_check_may_take_four_times_what_the_set_allows(given: Any, seconds: fl
         ([1], "time_limit': must be a number of seconds, not an array"),
         (-1, "time_limit': must be a number of seconds, not -1"),
         (10**400, "time_limit': must be a number of seconds, not 1000"),
-        (float("nan"), "time_limit': must be a number of seconds, not nan"),
         (1e9, "time_limit': must be at least 0.01 seconds and at most a day"),
         ("9" * 400, "time_limit': must be at least 0.01 seconds and at most a day"),
         ({"seconds": "1", "nanos": []}, "time_limit.nanos': must be a number of seconds, not an array"),
     ],
-    ids=["boolean", "array", "negative", "digits", "nan", "years", "text", "nanos"],
+    ids=["boolean", "array", "negative", "digits", "years", "text", "nanos"],
 )
 def test_what_is_no_time_is_refused_by_name(given: Any, message: str) -> None:
     for row in (CODE_CONTESTS, TACO):

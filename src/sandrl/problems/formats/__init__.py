@@ -7,6 +7,7 @@ the row an error: if checks were left out silently, the scores would be those of
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any
 from sandrl.errors import InputError
 from sandrl.jsonl import Row
 from sandrl.problems.fields import parse_row
+from sandrl.problems.formats.ace_code import ACE_CODE
 from sandrl.problems.formats.apps import APPS
 from sandrl.problems.formats.bigcodebench import BIGCODEBENCH
 from sandrl.problems.formats.code_contests import CODE_CONTESTS
@@ -23,14 +25,18 @@ from sandrl.problems.formats.codeforces import CODEFORCES
 from sandrl.problems.formats.deepcoder import DEEPCODER
 from sandrl.problems.formats.evalplus import EVALPLUS
 from sandrl.problems.formats.humaneval import HUMANEVAL
+from sandrl.problems.formats.humaneval_pack import HUMANEVAL_PACK
 from sandrl.problems.formats.kodcode import KODCODE
 from sandrl.problems.formats.languages import first_language, in_asked_language, in_language
+from sandrl.problems.formats.leetcode import LEET_CODE
 from sandrl.problems.formats.live_code_bench import LIVE_CODE_BENCH
 from sandrl.problems.formats.mbpp import MBPP
 from sandrl.problems.formats.multipl_e import MULTIPL_E
 from sandrl.problems.formats.names import row_name
+from sandrl.problems.formats.nemo_gym import NEMO_GYM
 from sandrl.problems.formats.own import BESIDES_CHECKS, OWN, own_row
 from sandrl.problems.formats.prime_intellect import PRIME_INTELLECT
+from sandrl.problems.formats.rlvr import RLVR
 from sandrl.problems.formats.row import Format
 from sandrl.problems.formats.sandbox_fusion import SANDBOX_FUSION
 from sandrl.problems.formats.verl import VERL
@@ -52,7 +58,12 @@ FORMATS = (
     SANDBOX_FUSION,
     DEEPCODER,
     MBPP,
+    HUMANEVAL_PACK,
+    LEET_CODE,
     HUMANEVAL,
+    ACE_CODE,
+    RLVR,
+    NEMO_GYM,
     OWN,
 )
 """In the order in which they are tried."""
@@ -60,6 +71,7 @@ FORMATS = (
 _LOOKS_LIKE_TESTS = re.compile(r"(.*_)?(tests?|asserts?|assertions?|check|checks|checker|cases)(_.*)?|input_output")
 # They say how tests are run, or count them.
 _NO_TESTS = re.compile(r"(.*_)?(count|num|number|type|kind|time|timeout|timeout_seconds)")
+_PROMPTS = ("problem", "question", "text", "description", "instruction", "query", "content")
 _SHOWN_FIELDS = 12
 
 
@@ -95,6 +107,10 @@ def parse_problem(
         InputError: If a field is missing or wrong, no format has such fields, or the row has no check, checks of more
             than one kind, or some that its format does not use.
     """
+    found = None
+    if any(map(_is_nan, row.value.values())):
+        # As pandas writes what a row lacks.
+        row = Row(row.line, {name: each for name, each in row.value.items() if not _is_nan(each)}, row.path)
     try:
         found = _format_of(row.value, (OWN,) if is_mapped else FORMATS)
         name = row_name(row, set_name)
@@ -111,7 +127,14 @@ def parse_problem(
             problem = in_asked_language(problem, language, named, keeps_reference=found.has_solutions_by_language)
         return ParsedProblem(problem, found, found.recognised_by(row.value))
     except InputError as error:
+        is_guess = found not in (None, OWN) and error.reason == "is missing"
+        if found is not None and is_guess and error.field in found.row.model_fields:
+            error = _guessed(row.value, found, error.field)
         raise error.at(path, row.line) from None
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _format_of(value: Mapping[str, Any], formats: tuple[Format, ...]) -> Format:
@@ -135,6 +158,18 @@ def _format_of(value: Mapping[str, Any], formats: tuple[Format, ...]) -> Format:
     )
 
 
+def _guessed(value: Mapping[str, Any], found: Format, field: str) -> InputError:
+    """The error of a row that lacks a field of the format that it is taken for."""
+    known = found.recognised_by(value)
+    prompt = next((name for name in _PROMPTS if isinstance(value.get(name), str)), "question")
+    return InputError(
+        f"is missing; the row is taken for {found.name} by {', '.join(f'`{name}`' for name in known)}",
+        field=field,
+        hint=f"add the field, or assign the fields with `fields`, for example prompt={prompt},tests={known[-1]}",
+        fields=("fields",),
+    )
+
+
 def _refuse_unused_tests(value: Mapping[str, Any], found: Format) -> None:
     used = found.row.model_fields.keys() | found.ignored
     for name, content in value.items():
@@ -144,7 +179,8 @@ def _refuse_unused_tests(value: Mapping[str, Any], found: Format) -> None:
             raise InputError(
                 f"looks like tests, but the format of this row ({found.name}) does not use it",
                 field=name,
-                hint="remove it, or assign the fields with `fields`, for example prompt=question,tests=asserts",
+                hint="remove the field if its tests are not meant, or assign the fields with `fields`, for example"
+                f" prompt=question,tests={name}",
                 fields=("fields",),
             )
 

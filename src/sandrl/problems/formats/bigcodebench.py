@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-import sys
-
 from sandrl.errors import InputError
 from sandrl.problems.fields import Identifier
 from sandrl.problems.formats.humaneval import preamble
 from sandrl.problems.formats.row import Format, FormatRow
+from sandrl.problems.imports import third_party_imports
 from sandrl.problems.problem import Problem
-from sandrl.syntax import parse
 
 
 class BigCodeBenchRow(FormatRow):
@@ -46,22 +43,6 @@ def continued(
     except InputError as error:
         field = error.field and error.field.replace("tests[0]", "test", 1)
         raise InputError(error.reason, field=field, hint=error.hint) from None
-
-
-def third_party_imports(*codes: str) -> tuple[str, ...]:
-    """The modules outside the standard library that code imports, sorted; of code that is no Python, none."""
-    names: set[str] = set()
-    for code in codes:
-        try:
-            nodes = list(ast.walk(parse(code)))
-        except SyntaxError:
-            continue
-        for node in nodes:
-            if isinstance(node, ast.Import):
-                names.update(alias.name.partition(".")[0] for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
-                names.add(node.module.partition(".")[0])
-    return tuple(sorted(names - sys.stdlib_module_names))
 
 
 BIGCODEBENCH = Format("BigCodeBench", (("complete_prompt",), ("test",), ("entry_point",)), BigCodeBenchRow)

@@ -3,22 +3,28 @@
 `{"inputs": […], "outputs": […]}`, `[{"input", "output"}]` and `[[input, output]]` make the same checks. If some
 expected output of a program holds a decimal fraction, numbers are compared within 1e-6, as the graders of such sets do;
 if some output is a line padded with blanks, words are compared; else outputs are compared as text. A function may
-return a tuple where a list is expected, because JSON has no tuple.
+return a tuple where a list is expected, because JSON has no tuple. Keys that JSON has made texts of are integers again,
+as in the graders of APPS, if all keys of all arguments, or of all results, are integers.
 """
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from sandrl.errors import InputError
 from sandrl.jsonl import type_name
 from sandrl.problems.calls import SOLUTION, Call
+from sandrl.problems.calls import function_of as named_function
 from sandrl.problems.formats.texts import json_value
 from sandrl.problems.preludes import STANDARD
 from sandrl.problems.problem import Case, Tolerance
+from sandrl.syntax import compiling
 
 FRACTIONS = Tolerance(absolute=1e-6)
 """How cases compare numbers where some expected number is a decimal fraction."""
@@ -35,6 +41,9 @@ _FRACTION = re.compile(r"\d\.\d")
 _PROGRAMS = frozenset({"stdin", "stdin_stdout", "stdio"})
 _CALLS = frozenset({"functional", "function_call", "call_based"})
 _INPUTS = ("inputs", "input", "stdin", "arguments", "args")
+_NO_FUNCTION = frozenset({"", "none", "null"})
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_CONSTANTS = ("True", "False", "None")
 _OUTPUTS = ("outputs", "output", "stdout", "expected_output", "expected")
 
 
@@ -47,14 +56,15 @@ class Pair:
         expected: The output.
         fields: Where the two stand.
         function: The function that is called; empty for a program.
-        may_be_wrapped: Whether the output may stand in a list of its own, as APPS and the sets made of it have it.
+        is_of_apps: Whether it is as in APPS and the sets made of it: the output may stand in a list of its own, and
+            keys that are texts may have been integers.
     """
 
     given: Any
     expected: Any
     fields: tuple[str, str]
     function: str = ""
-    may_be_wrapped: bool = False
+    is_of_apps: bool = False
 
 
 def pairs_of(value: object, field: str, *, function: str = "") -> list[Pair]:
@@ -68,7 +78,7 @@ def pairs_of(value: object, field: str, *, function: str = "") -> list[Pair]:
     Raises:
         InputError: If it has none of the shapes, or no test.
     """
-    tests = json_value(value, field)
+    tests = [] if isinstance(value, str) and not value.strip() else json_value(value, field)
     if isinstance(tests, Mapping):
         pairs = _columns(tests, field, function)
     elif isinstance(tests, list | tuple):
@@ -76,7 +86,8 @@ def pairs_of(value: object, field: str, *, function: str = "") -> list[Pair]:
     else:
         raise InputError(f"must be an array or an object of tests, not {type_name(tests)}", field=field)
     if not pairs:
-        raise InputError("has no tests", field=field)
+        hint = "leave out such rows with `skip_bad_rows`"
+        raise InputError("has no tests", field=field, hint=hint, fields=("skip_bad_rows",))
     return pairs
 
 
@@ -135,7 +146,7 @@ def function_of(metadata: object, field: str = "metadata") -> str:
         InputError: If it is no name.
     """
     found = json_value(metadata or {}, field)
-    return _function(found.get("func_name"), f"{field}.func_name") if isinstance(found, Mapping) else ""
+    return function_name(found.get("func_name"), f"{field}.func_name") if isinstance(found, Mapping) else ""
 
 
 def _columns(tests: Mapping[str, Any], field: str, function: str) -> list[Pair]:
@@ -150,7 +161,7 @@ def _columns(tests: Mapping[str, Any], field: str, function: str) -> list[Pair]:
     given, expected = columns
     if len(given) != len(expected):
         raise InputError(f"has {len(given)} {names[0]} and {len(expected)} {names[1]}", field=field)
-    function = _function(tests.get("fn_name"), f"{field}.fn_name") or function
+    function = function_name(tests.get("fn_name"), f"{field}.fn_name") or function
     return [
         Pair(*pair, (f"{field}.{names[0]}[{position}]", f"{field}.{names[1]}[{position}]"), function, bool(function))
         for position, pair in enumerate(zip(given, expected, strict=True))
@@ -173,7 +184,7 @@ def _pair(test: Any, field: str, function: str) -> Pair:
             value, place = value[inner], f"{place}.{inner}"
         values.append(value)
         fields.append(place)
-    own = _function(test.get("fn_name"), f"{field}.fn_name")
+    own = function_name(test.get("fn_name"), f"{field}.fn_name")
     named = own or function_of(test.get("metadata"), f"{field}.metadata") or function
     kind = test.get("type", test.get("testtype"))
     if not isinstance(kind, str | None):
@@ -193,19 +204,26 @@ def _refuse_files(value: Mapping[str, Any], inner: str, field: str) -> None:
         raise InputError(f"has {', '.join(others)} in addition to {inner}, which is not supported", field=field)
 
 
-def _function(value: object, field: str) -> str:
-    if value in (None, ""):
+def function_name(value: object, field: str) -> str:
+    """The function that a field names; empty if it names none, perhaps in words (`none`).
+
+    Raises:
+        InputError: If it is no name.
+    """
+    if value is None or (isinstance(value, str) and value.strip().casefold() in _NO_FUNCTION):
         return ""
-    if not isinstance(value, str) or not value.isidentifier():
-        raise InputError(f"must be the name of a function, not {value!r:.40}", field=field)
-    return value
+    with suppress(AttributeError, InputError):
+        name: str = value.strip()  # type: ignore[attr-defined]
+        named_function(name)
+        return name
+    raise InputError(f"must be the name of a function, or Class.method, not {value!r:.40}", field=field)
 
 
 def _text(value: object, field: str) -> str:
-    """What a program reads or prints; some sets have it as an array of lines."""
+    """What a program reads or prints; some sets have it as an array of lines, or as a value that Python prints."""
     if isinstance(value, list) and all(isinstance(line, str | int | float) for line in value):
         return "\n".join(str(line) for line in value)
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float):
         return str(value)
     if not isinstance(value, str):
         raise InputError(f"must be a string, not {type_name(value)}", field=field)
@@ -216,15 +234,40 @@ def _calls(pairs: Sequence[Pair], code: str) -> dict[str, Any]:
     """Calls of a function, or of a method of `Solution` where the code shows such a class."""
     function = pairs[0].function
     is_method = "." not in function and re.search(rf"^class\s+{SOLUTION}\b", code, re.MULTILINE) is not None
+    pairs = _unwrapped(pairs, code)
+    arguments, expected = _arguments(pairs), _expected(pairs)
+    if all(pair.is_of_apps for pair in pairs):
+        arguments, expected = _with_integer_keys(arguments), _with_integer_keys(expected)
     return {
         "fn": f"{SOLUTION}.{function}" if is_method else function,
-        "calls": tuple(_call(_arguments(pair), _expected(pair), pair) for pair in _unwrapped(pairs, code)),
+        "calls": tuple(map(_call, arguments, expected, pairs)),
     }
+
+
+def _with_integer_keys(values: list[Any]) -> list[Any]:
+    """Values with integers for the keys of their dictionaries, if all these keys are texts of integers."""
+    waiting, keys = list(values), set[Any]()
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, list | tuple | Mapping):
+            waiting += each.values() if isinstance(each, Mapping) else each
+            keys |= each.keys() if isinstance(each, Mapping) else set()
+    return list(map(_restored, values)) if keys and all(map(_is_integer, keys)) else values
+
+
+def _is_integer(key: object) -> bool:
+    return isinstance(key, str) and _INTEGER.fullmatch(key) is not None
+
+
+def _restored(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {int(key): _restored(each) for key, each in value.items()}
+    return [_restored(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _unwrapped(pairs: Sequence[Pair], code: str) -> Sequence[Pair]:
     """Calls whose outputs stand in no lists of their own; if the function is annotated to return lists, they do not."""
-    if not all(pair.may_be_wrapped and isinstance(pair.expected, list) and len(pair.expected) == 1 for pair in pairs):
+    if not all(pair.is_of_apps and isinstance(pair.expected, list) and len(pair.expected) == 1 for pair in pairs):
         return pairs
     name = re.escape(pairs[0].function.rpartition(".")[2])
     found = re.search(rf"\bdef\s+{name}\s*\([^)]*\)\s*->\s*['\"]?(?P<lists>{_LIST}(?:\[{_LIST})*)\b", code)
@@ -248,8 +291,19 @@ def _call(arguments: list[Any], expected: Any, pair: Pair) -> Call:
         raise InputError(error.reason, field=pair.fields[error.field == "[1]"]) from None
 
 
-def _arguments(pair: Pair) -> list[Any]:
-    """The arguments of a call: an array, or text with one JSON value in a line."""
+def _arguments(pairs: Sequence[Pair]) -> list[list[Any]]:
+    """The arguments of calls: arrays, or texts with a value in each line."""
+    texts = [pair.given for pair in pairs if isinstance(pair.given, str)]
+    lines = [[line.strip() for line in text.split("\n") if line.strip()] for text in texts]
+    counts = set(map(len, lines))
+    if len(counts) > 1 and not all(map(_is_value, (line for each in lines for line in each))):
+        lines, counts = [[text.strip("\n")] for text in texts], {1}  # one text, of several lines
+    is_bare = [not all(map(_is_value, column)) for column in zip(*lines, strict=True)] if len(counts) == 1 else []
+    read = iter(lines)
+    return [_arguments_of(pair, is_bare, read) for pair in pairs]
+
+
+def _arguments_of(pair: Pair, is_bare: Sequence[bool], lines: Iterator[list[str]]) -> list[Any]:
     if isinstance(pair.given, list | tuple):
         return list(pair.given)
     if isinstance(pair.given, Mapping):
@@ -259,12 +313,53 @@ def _arguments(pair: Pair) -> list[Any]:
     if not isinstance(pair.given, str):
         return [pair.given]
     try:
-        return [json_value(line, pair.fields[0]) for line in pair.given.split("\n") if line.strip()]
+        return [_value(line, bare, pair.fields[0]) for line, bare in zip_longest(next(lines), is_bare)]
     except InputError as error:
         reason = f"must be an array of arguments, or text with a JSON value in each line, not {pair.given!r:.40}"
         raise InputError(reason, field=error.field) from error
 
 
-def _expected(pair: Pair) -> Any:
-    """What a call returns: where the arguments are text, so is this."""
-    return json_value(pair.expected, pair.fields[1]) if isinstance(pair.given, str) else pair.expected
+def _expected(pairs: Sequence[Pair]) -> list[Any]:
+    """What calls return: where the arguments are text, so is this."""
+    texts = [pair.expected for pair in pairs if isinstance(pair.given, str) and isinstance(pair.expected, str)]
+    is_bare = not all(map(_is_value, texts))
+    return [
+        _value(pair.expected, is_bare, pair.fields[1])
+        if isinstance(pair.given, str) and isinstance(pair.expected, str)
+        else pair.expected
+        for pair in pairs
+    ]
+
+
+def _is_value(text: str) -> bool:
+    """Whether a text is a value, or must be one because it begins like one; else it is the value itself, unquoted."""
+    if text.lstrip().startswith(("[", "{", '"', "'")):
+        return True
+    try:
+        return _value(text, False, "") is not text
+    except InputError:
+        return False
+
+
+def _value(text: str, is_bare: bool | None, field: str) -> Any:
+    """The value of a text: JSON, a Python literal, or the text where it is bare and not quoted."""
+    if is_bare and not text.lstrip().startswith('"'):
+        return text.removesuffix("\n")
+    try:
+        return json_value(text, field)
+    except InputError:
+        bare = text.strip()
+        written = _literal(bare) if text.lstrip().startswith(("'", "(", *_CONSTANTS)) else bare
+        # `()` is a text of brackets, not a tuple.
+        if written in (bare, ()):
+            raise
+        return written
+
+
+def _literal(text: str) -> Any:
+    """The value of a Python literal; the text if it is none."""
+    try:
+        with compiling():
+            return ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return text

@@ -1,4 +1,4 @@
-"""Rows of MBPP, full and sanitized (arXiv:2108.07732)."""
+"""Rows of MBPP, full and sanitized (arXiv:2108.07732), and of MBPP+ of the hub, whose `test` has more inputs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import re
 from pydantic import Field
 
 from sandrl.errors import InputError
+from sandrl.problems.formats.evalplus import TIMEOUT_SECONDS
 from sandrl.problems.formats.row import Format, FormatRow
+from sandrl.problems.imports import third_party_imports
 from sandrl.problems.problem import Problem
 
 
 class MbppRow(FormatRow):
-    """A row of MBPP; the sanitized release calls two fields otherwise."""
+    """A row of MBPP; the sanitized release calls two fields otherwise, and MBPP+ adds one."""
 
     text: str | None = None
     prompt: str | None = None
@@ -20,24 +22,30 @@ class MbppRow(FormatRow):
     test_setup_code: str | None = None
     test_imports: list[str] = Field(default_factory=list)
     code: str | None = None
+    test: str | None = None
 
     def to_problem(self, name: str) -> Problem:
         """Returns the problem of the row."""
         text = self.text if self.text is not None else self.prompt
         if text is None:
             raise InputError("is missing", field="text")
+        more = [self.test] if self.test else []
+        setup = "\n".join(filter(None, [*self.test_imports, self.test_setup_code]))
         try:
             return Problem(
                 task_id=name,
                 prompt=text,
-                tests=tuple(self.test_list),
-                setup="\n".join(filter(None, [*self.test_imports, self.test_setup_code])),
+                tests=(*self.test_list, *more),
+                setup=setup,
                 entry_point=_called_name(self.test_list, self.code or ""),
                 reference=self.code,
                 prelude=self.prelude,
+                timeout_seconds=TIMEOUT_SECONDS if more else None,
+                packages=third_party_imports(setup, *self.test_list, *more),
             )
         except InputError as error:
-            field = error.field and error.field.replace("tests", "test_list", 1)
+            field = error.field and error.field.replace(f"tests[{len(self.test_list)}]", "test", 1)
+            field = field and field.replace("tests", "test_list", 1)
             raise InputError(error.reason, field=field, hint=error.hint) from None
 
 

@@ -13,7 +13,7 @@ import binascii
 import json
 import pickletools
 import zlib
-from typing import Any, NoReturn
+from typing import Any
 
 from sandrl.errors import InputError
 from sandrl.jsonl import MAX_PROBLEM_BYTES
@@ -36,13 +36,15 @@ _MOST_PYTHON_CHARACTERS = 16 << 20
 def json_value(value: object, field: str) -> Any:
     """The value of a field that is JSON text, or was that already; an array or object may be as Python writes it.
 
+    `Infinity` and `NaN`, which Python's `json` writes, are numbers.
+
     Raises:
         InputError: If it is a string that is no JSON.
     """
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value, parse_constant=_refuse_constant)
+        return json.loads(value)
     except json.JSONDecodeError as error:
         if (written := python_value(value)) is not None:
             return written
@@ -114,10 +116,6 @@ def _pickled_string(data: bytes) -> str:
     if is_dictionary and len(strings) % 2 == 0 and _DICT_KEY in pairs:
         return pairs[_DICT_KEY]
     raise ValueError("the pickle holds no string")
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def first_solution(value: object, field: str) -> str | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from sandrl.errors import InputError
 from sandrl.problems.fields import InputRow
-from sandrl.problems.formats.inputs_outputs import checks_of_pairs, pairs_of, promised_names
+from sandrl.problems.formats.inputs_outputs import checks_of_pairs, function_name, pairs_of, promised_names
 from sandrl.problems.formats.kodcode import without_solution_import
 from sandrl.problems.formats.messages import Prompt
 from sandrl.problems.formats.row import Format, FormatRow
@@ -41,12 +41,27 @@ class VerlRow(FormatRow):
 
     def to_problem(self, name: str) -> Problem:
         """Returns the problem of the row."""
-        tests, field = _tests(self.reward_model.ground_truth)
-        if isinstance(tests, dict | list):
-            checks = checks_of_pairs(pairs_of(tests, _FIELD), _FIELD, code=self.prompt)
-            prelude = self.prelude or promised_names(checks, self.prompt)
-            return Problem(task_id=name, prompt=self.prompt, prelude=prelude, **checks)
-        return tests.problem(name, self.prompt, self.prelude, field)
+        return problem_of_truth(name, self.prompt, self.reward_model.ground_truth, _FIELD, self.prelude)
+
+
+def problem_of_truth(name: str, prompt: str, truth: Any, field: str, prelude: str = "") -> Problem:
+    """The problem of a prompt and a ground truth.
+
+    Args:
+        name: Its `task_id`.
+        prompt: The prompt.
+        truth: The ground truth: tests, or JSON text of them.
+        field: Where it stands.
+        prelude: The prelude of the row.
+
+    Raises:
+        InputError: If it is no test of code.
+    """
+    tests, place = _tests(truth, field)
+    if isinstance(tests, dict | list):
+        checks = checks_of_pairs(pairs_of(tests, field), field, code=prompt)
+        return Problem(task_id=name, prompt=prompt, prelude=prelude or promised_names(checks, prompt), **checks)
+    return tests.problem(name, prompt, prelude, place)
 
 
 class _Code:
@@ -80,54 +95,62 @@ class _Code:
             raise InputError(error.reason, field=field + place, hint=error.hint) from None
 
 
-def _tests(value: Any) -> tuple[_Code | dict[str, Any] | list[Any], str]:
+def _tests(value: Any, field: str) -> tuple[_Code | dict[str, Any] | list[Any], str]:
     """The tests of a row, and the field that they are in."""
     try:
-        tests = json_value(value, _FIELD)
+        tests = json_value(value, field)
     except InputError as error:
         if isinstance(value, str) and _ASSERTS.search(value):
-            return _code(value, ""), _FIELD
-        raise InputError("must be JSON text of tests: only problems of code are supported", field=_FIELD) from error
+            return _code(value, "", field), field
+        raise InputError("must be JSON text of tests: only problems of code are supported", field=field) from error
     if isinstance(tests, list) and tests and all(isinstance(each, str) for each in tests):
-        return _Code(tests), _FIELD
+        return _Code(tests), field
     if not isinstance(tests, dict | list):
-        raise InputError("must be tests: only problems of code are supported", field=_FIELD)
-    kinds = [kind for kind in _CODE if isinstance(tests, Mapping) and tests.get(kind)]
+        raise InputError("must be tests: only problems of code are supported", field=field)
+    kinds = [kind for kind in _CODE if isinstance(tests, Mapping) and _says_something(tests.get(kind))]
     if not kinds or not isinstance(tests, Mapping):
-        return tests, _FIELD
-    others = [kind for kind in ("inputs", "outputs") if tests.get(kind)]
+        return tests, field
+    # Its graders pair each assert with an input and an output, which are empty where they say nothing.
+    others = [kind for kind in ("inputs", "outputs") if _says_something(tests.get(kind))]
     if len(kinds) + bool(others) > 1:
         names = ", ".join([*kinds, *others])
-        raise InputError(f"has tests of several kinds ({names}), and only one is allowed", field=_FIELD)
-    field = f"{_FIELD}.{kinds[0]}"
-    return _code(tests[kinds[0]], kinds[0], tests), field
+        raise InputError(f"has tests of several kinds ({names}), and only one is allowed", field=field)
+    return _code(tests[kinds[0]], kinds[0], field, tests), f"{field}.{kinds[0]}"
 
 
-def _code(value: Any, kind: str, tests: Mapping[str, Any] | None = None) -> _Code:
+def _says_something(value: Any) -> bool:
+    """Whether a field holds more than empty values, in lists of any depth."""
+    if isinstance(value, list):
+        return any(map(_says_something, value))
+    return value not in (None, "")
+
+
+def _code(value: Any, kind: str, field: str, tests: Mapping[str, Any] | None = None) -> _Code:
     """The tests of one of the fields for code."""
     texts = [value] if isinstance(value, str) and kind != "assert_case" else value
     if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
         kinds = "an array of strings" if kind == "assert_case" else "a string"
-        raise InputError(f"must be {kinds}", field=f"{_FIELD}.{kind}")
-    prefix, entry_point = (_text(tests or {}, name) for name in ("import_prefix", "entry_point"))
+        raise InputError(f"must be {kinds}", field=f"{field}.{kind}")
+    prefix, entry_point = (_text(tests or {}, name, field) for name in ("import_prefix", "entry_point"))
     if kind == "pytest":
         try:
             test, names = without_solution_import(texts[0])
         except InputError as error:
-            raise InputError(error.reason, field=f"{_FIELD}.{kind}") from None
+            raise InputError(error.reason, field=f"{field}.{kind}") from None
         return _Code([test], names[0] if len(names) == 1 else None, prefix)
     if kind == "assert_case":
-        return _Code(texts, entry_point or None, prefix)
+        name = entry_point or function_name((tests or {}).get("fn_name"), f"{field}.fn_name")
+        return _Code([text for text in texts if text], name or None, prefix)
     if entry_point and not _CHECKED.search(texts[0]):
         texts = [f"{texts[0].rstrip()}\n\ncheck({entry_point})\n"]
     found = _CHECKED.search(texts[0])
     return _Code(texts, entry_point or (found[1] if found else None), prefix)
 
 
-def _text(tests: Mapping[str, Any], name: str) -> str:
+def _text(tests: Mapping[str, Any], name: str, field: str) -> str:
     value = tests.get(name) or ""
     if not isinstance(value, str):
-        raise InputError("must be a string", field=f"{_FIELD}.{name}")
+        raise InputError("must be a string", field=f"{field}.{name}")
     return value
 
 

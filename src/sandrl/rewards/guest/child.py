@@ -245,6 +245,20 @@ def drop_privileges() -> None:
             posix._exit(SPEECHLESS)
 
 
+def renew_stdin() -> None:
+    """Opens standard input anew where it is a file: the interpreter's own was made of a pipe, and cannot seek."""
+    known: Any = sys.stdin
+    if posix.fstat(0).st_mode & 0o170000 != 0o100000 or known is None:
+        return
+    import _io
+
+    buffer: Any = _io.open(0, "rb", closefd=False)
+    buffer.raw.name = "<stdin>"
+    renewed: Any = _io.TextIOWrapper(buffer, known.encoding, known.errors, "\n")
+    renewed.mode = "r"
+    sys.stdin = sys.__stdin__ = renewed  # type: ignore[misc]
+
+
 def lay_out(request: "Request") -> None:
     """Makes the directory that the child is to run in, if it is to have one of its own, and the problem's files."""
     folder = request.get("folder")
@@ -296,6 +310,7 @@ def become_child(
         posix.closerange(lowest, descriptor)
         lowest = descriptor + 1
     drop_privileges()
+    renew_stdin()
     try:
         lay_out(request)
     except OSError:

@@ -1,0 +1,47 @@
+"""Rows of NeMo-Gym for code: the request for a model, and `unit_tests` of its verifier, as inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sandrl.problems.fields import InputRow
+from sandrl.problems.formats.inputs_outputs import checks_of_pairs, pairs_of, promised_names
+from sandrl.problems.formats.messages import Prompt
+from sandrl.problems.formats.row import Format, FormatRow
+from sandrl.problems.formats.texts import json_value
+from sandrl.problems.problem import Problem
+
+_METADATA = "verifier_metadata"
+
+
+class RequestRow(InputRow):
+    """The request for a model."""
+
+    input: Prompt
+
+
+class MetadataRow(InputRow):
+    """What a row is judged by."""
+
+    unit_tests: Any
+
+
+class NemoGymRow(FormatRow):
+    """A row of NeMo-Gym."""
+
+    responses_create_params: RequestRow
+    verifier_metadata: MetadataRow
+
+    def to_problem(self, name: str) -> Problem:
+        """Returns the problem of the row."""
+        prompt, field = self.responses_create_params.input, f"{_METADATA}.unit_tests"
+        checks = checks_of_pairs(pairs_of(self.verifier_metadata.unit_tests, field), field, code=prompt)
+        return Problem(task_id=name, prompt=prompt, prelude=self.prelude or promised_names(checks, prompt), **checks)
+
+
+def _has_unit_tests(value: Mapping[str, Any]) -> bool:
+    return "unit_tests" in (json_value(value[_METADATA], _METADATA) or {})
+
+
+NEMO_GYM = Format("NeMo-Gym", (("responses_create_params",), (_METADATA,)), NemoGymRow, accepts=_has_unit_tests)

@@ -1,0 +1,30 @@
+"""Rows of open-instruct's sets for code (RLVR): `messages` as the prompt, and tests as `ground_truth`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sandrl.problems.formats.messages import Prompt
+from sandrl.problems.formats.row import Format, FormatRow
+from sandrl.problems.formats.verl import problem_of_truth
+from sandrl.problems.problem import Problem
+
+_FIELD = "ground_truth"
+
+
+class RlvrRow(FormatRow):
+    """A row of a set for open-instruct; mathematics and code have the same fields."""
+
+    messages: Prompt
+    ground_truth: Any
+
+    def to_problem(self, name: str) -> Problem:
+        """Returns the problem of the row."""
+        truth = self.ground_truth
+        # The set for several verifiers has one text for each of them.
+        if isinstance(truth, list) and len(truth) == 1 and isinstance(truth[0], str) and truth[0].startswith("["):
+            truth = truth[0]
+        return problem_of_truth(name, self.messages, truth, _FIELD, self.prelude)
+
+
+RLVR = Format("RLVR", (("messages",), (_FIELD,)), RlvrRow)
