@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from sandrl.addresses import check_address, without_credentials
 from sandrl.errors import UsageError
 from sandrl.events import Emit
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
-from sandrl.sandboxes.providers.protocol import Need
+from sandrl.sandboxes.providers.protocol import Need, Packages
 from sandrl.settings import RuntimeKind, Settings
 
 BASE_URL = "https://api.cwsandbox.com"
@@ -24,7 +23,7 @@ class RemoteProvider:
     needs: ClassVar[frozenset[Need]] = frozenset({Need.SERVICE})
 
     def connect(
-        self, settings: Settings, *, reason: str, image: str | None, packages: Sequence[str], emit: Emit
+        self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
     ) -> SdkConnection:
         """See `Provider.connect`."""
         if packages:
@@ -53,7 +52,7 @@ class RemoteProvider:
 
     def find(self, settings: Settings, *, reason: str) -> SdkConnection | None:
         """See `Provider.find`; the service is always there."""
-        return self.connect(settings, reason=reason, image=None, packages=(), emit=lambda _: None)
+        return self.connect(settings, reason=reason, image=None, packages=Packages(), emit=lambda _: None)
 
     def absence(self, settings: Settings) -> str:
         """See `Provider.absence`."""
