@@ -100,7 +100,7 @@ def build_overlay(
             out = [each for each in wanted if each not in left] or wanted
             names = ", ".join(sorted(map(str, out)))
             reason = failure.error.message.removeprefix("packages: ")
-            emit(Warned(f"{names} of the problems cannot be installed: {reason}", failure.error.hint or ""))
+            emit(Warned(f"problems need {names}, which cannot be installed: {reason}", failure.error.hint))
             wanted = [each for each in wanted if each not in out]
     if facts is None:
         return ""
@@ -211,11 +211,11 @@ def _made(store: LayerStore, requirements: Sequence[Requirement]) -> dict[str, A
         command = [sys.executable, "-I", "-S", "-m", "compileall", *options, str(directory)]
         subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         installed = {found.name: found.version for found in distributions(path=[str(directory)])}
-        modules = {path.name.partition(".")[0] for path in directory.iterdir() if not path.name.endswith(".dist-info")}
+        modules = {path.name.partition(".")[0] for path in directory.iterdir() if path.suffix != ".dist-info"}
         return {
             "schema": _SCHEMA,
             "layer": store.publish(directory),
             "requirements": [str(each) for each in requirements],
             "installed": dict(sorted(installed.items())),
-            "modules": sorted(name for name in modules if name.isidentifier()),
+            "modules": sorted(name for name in modules if name.isidentifier() and name != "__pycache__"),
         }
