@@ -88,7 +88,7 @@ def build_overlay(
         return ""
     store = LayerStore(cache_dir)
     given = requirements_of(asked)
-    wanted = [each for each in map(_needed, needed) if each is not None]
+    wanted = requirements_of_problems(needed)
     while True:
         try:
             facts = _layer(store, _sorted([*given, *wanted]), emit) if given or wanted else None
@@ -116,7 +116,7 @@ def modules_of_packages(asked: Sequence[str], needed: Sequence[str], cache_dir: 
     Raises:
         UsageError: If a requirement is not valid.
     """
-    wanted = [each for each in map(_needed, needed) if each is not None]
+    wanted = requirements_of_problems(needed)
     facts = LayerStore(cache_dir).find(_request(_sorted([*requirements_of(asked), *wanted])))
     return None if facts is None else frozenset(map(str, facts.get("modules", ())))
 
@@ -150,11 +150,9 @@ def _requirement(text: str) -> Requirement:
     return requirement
 
 
-def _needed(name: str) -> Requirement | None:
-    """The requirement that a problem names; None for a module of the standard library."""
-    if name in sys.stdlib_module_names:
-        return None
-    return _requirement(_PACKAGES.get(name, name))
+def requirements_of_problems(names: Sequence[str]) -> list[Requirement]:
+    """The requirements of what problems name, as requirements or modules; none for the standard library."""
+    return [_requirement(_PACKAGES.get(name, name)) for name in names if name not in sys.stdlib_module_names]
 
 
 def _is(requirement: Requirement, name: str) -> bool:

@@ -85,7 +85,7 @@ def test_packages_are_installed_once_and_need_no_index_afterwards(
         assert requested == []
     # The server is gone.
     assert build(tmp_path, "alpha") == name
-    assert modules_of_packages(["alpha"], [], tmp_path / "cache") == {"alpha"}
+    assert modules_of_packages(["alpha"], [], tmp_path / "cache") == frozenset({"alpha"})
     with pytest.raises(ServiceError, match="cannot be reached") as caught:
         build(tmp_path, "alpha", "beta")
     assert "were not installed before" in caught.value.message
