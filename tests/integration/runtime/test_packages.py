@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 import tarfile
 import threading
@@ -14,6 +16,7 @@ from cwsandbox import Session
 
 from sandrl.errors import SandrlError, ServiceError, UsageError
 from sandrl.events import Event, PackagesInstalling, Warned
+from sandrl.runtime import installer
 from sandrl.runtime.packages import build_overlay, modules_of_packages, requirements_of
 from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
 from tests.support.wheels import Index, served, use
@@ -22,8 +25,9 @@ IMAGE = f"python:3.{sys.version_info[1]}"
 
 
 @pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
-    return use(monkeypatch, Index(tmp_path / "index"))
+def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
+    """An index of the test's own, instead of that of all tests."""
+    return use(monkeypatch, Index(tmp_path / "wheels"))
 
 
 def build(
@@ -39,11 +43,11 @@ def layer(tmp_path: Path, name: str) -> Path:
 
 
 def test_sandboxes_can_import_the_packages_that_they_were_given_with_what_these_require_and_no_others(
-    session: Session, endpoint: DaemonEndpoint, index: Index, tmp_path: Path
+    session: Session, endpoint: DaemonEndpoint, wheels: Index, tmp_path: Path
 ) -> None:
-    index.add("alpha", requires=["beta>=2"])
-    index.add("beta", "2.0")
-    index.add("gamma")
+    wheels.add("alpha", requires=["beta>=2"])
+    wheels.add("beta", "2.0")
+    wheels.add("gamma")
     first, second = (build(tmp_path, name, state=endpoint.state_dir) for name in ("alpha", "gamma"))
     program = (
         "from importlib.util import find_spec\n"
@@ -56,8 +60,8 @@ def test_sandboxes_can_import_the_packages_that_they_were_given_with_what_these_
         assert [each for each in found if each != "None"] == [f"{place}/site-packages/{name}.py" for name in names]
 
 
-def test_packages_are_read_only(session: Session, endpoint: DaemonEndpoint, index: Index, tmp_path: Path) -> None:
-    index.add("alpha", files={"alpha/__init__.py": ""})
+def test_packages_are_read_only(session: Session, endpoint: DaemonEndpoint, wheels: Index, tmp_path: Path) -> None:
+    wheels.add("alpha", files={"alpha/__init__.py": ""})
     overlay = build(tmp_path, "alpha", state=endpoint.state_dir)
     sandbox = session.sandbox(container_image=IMAGE, annotations={"sandrl.dev/packages": overlay})
     program = "import os, alpha; open(os.path.dirname(alpha.__file__) + '/evil', 'w')"
@@ -73,10 +77,10 @@ def test_an_overlay_name_cannot_leave_its_directory(session: Session) -> None:
 def test_packages_are_installed_once_and_need_no_index_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index = Index(tmp_path / "index")
-    index.add("alpha")
+    wheels = Index(tmp_path / "wheels")
+    wheels.add("alpha")
     told: list[Event] = []
-    with served(monkeypatch, index) as requested:
+    with served(monkeypatch, wheels) as requested:
         name = build(tmp_path, "alpha", told=told)
         assert told == [PackagesInstalling(("alpha",))]
         assert [path for path in requested if path.endswith(".whl")]
@@ -92,11 +96,11 @@ def test_packages_are_installed_once_and_need_no_index_afterwards(
 
 
 def test_two_requests_at_once_install_packages_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    index = Index(tmp_path / "index")
-    index.add("alpha")
+    wheels = Index(tmp_path / "wheels")
+    wheels.add("alpha")
     names: list[str] = []
     told: list[Event] = []
-    with served(monkeypatch, index):
+    with served(monkeypatch, wheels):
         threads = [threading.Thread(target=lambda: names.append(build(tmp_path, "alpha", told=told))) for _ in range(3)]
         for thread in threads:
             thread.start()
@@ -107,9 +111,9 @@ def test_two_requests_at_once_install_packages_once(tmp_path: Path, monkeypatch:
     assert told == [PackagesInstalling(("alpha",))]
 
 
-def test_another_version_is_another_layer(index: Index, tmp_path: Path) -> None:
-    index.add("alpha", "1.0")
-    index.add("alpha", "2.0")
+def test_another_version_is_another_layer(wheels: Index, tmp_path: Path) -> None:
+    wheels.add("alpha", "1.0")
+    wheels.add("alpha", "2.0")
     newest, old, ranged = build(tmp_path, "alpha"), build(tmp_path, "alpha==1.0"), build(tmp_path, "alpha>=1", "<2")
     assert newest != old == ranged
     assert "2.0" in (layer(tmp_path, newest) / "alpha.py").read_text()
@@ -119,20 +123,26 @@ def test_another_version_is_another_layer(index: Index, tmp_path: Path) -> None:
 PROJECT = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 
 
-@pytest.mark.parametrize("way", ["package", "requirement"])
-def test_a_package_that_would_have_to_be_built_is_refused_and_none_of_its_code_runs(
-    way: str, index: Index, tmp_path: Path
-) -> None:
-    place = tmp_path / "ran"
+def hostile(tmp_path: Path, wheels: Index, place: Path) -> Path:
+    """A package without a wheel, whose build leaves a file."""
     source = tmp_path / "hostile-1.0"
     source.mkdir()
     (source / "pyproject.toml").write_text(PROJECT)
     (source / "backend.py").write_text(f"open({str(place)!r}, 'w').close()\n")
-    archive = index.directory / "hostile-1.0.tar.gz"
+    archive = wheels.directory / "hostile-1.0.tar.gz"
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(source, "hostile-1.0")
+    return archive
+
+
+@pytest.mark.parametrize("way", ["package", "requirement"])
+def test_a_package_that_would_have_to_be_built_is_refused_and_none_of_its_code_runs(
+    way: str, wheels: Index, tmp_path: Path
+) -> None:
+    place = tmp_path / "ran"
+    archive = hostile(tmp_path, wheels, place)
     if way == "requirement":
-        index.add("alpha", requires=[f"hostile @ {archive.as_uri()}"])
+        wheels.add("alpha", requires=[f"hostile @ {archive.as_uri()}"])
     with pytest.raises(UsageError) as caught:
         build(tmp_path, "alpha" if way == "requirement" else "hostile")
     assert not place.exists()
@@ -140,8 +150,8 @@ def test_a_package_that_would_have_to_be_built_is_refused_and_none_of_its_code_r
     assert "has no wheel for Python 3" in caught.value.message
 
 
-def test_no_code_of_a_package_runs_at_the_start_of_an_interpreter(index: Index, tmp_path: Path) -> None:
-    index.add("alpha", files={"alpha.py": "", "alpha.pth": "import os; os.abort()\n", "sitecustomize.py": "1/0"})
+def test_no_code_of_a_package_runs_at_the_start_of_an_interpreter(wheels: Index, tmp_path: Path) -> None:
+    wheels.add("alpha", files={"alpha.py": "", "alpha.pth": "import os; os.abort()\n", "sitecustomize.py": "1/0"})
     found = {path.name for path in layer(tmp_path, build(tmp_path, "alpha")).iterdir()}
     assert found == {"alpha.py", "__pycache__", "alpha-1.0.dist-info"}
 
@@ -158,11 +168,11 @@ def test_no_code_of_a_package_runs_at_the_start_of_an_interpreter(index: Index, 
     ],
 )
 def test_the_reason_is_one_line_and_says_what_to_do(
-    asked: list[str], message: str, index: Index, tmp_path: Path
+    asked: list[str], message: str, wheels: Index, tmp_path: Path
 ) -> None:
-    index.add("alpha")
-    index.add("beta", requires=["alpha>1"])
-    index.add("other", tag="cp38-cp38-win_amd64")
+    wheels.add("alpha")
+    wheels.add("beta", requires=["alpha>1"])
+    wheels.add("other", tag="cp38-cp38-win_amd64")
     with pytest.raises(UsageError, match=message) as caught:
         build(tmp_path, *asked)
     assert "\n" not in caught.value.message
@@ -170,9 +180,9 @@ def test_the_reason_is_one_line_and_says_what_to_do(
     assert list((tmp_path / "cache").glob("layers/.new-*")) == []
 
 
-def test_what_problems_need_and_cannot_be_installed_is_left_out_with_a_warning(index: Index, tmp_path: Path) -> None:
-    index.add("alpha")
-    index.add("pyyaml", files={"yaml.py": ""})
+def test_what_problems_need_and_cannot_be_installed_is_left_out_with_a_warning(wheels: Index, tmp_path: Path) -> None:
+    wheels.add("alpha")
+    wheels.add("pyyaml", files={"yaml.py": ""})
     told: list[Event] = []
     name = build(tmp_path, needed=["json", "yaml", "alpha", "missing"], told=told)
     assert {path.name for path in layer(tmp_path, name).glob("*.py")} == {"alpha.py", "yaml.py"}
@@ -183,8 +193,8 @@ def test_what_problems_need_and_cannot_be_installed_is_left_out_with_a_warning(i
         build(tmp_path, "missing", needed=["alpha"])
 
 
-def test_a_layer_that_was_removed_is_made_again(index: Index, tmp_path: Path) -> None:
-    index.add("alpha")
+def test_a_layer_that_was_removed_is_made_again(wheels: Index, tmp_path: Path) -> None:
+    wheels.add("alpha")
     name = build(tmp_path, "alpha")
     [entry] = (tmp_path / "cache" / "layers" / "requests").glob("*/*.json")
     assert json.loads(entry.read_text())["layer"] == name
@@ -201,7 +211,7 @@ def test_packages_of_another_python_are_refused(tmp_path: Path) -> None:
 def test_a_password_in_the_address_of_an_index_is_in_no_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use(monkeypatch, Index(tmp_path / "index"))
+    use(monkeypatch, Index(tmp_path / "wheels"))
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret-word@127.0.0.1:9/simple")
     with pytest.raises(ServiceError) as caught:
@@ -212,3 +222,50 @@ def test_a_password_in_the_address_of_an_index_is_in_no_message(
 def test_a_range_of_versions_that_was_split_at_its_comma_is_one_requirement() -> None:
     read = requirements_of(["numpy>=2", "<3", "requests[socks", "security]"])
     assert [str(each) for each in read] == ["numpy<3,>=2", "requests[security,socks]"]
+
+
+@pytest.fixture
+def with_uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wheels: Index) -> Index:
+    """Of the two tools, only uv is there."""
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    if uv is None:
+        pytest.skip("not installed: uv")
+    (tmp_path / "programs").mkdir()
+    (tmp_path / "programs" / "uv").symlink_to(uv)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("UV_NO_INDEX", "1")
+    monkeypatch.setenv("UV_FIND_LINKS", str(wheels.directory))
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    monkeypatch.setattr(installer, "_pip", lambda: None)
+    return wheels
+
+
+def test_uv_installs_what_pip_would(with_uv: Index, tmp_path: Path) -> None:
+    with_uv.add("alpha", requires=["beta>=2"])
+    with_uv.add("beta", "2.0")
+    found = {path.name for path in layer(tmp_path, build(tmp_path, "alpha")).glob("*.py")}
+    assert found == {"alpha.py", "beta.py"}
+
+
+def test_what_uv_cannot_install_is_one_line_and_nothing_is_built(with_uv: Index, tmp_path: Path) -> None:
+    place = tmp_path / "ran"
+    archive = hostile(tmp_path, with_uv, place)
+    with_uv.add("alpha", requires=[f"hostile @ {archive.as_uri()}"])
+    for name in ("hostile", "alpha", "missing"):
+        told: list[Event] = []
+        with pytest.raises(UsageError, match=name) as caught:
+            build(tmp_path, name)
+        assert "\n" not in caught.value.message
+        assert not place.exists()
+        assert build(tmp_path, needed=[name], told=told) == ""
+        assert [type(event) for event in told if isinstance(event, Warned)] == [Warned]
+
+
+def test_without_pip_and_uv_the_way_out_is_named(
+    wheels: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(installer, "_pip", lambda: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="pip or uv") as caught:
+        build(tmp_path, "alpha")
+    assert caught.value.hint == "install uv"
