@@ -144,12 +144,7 @@ def _pip_failure(requirements: Sequence[Requirement], output: str, log: str) -> 
         return _unreachable(address, reason[1] if reason else why.removesuffix(" - skipping")[:200])
     if any(requirement.specifier.contains(version, prereleases=True) for version in known - {*map(Version, versions)}):
         return _without_wheel(wanted)
-    if versions:
-        message = f"packages: the package index has no {wanted!r} for Python {_python()}; the newest is {versions[-1]}"
-        return NotInstalledError(UsageError(message, hint="choose another version", fields=("packages",)), name)
-    return NotInstalledError(
-        UsageError(f"packages: the package index has no package {wanted!r}", hint=_INDEX, fields=("packages",)), name
-    )
+    return _missing(requirement, f"; the newest is {versions[-1]}") if versions else _missing(requirement)
 
 
 def _versions(name: str, log: str) -> set[Version]:
@@ -175,7 +170,20 @@ def _uv_failure(requirements: Sequence[Requirement], output: str, log: str) -> N
     culprit = next((each for each in requirements if re.search(rf"\b{re.escape(each.name)}\b", text)), None)
     if culprit is not None and ("no usable wheels" in text or "no wheels" in text or "uilding source" in text):
         return _without_wheel(str(culprit))
+    if culprit is not None and "was not found" in text:
+        return _missing(culprit)
+    if culprit is not None and f"there is no version of {culprit}" in text:
+        return _missing(culprit, "")
     return _failure(text.partition(" hint:")[0].strip()[:300], requirements, "" if culprit is None else culprit.name)
+
+
+def _missing(requirement: Requirement, newest: str | None = None) -> NotInstalledError:
+    """The index has no such package, or, with the words about another version, no such version."""
+    name = str(requirement)
+    what = f"no package {name!r}" if newest is None else f"no {name!r} for Python {_python()}{newest}"
+    hint = _INDEX if newest is None else "choose another version"
+    error = UsageError(f"packages: the package index has {what}", hint=hint, fields=("packages",))
+    return NotInstalledError(error, canonicalize_name(requirement.name))
 
 
 def _without_wheel(wanted: str) -> NotInstalledError:
