@@ -1,8 +1,8 @@
 """A store of layers: directories that sandboxes see read-only, named by a digest of their content.
 
 A layer is made in a directory with a temporary name and renamed when it is complete, so no process ever sees a part of
-one. What a layer was made for (`find`, `keep`) is kept apart from its content: the same request may lead to another
-content after the store was emptied, and whoever keeps results by the name of a layer must notice that.
+one. The store keeps the request for which it made a layer apart from the content (`find`, `keep`): the same request may
+lead to another content after the store was emptied, and a cache of verdicts must notice that.
 """
 
 from __future__ import annotations

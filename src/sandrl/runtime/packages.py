@@ -1,8 +1,8 @@
-"""The packages that code in sandboxes may import besides the standard library: one layer for each set of requirements.
+"""The packages that code in sandboxes may import: one layer for each set of requirements.
 
 A layer is installed once from the user's package index, and kept by a digest of the requirements, the interpreter and
-the platform. So later runs need no network, and all see the same versions. Nothing of the environment that runs sandrl
-is in it. Sandboxes see it read-only, in place of an empty `site-packages`.
+the platform. So later runs need no network, and all see the same versions. It has no file of the environment that runs
+sandrl. Sandboxes see it read-only, in place of an empty `site-packages`.
 """
 
 from __future__ import annotations

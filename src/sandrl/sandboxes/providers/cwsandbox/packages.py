@@ -1,7 +1,7 @@
 """Installs packages in a sandbox of the service, with the pip of its image, before the first command of the sandbox.
 
 The installation is a part of that command, so that the SDK creates, waits and runs in one call as for any other. It has
-time of its own. What it says is known by a random word, because a completion may print and exit as it likes.
+time of its own. A random word marks its message, because a completion may print and exit as it likes.
 """
 
 from __future__ import annotations
