@@ -94,10 +94,10 @@ def build_overlay(
             facts = _layer(store, _sorted([*given, *wanted]), emit) if given or wanted else None
             break
         except NotInstalledError as failure:
-            left = [each for each in wanted if canonicalize_name(each.name) != failure.culprit]
-            if not wanted or (len(left) == len(wanted) and any(_is(each, failure.culprit) for each in given)):
+            if not wanted:
                 raise failure.error from failure
-            out = [each for each in wanted if each not in left] or wanted
+            # Where it is not known which of them is the cause, all are left out.
+            out = [each for each in wanted if canonicalize_name(each.name) == failure.culprit] or wanted
             names = ", ".join(sorted(map(str, out)))
             reason = failure.error.message.removeprefix("packages: ")
             emit(Warned(f"problems need {names}, which cannot be installed: {reason}", failure.error.hint))
@@ -153,10 +153,6 @@ def _requirement(text: str) -> Requirement:
 def requirements_of_problems(names: Sequence[str]) -> list[Requirement]:
     """The requirements of what problems name, as requirements or modules; none for the standard library."""
     return [_requirement(_PACKAGES.get(name, name)) for name in names if name not in sys.stdlib_module_names]
-
-
-def _is(requirement: Requirement, name: str) -> bool:
-    return not name or canonicalize_name(requirement.name) == name
 
 
 def _sorted(requirements: Sequence[Requirement]) -> list[Requirement]:

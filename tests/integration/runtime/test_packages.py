@@ -193,6 +193,17 @@ def test_what_problems_need_and_cannot_be_installed_is_left_out_with_a_warning(w
         build(tmp_path, "missing", needed=["alpha"])
 
 
+def test_what_problems_need_never_takes_away_what_the_user_asks_for(wheels: Index, tmp_path: Path) -> None:
+    wheels.add("alpha", "1.0")
+    wheels.add("alpha", "2.0")
+    wheels.add("beta", requires=["alpha>1"])
+    told: list[Event] = []
+    name = build(tmp_path, "alpha==1.0", needed=["beta"], told=told)
+    assert {path.name for path in layer(tmp_path, name).glob("*.py")} == {"alpha.py"}
+    [warning] = [event for event in told if isinstance(event, Warned)]
+    assert "problems need beta, which cannot be installed" in warning.message
+
+
 def test_a_layer_that_was_removed_is_made_again(wheels: Index, tmp_path: Path) -> None:
     wheels.add("alpha")
     name = build(tmp_path, "alpha")
