@@ -102,7 +102,7 @@ def use(monkeypatch: pytest.MonkeyPatch, index: Index) -> Index:
 
 def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith(("PIP_", "UV_")) or name.lower() in ("http_proxy", "https_proxy", "all_proxy"):
+        if name.startswith("PIP_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_RETRIES", "0")
@@ -127,6 +127,7 @@ def served(monkeypatch: pytest.MonkeyPatch, index: Index) -> Iterator[list[str]]
         thread = Thread(target=server.serve_forever)
         thread.start()
         _alone(monkeypatch)
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
         try:
             yield requested

@@ -10,11 +10,13 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 import stat
+import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,8 @@ from sandrl.files import read_entry, write_entry
 from sandrl.settings import private_directory
 
 _MOST_BYTES = 16 << 20
-_BLOCK_BYTES = 1 << 20
+_NAME = re.compile(r"[0-9a-f]{32}")
+_UNUSED_SECONDS = 90 * 24 * 3600
 
 
 class LayerStore:
@@ -54,10 +57,10 @@ class LayerStore:
         """
         try:
             found = read_entry(self._root / "requests", request, _MOST_BYTES)
-            is_there = isinstance(found, dict) and self.path(str(found["layer"])).is_dir()
-        except (OSError, SandrlError, ValueError, KeyError, RecursionError):
+            os.utime(self.path(str(found["layer"])))
+        except (OSError, SandrlError, ValueError, KeyError, TypeError, RecursionError):
             return None
-        return found if is_there else None
+        return dict(found)
 
     def keep(self, request: str, facts: dict[str, Any]) -> None:
         """Keeps which layer was made for a request (`layer`), and further plain facts about it."""
@@ -90,6 +93,7 @@ class LayerStore:
     def publish(self, directory: Path) -> str:
         """Makes a directory a layer; returns its name, 32 hexadecimal digits."""
         name = _readable(directory)
+        remove_unused(self._root)
         try:
             directory.rename(self.path(name))
         except OSError:
@@ -100,8 +104,10 @@ class LayerStore:
 
 def show(layer: Path, target: Path) -> None:
     """Makes the files of a layer visible in another directory, by hard links; by copies on another file system."""
-    if target.is_dir():
+    with suppress(FileNotFoundError):
+        os.utime(target)
         return
+    remove_unused(target.parent)
     building = target.parent / f".{target.name}-{uuid.uuid4().hex}"
     try:
         shutil.copytree(layer, building, symlinks=True, copy_function=_link)
@@ -113,6 +119,16 @@ def show(layer: Path, target: Path) -> None:
             raise
     finally:
         shutil.rmtree(building, ignore_errors=True)
+
+
+def remove_unused(directory: Path) -> None:
+    """Removes the layers in a directory that nobody has used for long."""
+    for layer in directory.iterdir():
+        with suppress(OSError):
+            if _NAME.fullmatch(layer.name) and layer.stat().st_mtime < time.time() - _UNUSED_SECONDS:
+                # Nobody sees a part of one.
+                layer.rename(removed := directory / f".old-{uuid.uuid4().hex}")
+                shutil.rmtree(removed, ignore_errors=True)
 
 
 def _link(source: str, target: str) -> None:

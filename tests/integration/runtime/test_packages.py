@@ -214,6 +214,21 @@ def test_a_layer_that_was_removed_is_made_again(wheels: Index, tmp_path: Path) -
     assert (tmp_path / "cache" / "layers" / name / "alpha.py").is_file()
 
 
+def test_a_layer_that_was_not_used_for_long_is_removed_when_another_one_is_made(wheels: Index, tmp_path: Path) -> None:
+    for name in ("alpha", "beta", "gamma"):
+        wheels.add(name)
+    old, used = build(tmp_path, "alpha"), build(tmp_path, "beta")
+    store = tmp_path / "cache" / "layers"
+    for name in (old, used):
+        for place in (store / name, layer(tmp_path, name)):
+            os.utime(place, (0, 0))
+    assert build(tmp_path, "beta") == used
+    new = build(tmp_path, "gamma")
+    assert {path.name for path in store.iterdir()} == {used, new, "locks", "requests"}
+    assert {path.name for path in layer(tmp_path, new).parent.iterdir()} == {used, new, "prebuilt"}
+    assert build(tmp_path, "alpha") == old
+
+
 def test_packages_of_another_python_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"python:3\.8"):
         build_overlay(["alpha"], (), tmp_path, tmp_path, image="python:3.8", emit=lambda _: None)
@@ -224,6 +239,7 @@ def test_a_password_in_the_address_of_an_index_is_in_no_message(
 ) -> None:
     use(monkeypatch, Index(tmp_path / "wheels"))
     monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret-word@127.0.0.1:9/simple")
     with pytest.raises(ServiceError) as caught:
         build(tmp_path, "alpha")
