@@ -9,6 +9,7 @@ import sys
 import tarfile
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,10 @@ from sandrl.events import Event, PackagesInstalling, Warned
 from sandrl.runtime import installer
 from sandrl.runtime.packages import build_overlay, modules_of_packages, requirements_of
 from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory
+from sandrl.sandboxes.commands import Command
+from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
+from sandrl.sandboxes.providers.protocol import Packages, Result
+from sandrl.settings import RuntimeKind
 from tests.support.wheels import Index, served, use
 
 IMAGE = f"python:3.{sys.version_info[1]}"
@@ -297,3 +302,31 @@ def test_without_pip_and_uv_the_way_out_is_named(
     with pytest.raises(UsageError, match="pip or uv") as caught:
         build(tmp_path, "alpha")
     assert caught.value.hint == "install uv"
+
+
+def test_sandboxes_of_the_service_install_packages_before_their_first_command(
+    endpoint: DaemonEndpoint, wheels: Index, tmp_path: Path
+) -> None:
+    """The service is the local daemon, whose image has no pip, unless it is among the packages that it shows."""
+    wheels.add_installed("pip")
+    remote = SdkConnection(
+        kind=RuntimeKind.REMOTE,
+        reason="",
+        address=endpoint.base_url,
+        image=IMAGE,
+        is_local=False,
+        token=endpoint.token,
+        packages=Packages(("pip",), ("missing-package",)),
+        overlay=build(tmp_path, "pip", state=endpoint.state_dir),
+    )
+    command = Command(("sh", "-c", "cat; exit 3"), stdin=b"text")
+    clients = [remote.open(), replace(remote, overlay="").open()]
+    try:
+        sandbox = clients[0].create(())
+        for _ in range(2):
+            assert sandbox.run(command).result(60) == Result(3, b"text")
+        with pytest.raises(UsageError, match=r"pip cannot be installed in a sandbox: .*No module named pip"):
+            clients[1].create(()).run(command).result(60)
+    finally:
+        for client in clients:
+            client.close(30)
