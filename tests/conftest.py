@@ -20,6 +20,7 @@ import pytest
 from sandrl.runtime import daemon
 from sandrl.settings import load_settings
 from tests.support.turns import turn
+from tests.support.wheels import Index, use
 
 _SCRUBBED = (
     *("CWSANDBOX_", "AVIATO_", "WANDB_", "HF_", "HUGGING_FACE_", "OPENAI_", "TINKER_", "ART_", "RAY_ADDRESS"),
@@ -73,6 +74,21 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     with turn(Path(workerinput["turns"]), alone=item.get_closest_marker("alone") is not None):
         return (yield)
+
+
+@pytest.fixture(scope="session")
+def index(pytestconfig: pytest.Config) -> Index:
+    """The only place from which packages for sandboxes are installed; tests add the wheels that they need."""
+    return Index(pytestconfig.stash[_directory] / "wheels")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _index_is_used(request: pytest.FixtureRequest, index: Index) -> Iterator[None]:
+    """Tests that install sandrl itself use the machine's index."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "package" not in request.path.parent.parts:
+            use(patch, index)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,6 +13,7 @@ import pytest
 from tests.support.service import TOKEN, running_service
 from tests.support.tinker_serve import served
 from tests.support.tinker_server.process import ROOT
+from tests.support.wheels import Index
 
 pytest.importorskip("tinker_cookbook.recipes.code_rl", reason="not installed: tinker-cookbook (make test-art)")
 
@@ -21,7 +22,8 @@ GROUPS, SAMPLES = 4, 8
 
 
 @pytest.mark.timeout(600)
-def test_its_own_training_code_learns_from_our_services(tmp_path: Path) -> None:
+def test_its_own_training_code_learns_from_our_services(tmp_path: Path, index: Index) -> None:
+    index.add_installed("numpy")
     log = tmp_path / "log"
     (tmp_path / "rewards").mkdir()
     # The recipe's test program imports NumPy.

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.service import TOKEN, RunningService, running_service
+from tests.support.wheels import Index
 
 pytest.importorskip("tinker_cookbook.recipes.code_rl", reason="not installed: tinker-cookbook (make test-art)")
 
@@ -22,7 +23,8 @@ FUNCTION = [
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+def service(tmp_path_factory: pytest.TempPathFactory, index: Index) -> Iterator[RunningService]:
+    index.add_installed("numpy")
     # Its test program imports NumPy.
     with running_service(tmp_path_factory.mktemp("service"), "--packages", "numpy") as service:
         yield service

@@ -11,6 +11,7 @@ import pytest
 from sandrl.config.parts import ScoringPart
 from sandrl.config.scoring import RewardConfig
 from tests.cli.conftest import RIGHT, WRONG, Run
+from tests.support.wheels import Index
 
 NO_CODE = '{"task_id": "inc", "completion": "I do not know."}\n'
 STRICTER = '{"task_id": "inc", "prompt": "Add one.", "tests": ["assert f(1) == 2", "assert f(0.5) == 2"]}\n'
@@ -79,8 +80,9 @@ ANSWERS = [
 
 
 def test_a_run_with_every_scoring_option_is_judged_again_with_all_of_them(
-    sandrl: Run, problems: Path, tmp_path: Path
+    sandrl: Run, problems: Path, tmp_path: Path, index: Index
 ) -> None:
+    index.add("typing-extensions")
     rows = [json.dumps({"task_id": "inc", "completion": text}) + "\n" for text in ANSWERS]
     done = sandrl("reward", "-", "--problems", problems, "--runs-dir", "r", *EVERY_OPTION, stdin="".join(rows))
     assert done.returncode == 0, done.stderr

@@ -190,7 +190,7 @@ def test_bad_rows_can_be_skipped_and_are_counted(sandrl: Run, problems: Path) ->
         (["--cache", "/proc/nowhere"], "/proc/nowhere: cannot be created"),
         (["--job-id", "a b"], "--job-id 'a b' is not a valid tag"),
         (["--image", "alpine:3"], "image 'alpine:3' is not available on the local runtime"),
-        (["--packages", "no-such-package"], "'no-such-package' is not installed"),
+        (["--packages", "no-such-package"], "--packages: the package index has no package 'no-such-package'"),
         (["--out", "/proc/nowhere/x"], "/proc/nowhere/x: cannot be written"),
     ],
 )

@@ -17,9 +17,11 @@ from sandrl.rewards.guest.values import Decoder, Encoder
 from sandrl.rewards.redteam import EXPLOITS, attack
 from sandrl.runtime import daemon
 from sandrl.sandboxes import Job, connect, new_job_id
+from sandrl.sandboxes.providers.protocol import Packages
 from sandrl.settings import RuntimeKind, load_settings
 from tests.honest.comparison import compare
 from tests.honest.entries import load_entries
+from tests.support.wheels import Index
 
 pytestmark = pytest.mark.needs("numpy", "pandas")
 
@@ -183,9 +185,10 @@ def test_false_parts_are_refused(place: tuple[str, str], parts: tuple[Any, ...])
 
 
 @pytest.fixture(scope="module")
-def job() -> Iterator[Job]:
+def job(index: Index) -> Iterator[Job]:
+    index.add_installed("numpy", "pandas")
     settings = load_settings()
-    connection = connect(settings, runtime=RuntimeKind.LOCAL, packages=("numpy", "pandas"))
+    connection = connect(settings, runtime=RuntimeKind.LOCAL, packages=Packages(("numpy", "pandas")))
     with Job(connection, job_id=new_job_id(), max_lifetime_seconds=900) as job:
         yield job
     daemon.stop(settings.state_dir)

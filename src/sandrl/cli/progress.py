@@ -6,6 +6,7 @@ to standard error.
 
 from __future__ import annotations
 
+import sys
 import threading
 from abc import ABC, abstractmethod
 from types import TracebackType
@@ -56,6 +57,8 @@ def remark(event: events.Event) -> str | None:
     match event:
         case events.RuntimeStarting(message):
             return f"{message} …"
+        case events.PackagesInstalling(requirements) if sys.stderr.isatty():
+            return f"Packages: installing {', '.join(requirements)} …"
         case events.RuntimeChosen(kind, reason, _, image, isolation):
             return f"Runtime: {kind} ({reason}), image {image}" + (f", isolation {isolation}" if isolation else "")
         case events.BackendChosen(kind, reason, model):

@@ -317,7 +317,7 @@ class SandboxesPart(Config):
     packages: Annotated[
         tuple[str, ...],
         Option(
-            "Installed Python packages that the code may import (local runtime only).",
+            "Python packages that the code may import, such as numpy or pandas==2.2; they are installed once.",
             SANDBOXES,
             metavar="NAME,…",
             separator=",",

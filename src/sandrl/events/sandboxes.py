@@ -34,6 +34,13 @@ class RuntimeStarting(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class PackagesInstalling(Event):
+    """Packages for sandboxes are being installed from the package index; this can take minutes."""
+
+    requirements: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class JobStarted(Event):
     """A job begins to own sandboxes.
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from packaging.requirements import InvalidRequirement, Requirement
+
 from sandrl.bounds import seconds_problem
 from sandrl.errors import InputError
 from sandrl.problems.calls import Call, function_of
@@ -89,8 +91,9 @@ class Problem:
         check_timeout_seconds: Wall time in seconds for each check, if the problem needs its own limit.
         prelude: Python code that runs before the completion, in its namespace; empty for none.
         starter_code: Code that an answer may continue or must follow, if the prompt does not contain it.
-        packages: Modules outside the standard library that a completion or the checks import. If a sandbox lacks one, a
-            completion that fails has no reward.
+        packages: Packages that a completion or the checks import, as modules or as pip writes requirements; where
+            sandboxes are on this machine, they are installed for the job. If a sandbox lacks one, no
+            completion of the problem has a reward.
         language: The language of completions, by a name or an alias of `sandrl.problems.languages`; stored by its name
             there. In a language other than Python, `setup`, code and a test form one program, in this order, which
             passes if it exits with 0.
@@ -304,13 +307,22 @@ def _cases(given: object) -> tuple[Case, ...]:
 
 
 def _packages(given: object) -> tuple[str, ...]:
-    packages = as_tuple("packages", given, "names of modules")
+    packages = as_tuple("packages", given, "packages")
     for position, name in enumerate(packages):
         field = f"packages[{position}]"
         check_text(field, name)
-        if not name.isidentifier():
-            raise InputError(f"must be the name of a module, as in `import NAME`, not {name!r:.40}", field=field)
+        if not name.isidentifier() and not _is_requirement(name):
+            raise InputError(
+                f"must be a module or a package, as in numpy or pandas==2.2, not {name!r:.40}", field=field
+            )
     return packages
+
+
+def _is_requirement(text: str) -> bool:
+    try:
+        return Requirement(text).url is None
+    except InvalidRequirement:
+        return False
 
 
 def _calls(given: object) -> tuple[Call, ...]:

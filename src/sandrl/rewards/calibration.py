@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import re
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
@@ -178,6 +179,23 @@ def modules_of(problem: Problem) -> tuple[str, ...]:
             found.update(dict.fromkeys(imported))
             given |= made
     return tuple(name for name in found if name not in given)
+
+
+def packages_of(problems: Iterable[Problem]) -> tuple[str, ...]:
+    """The packages that problems name, each once; none that is a file of its problem or in the standard library."""
+    wanting = (problem for problem in problems if problem.packages)
+    named = {name for problem in wanting for name in set(problem.packages) - _modules_in_files(problem)}
+    return tuple(sorted(named - sys.stdlib_module_names))
+
+
+def import_of(name: str) -> str:
+    """Code that fails if there is neither a module nor a package of a name."""
+    package = re.split(r"[^\w.-]", name)[0]
+    attempt = f"import {name}" if name.isidentifier() else f"raise ModuleNotFoundError({f'No module named {name!r}'!r})"
+    return (
+        f"try:\n    {attempt}\nexcept ModuleNotFoundError as error:\n    from importlib.metadata import version\n"
+        f"    try:\n        version({package!r})\n    except ModuleNotFoundError:\n        raise error from None\n"
+    )
 
 
 def imported_file(problem: Problem) -> str:

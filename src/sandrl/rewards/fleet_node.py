@@ -119,11 +119,11 @@ class NodePart:
         request = SandboxRequest(
             runtime=RuntimeKind.LOCAL,
             image=setup.image,
-            packages=setup.packages,
+            packages=setup.packages.asked,
             max_sandboxes=setup.max_sandboxes,
             memory_bytes=setup.memory_bytes,
         )
-        self._connection = request.connect(load_settings())
+        self._connection = request.connect(load_settings(), needed=setup.packages.needed)
         self._job = Job(
             self._connection,
             job_id=setup.job_id,

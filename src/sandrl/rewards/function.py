@@ -27,6 +27,7 @@ from sandrl.events.results import ScoredCompletion
 from sandrl.problems import Completion, Problem, ProblemsLike, as_problems
 from sandrl.problems.case_choice import with_most_cases_each
 from sandrl.rewards.cache import VerdictCache
+from sandrl.rewards.calibration import packages_of
 from sandrl.rewards.combination import AsyncRewardFunction, CombinedRewards, TrainerReward, add_rewards
 from sandrl.rewards.extraction import Extraction
 from sandrl.rewards.judge import IsolatedJudge
@@ -143,18 +144,15 @@ class RewardFunction(Closing):
         """Returns the state for a copy in another process.
 
         Raises:
-            UsageError: If a function of the user's cannot be pickled, or if the job was given and has packages, because
-                their names are not kept.
+            UsageError: If a function of the user's cannot be pickled.
         """
         options = self._options
         check_picklable("`reward`", options.score.policy)
         if self._job is not None and not self._owns_job:
             connection, sandboxes = self._job.connection, options.sandboxes
-            if connection.overlay and not sandboxes.packages:
-                message = "the reward function cannot be pickled, because its job was given and has packages"
-                raise UsageError(message, hint="leave `job` out and pass `packages` instead")
             runtime, image = connection.named()
-            given = replace(sandboxes, runtime=runtime, image=image)
+            packages = connection.packages.asked or sandboxes.packages
+            given = replace(sandboxes, runtime=runtime, image=image, packages=packages)
             options = replace(options, sandboxes=given)
         return {"problems": self._problems, "options": options, "cache": self._cache.directory}
 
@@ -311,7 +309,7 @@ class RewardFunction(Closing):
     def _open_job(self) -> Job:
         sandboxes = self._options.sandboxes
         self._job = sandboxes.job(
-            sandboxes.connect(load_settings(), emit=self._emit),
+            sandboxes.connect(load_settings(), needed=packages_of(self._problems.values()), emit=self._emit),
             command="reward_function",
             max_lifetime_seconds=lifetime_seconds(self._problems, self._options.score.limits),
             emit=self._emit,
@@ -391,7 +389,7 @@ def reward_function(
         runtime: The runtime of the sandboxes: `auto`, the name of a provider (`local`, `remote`, `daemonless`), or
             `ray`: a Ray cluster, at the address in `RAY_ADDRESS` or in `ray:ADDRESS`.
         image: Container image of the sandboxes; `None` for the runtime's default.
-        packages: Installed packages that the code may import (local runtime).
+        packages: Python packages that the code may import, as pip writes requirements; they are installed once.
         tags: Tags of every sandbox.
         service: Address of a `sandrl serve` that scores instead of local sandboxes; its token is read from
             `SANDRL_SERVICE_TOKEN`. It cannot be combined with `job`, `cache`, `second_opinion`, or options of the

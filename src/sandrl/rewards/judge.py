@@ -32,6 +32,7 @@ from sandrl.rewards.calibration import (
     Trial,
     Trials,
     compares_results,
+    import_of,
     imported_by_checks,
     imported_file,
     invalid_check,
@@ -92,6 +93,7 @@ _DECIDING = (
     *("assertions", "builds", "calibration", "expected", "guest_report", "guest_request", "judge", "limits", "patches"),
     *("facts", "reference"),
 )
+_LINE = re.compile(r" \(line \d+\)$")
 _BARE = Problem("known", "", check=EXIT_STATUS)
 
 
@@ -396,13 +398,14 @@ class InProcessJudge:
         if not self._image and is_in_library(module):
             return ""
         if module not in self._unusable:
-            prepare = partial(self._execution, _BARE, f"import {module}\n", limits, mode_of(_BARE))
+            prepare = partial(self._execution, _BARE, import_of(module), limits, mode_of(_BARE))
             verdict = yield Trial(prepare, (self, module))
-            reason = verdict.detail.removesuffix(" (line 1)")
+            reason = _LINE.sub("", verdict.detail)
             is_simple = reason == f"ModuleNotFoundError: No module named {module!r}"
-            why = f"the problem needs the module {module!r}, {LACKING}"
+            what = f"the {'module' if module.isidentifier() else 'package'} {module!r}"
+            why = f"the problem needs {what}, {LACKING}"
             if not is_simple:
-                why = f"the problem needs the module {module!r}, which sandboxes cannot import: {reason}"
+                why = f"the problem needs {what}, which sandboxes cannot import: {reason}"
             self._unusable[module] = why if verdict.status is Status.FAILED else ""
         return self._unusable[module]
 

@@ -20,7 +20,7 @@ from sandrl.config.budget import Money, cost_of, duration_text
 from sandrl.config.parts import SandboxesPart
 from sandrl.errors import InputError
 from sandrl.problems import Problem
-from sandrl.rewards.calibration import LACKING, is_in_library, modules_of
+from sandrl.rewards.calibration import LACKING, is_in_library, modules_of, packages_of
 from sandrl.rewards.judge import longest_execution_seconds
 from sandrl.rewards.limits import Limits
 from sandrl.runs import RunReader, list_runs, step_rows
@@ -262,11 +262,13 @@ def outlook_of(
     kind = None if service is not None else settings.choose_runtime(config.runtime).kind
     completions, seconds = 0, 0.0
     needing: defaultdict[str, set[str]] = defaultdict(set)
+    needed: set[str] = set()
     for each in wanted:
         completions += each.count
         if kind is RuntimeKind.LOCAL:
+            needed.update(packages_of([each.problem]))
             for name in modules_of(each.problem):
-                if not is_in_library(name):
+                if not is_in_library(name) and name not in each.problem.packages:
                     needing[name].add(each.problem.task_id)
         seconds += each.count * longest_execution_seconds(each.problem, limits)
     has_cells = not config.fresh_sandboxes
@@ -283,13 +285,14 @@ def outlook_of(
         allowance,
         service,
         own_sandboxes,
-        _without_packages(needing, config) if needing else {},
+        _without_packages(needing, SandboxRequest.of(config).modules(settings, tuple(needed))) if needing else {},
     )
 
 
-def _without_packages(needing: Mapping[str, set[str]], config: SandboxesPart) -> dict[str, int]:
-    """How many problems need each of the modules that the packages of a command do not have either."""
-    given = SandboxRequest.of(config).modules()
+def _without_packages(needing: Mapping[str, set[str]], given: frozenset[str] | None) -> dict[str, int]:
+    """How many problems need each of the modules that the packages of a command do not have either, if known."""
+    if given is None:
+        return {}
     return {name: len(problems) for name, problems in sorted(needing.items()) if name not in given}
 
 

@@ -15,6 +15,7 @@ from sandrl.rewards.limits import Limits
 from sandrl.rewards.running import Program, ProgramResult
 from sandrl.rewards.verdict import Verdict
 from sandrl.sandboxes.owner import Owner
+from sandrl.sandboxes.providers.protocol import Packages
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class NodeSetup:
         tags: Tags of the job, as text.
         max_lifetime_seconds: After this a sandbox is ended, whatever happened to the job.
         image: The image of sandboxes; the node's own default unless given.
-        packages: Installed packages that code may import.
+        packages: The packages that code may import.
         memory_bytes: Memory of each sandbox; the default unless given.
         has_cells: Whether completions run in cells, where those are possible.
         takes_users: Whether processes of different users will do where they are not.
@@ -44,7 +45,7 @@ class NodeSetup:
     max_lifetime_seconds: float
     cpus: float
     image: str | None = None
-    packages: tuple[str, ...] = ()
+    packages: Packages = field(default_factory=Packages)
     memory_bytes: int | None = None
     has_cells: bool = True
     takes_users: bool = False

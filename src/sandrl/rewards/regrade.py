@@ -27,6 +27,7 @@ from sandrl.events import Emit, JobStarted, Warned, ignore
 from sandrl.events.results import ScoredCompletion, Status
 from sandrl.problems import Completion, Problem, demo_problems, load_problems
 from sandrl.problems.reading import reading_of
+from sandrl.rewards.calibration import packages_of
 from sandrl.rewards.judge import IsolatedJudge, judge_version
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
@@ -150,7 +151,7 @@ def regrade(
     how = ScoreOptions.of(request)
     sandboxes = SandboxRequest.of(request, "runs-regrade")
     allowance = sandboxes.allowance(settings)
-    connection = sandboxes.connect(settings, emit=emit)
+    connection = sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
     how = replace(how, concurrency=connection.concurrency(request.concurrency))
     at_once = connection.at_once(how.concurrency)
     lifetime = lifetime_seconds(problems, how.limits)

@@ -38,6 +38,7 @@ from sandrl.jsonl import RowAppender
 from sandrl.problems import Completion, Problem
 from sandrl.rewards.batch import OnResult, no_code_warning
 from sandrl.rewards.cache import VerdictCache
+from sandrl.rewards.calibration import packages_of
 from sandrl.rewards.document import result_document, to_line
 from sandrl.rewards.judge import IsolatedJudge, judge_version
 from sandrl.rewards.options import ScoreOptions
@@ -127,7 +128,11 @@ def score_run(
         cache = VerdictCache(request.cache)
         out = None if request.out is None else stack.enter_context(_opened(request.out))
         client = None if request.service is None else stack.enter_context(ServiceClient(request.service))
-        connection = None if client is not None else sandboxes.connect(settings, emit=emit)
+        connection = (
+            None
+            if client is not None
+            else sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
+        )
         found = {"service": request.service} if connection is None else connection.facts()
         plan = RunPlan(
             command=command,

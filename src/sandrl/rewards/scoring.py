@@ -12,6 +12,7 @@ from sandrl.events import Emit, ignore
 from sandrl.problems import CompletionsLike, Problem, ProblemsLike, as_completions, as_problems
 from sandrl.rewards.batch import Batch, OnResult
 from sandrl.rewards.cache import VerdictCache
+from sandrl.rewards.calibration import packages_of
 from sandrl.rewards.judge import IsolatedJudge, Judge, longest_execution_seconds, longest_run_seconds
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.opinions import OpinionMemory
@@ -84,7 +85,7 @@ def score(
     options.second_opinion.check()
     if job is None:
         sandboxes = SandboxRequest()
-        connection = sandboxes.connect(load_settings(), emit=emit)
+        connection = sandboxes.connect(load_settings(), needed=packages_of(problems.values()), emit=emit)
         lifetime = lifetime_seconds(problems, options.limits)
         with sandboxes.job(connection, command="score", max_lifetime_seconds=lifetime, emit=emit) as own:
             return score(

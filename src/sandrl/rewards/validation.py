@@ -22,7 +22,7 @@ from sandrl.problems.reading import reading_of
 from sandrl.problems.references import expected_answer
 from sandrl.problems.store import joined, select
 from sandrl.rewards.cache import VerdictCache
-from sandrl.rewards.calibration import is_in_library, modules_of
+from sandrl.rewards.calibration import is_in_library, modules_of, packages_of
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.rewards.options import ScoreOptions, SecondOpinion
 from sandrl.rewards.outlook import Outlook, Wanted, outlook_of
@@ -142,7 +142,7 @@ def validate(
         emit(Warned(f"{without_reference} problems have no reference solution and are left out"))
     sandboxes = SandboxRequest.of(request, "problems-validate")
     allowance = sandboxes.allowance(settings)
-    connection = sandboxes.connect(settings, emit=emit)
+    connection = sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
     concurrency = connection.concurrency(request.concurrency)
     lifetime = lifetime_seconds(problems, options.limits)
     job = sandboxes.job(

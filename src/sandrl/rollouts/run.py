@@ -21,6 +21,7 @@ from sandrl.problems import Problem, load_problems
 from sandrl.problems.reading import reading_of
 from sandrl.problems.splits import training_split
 from sandrl.problems.store import select
+from sandrl.rewards.calibration import packages_of
 from sandrl.rewards.judge import judge_version
 from sandrl.rewards.outlook import Outlook
 from sandrl.rewards.scoring import lifetime_seconds
@@ -89,7 +90,7 @@ def run_rollouts(
     allowance = sandboxes.allowance(settings)
     model = (make or _at_endpoint)(request, settings, stop, emit)
     warn_of_weak_checks(loaded.values(), settings.state_dir, emit)
-    connection = sandboxes.connect(settings, emit=emit)
+    connection = sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
     has_tools = request.rollout is EpisodeKind.TOOLS
     address = model.base_url if isinstance(model, EndpointModel) else None
     found = {"model": model.name, "base_url": address, "problems": source}

@@ -1,156 +1,215 @@
-"""Read-only overlays of installed packages, for code that may import more than the standard library.
+"""The packages that code in sandboxes may import: one layer for each set of requirements.
 
-An overlay is a directory of hard links (copies where the file system has none) to the files of the named
-distributions and what they require, taken from the environment that runs sandrl. Its name is a digest of exactly
-that, so it is built once and shared by every sandbox that asks for the same.
+A layer is installed once from the user's package index, and kept by a digest of the requirements, the interpreter and
+the platform. So later runs need no network, and all see the same versions. It has no file of the environment that runs
+sandrl. Sandboxes see it read-only, in place of an empty `site-packages`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
-import stat
+import re
+import subprocess
 import sys
-import uuid
+import sysconfig
 from collections.abc import Sequence
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import distributions
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from sandrl.errors import UsageError
-from sandrl.installation import package_command
+from sandrl.digests import digest_of
+from sandrl.errors import SandrlError, UsageError
+from sandrl.events import Emit, PackagesInstalling, Warned
 from sandrl.runtime.host.images import parse_reference
+from sandrl.runtime.installer import NotInstalledError, install
+from sandrl.runtime.layers import LayerStore, show
 from sandrl.runtime.state import RuntimeDirectory
 
+_SCHEMA = 1
+# The packages that have modules of other names, by the modules.
+_PACKAGES = {
+    "Crypto": "pycryptodome",
+    "Levenshtein": "levenshtein",
+    "OpenSSL": "pyopenssl",
+    "PIL": "pillow",
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python-headless",
+    "dateutil": "python-dateutil",
+    "docx": "python-docx",
+    "dotenv": "python-dotenv",
+    "fitz": "pymupdf",
+    "git": "gitpython",
+    "jwt": "pyjwt",
+    "magic": "python-magic",
+    "mpl_toolkits": "matplotlib",
+    "nacl": "pynacl",
+    "pkg_resources": "setuptools",
+    "pptx": "python-pptx",
+    "psycopg2": "psycopg2-binary",
+    "serial": "pyserial",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+    "zmq": "pyzmq",
+}
 
-def build_overlay(names: Sequence[str], state_dir: Path, *, image: str) -> str:
-    """Make sure the overlay of some packages exists.
+
+def build_overlay(
+    asked: Sequence[str], needed: Sequence[str], cache_dir: Path, state_dir: Path, *, image: str, emit: Emit
+) -> str:
+    """Makes sure that sandboxes can be shown packages.
 
     Args:
-        names: Distributions, by the names pip knows them by.
+        asked: What the user asks for, as pip writes requirements.
+        needed: What problems name, as requirements or modules; what cannot be installed is left out with a warning.
+        cache_dir: The user's cache directory.
         state_dir: The user's state directory.
-        image: Image the overlay is for; its Python version must be the one that runs sandrl.
+        image: The image of sandboxes; its Python version must be the one that runs sandrl.
+        emit: Receives events.
 
     Returns:
-        The overlay's name, for the annotation `sandrl.dev/packages`.
+        The name of the layer, for the annotation `sandrl.dev/packages`; empty if there is nothing to show.
 
     Raises:
-        UsageError: If a package is not installed, has no files of its own, or was built for another Python.
+        UsageError: If a package does not exist, has no wheel for this interpreter, or conflicts with another.
+        ServiceError: If the package index does not answer, and the packages were not installed before.
     """
+    if not asked and not needed:
+        return ""
     own = f"{sys.version_info[0]}.{sys.version_info[1]}"
     if parse_reference(image) != own:
-        raise UsageError(
-            f"packages takes packages of Python {own}, which runs sandrl, and the image is {image}",
-            hint=f"use `image` python:{own}",
-            fields=("packages", "image"),
-        )
-    distributions = _closure(names)
-    overlays = RuntimeDirectory(state_dir).overlays
-    overlays.mkdir(mode=0o755, exist_ok=True)
-    overlay = overlays / _digest(distributions)
-    if not overlay.is_dir():
-        building = overlays / f".{overlay.name}-{uuid.uuid4().hex}"
+        message = f"packages are installed for Python {own}, which runs sandrl, and the image is {image}"
+        if asked:
+            raise UsageError(message, hint=f"use `image` python:{own}", fields=("packages", "image"))
+        emit(Warned(message, f"use `image` python:{own}", ("packages", "image")))
+        return ""
+    store = LayerStore(cache_dir)
+    given = requirements_of(asked)
+    wanted = requirements_of_problems(needed)
+    while True:
         try:
-            for found in distributions.values():
-                _add(found, building)
-            _publish(building, overlay)
-        finally:
-            shutil.rmtree(building, ignore_errors=True)
-    return overlay.name
+            facts = _layer(store, _sorted([*given, *wanted]), emit) if given or wanted else None
+            break
+        except NotInstalledError as failure:
+            if not wanted:
+                raise failure.error from failure
+            # Where it is not known which of them is the cause, all are left out.
+            out = [each for each in wanted if canonicalize_name(each.name) == failure.culprit] or wanted
+            names = ", ".join(sorted(map(str, out)))
+            reason = failure.error.message.removeprefix("packages: ")
+            emit(Warned(f"problems need {names}, which cannot be installed: {reason}", failure.error.hint))
+            wanted = [each for each in wanted if each not in out]
+    if facts is None:
+        return ""
+    overlays = RuntimeDirectory(state_dir).make_shown()
+    name = str(facts["layer"])
+    show(store.path(name), overlays / name)
+    return name
 
 
-def modules_of_packages(names: Sequence[str]) -> frozenset[str]:
-    """The modules at the top level of an overlay of some packages.
+def modules_of_packages(asked: Sequence[str], needed: Sequence[str], cache_dir: Path) -> frozenset[str] | None:
+    """The modules at the top level of the layer of some packages; None if it is not there yet.
 
     Raises:
-        UsageError: If a package is not installed.
+        UsageError: If a requirement is not valid.
     """
-    files = (file for found in _closure(names).values() for file in found.files or [])
-    return frozenset(file.parts[0].partition(".")[0] for file in files)
+    wanted = requirements_of_problems(needed)
+    facts = LayerStore(cache_dir).find(_request(_sorted([*requirements_of(asked), *wanted])))
+    return None if facts is None else frozenset(map(str, facts.get("modules", ())))
 
 
-def _publish(building: Path, overlay: Path) -> None:
-    for directory, _, _ in os.walk(building):
-        os.chmod(directory, 0o755)
-    try:
-        building.rename(overlay)
-    except OSError:
-        if not overlay.is_dir():  # another process was faster, with the same content
-            raise
+def requirements_of(names: Sequence[str]) -> list[Requirement]:
+    """Reads requirements; a range of versions that was split at its comma is one again.
 
-
-def _closure(names: Sequence[str]) -> dict[str, Distribution]:
-    """The named distributions and everything they require here, by canonical name."""
-    found: dict[str, Distribution] = {}
-    waiting: list[tuple[str, frozenset[str], bool]] = []
+    Raises:
+        UsageError: If one is not valid.
+    """
+    found: list[str] = []
     for name in names:
-        try:
-            asked = Requirement(name)
-        except InvalidRequirement as error:
-            raise UsageError(
-                f"packages: {name!r} is not a package name", hint="as in `packages` numpy,pandas", fields=("packages",)
-            ) from error
-        waiting.append((asked.name, frozenset(asked.extras), True))
-    while waiting:
-        name, extras, asked_for = waiting.pop()
-        key = canonicalize_name(name)
-        if key in found and not extras:
-            continue
-        try:
-            found[key] = distribution(name)
-        except PackageNotFoundError as error:
-            if not asked_for:
-                continue  # a requirement of another platform or an incomplete environment; importing it tells
-            message = f"packages: {name!r} is not installed here"
-            raise UsageError(message, hint=package_command(name), fields=("packages",)) from error
-        for line in found[key].requires or []:
-            requirement = Requirement(line)
-            marker = requirement.marker
-            wanted = marker is None or any(marker.evaluate({"extra": extra}) for extra in (extras or {""}))
-            if wanted and canonicalize_name(requirement.name) not in found:
-                waiting.append((requirement.name, frozenset(requirement.extras), False))
-    return found
+        if found and (re.match(r"\s*[<>=!~]", name) or found[-1].count("[") > found[-1].count("]")):
+            found[-1] += f",{name}"
+        else:
+            found.append(name)
+    return [_requirement(name) for name in found]
 
 
-def _digest(distributions: dict[str, Distribution]) -> str:
-    digest = hashlib.sha256(sys.version.encode())
-    for name in sorted(distributions):
-        found = distributions[name]
-        digest.update(f"{name} {found.version} {found.locate_file('')}\n".encode())
-        digest.update((found.read_text("RECORD") or "").encode())
-    return digest.hexdigest()[:32]
-
-
-def _add(found: Distribution, overlay: Path) -> None:
-    files = [file for file in found.files or [] if ".." not in file.parts and file.suffix != ".pth"]
-    modules = [file for file in files if not file.parts[0].endswith((".dist-info", ".egg-info"))]
-    if not modules and not _is_metapackage(found):
+def _requirement(text: str) -> Requirement:
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement:
+        requirement = None
+    if requirement is None or requirement.url is not None:
         raise UsageError(
-            f"packages: {found.name!r} is installed without files of its own (an editable install?)",
-            hint="install it normally",
+            f"packages: {text!r} is not a package with an optional version",
+            hint="as in `packages` numpy,pandas==2.2; a wheel of your own: set PIP_FIND_LINKS to its directory",
             fields=("packages",),
         )
-    for file in files:
-        source = Path(str(found.locate_file(file)))
-        if source.is_file():
-            target = overlay / file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            _link(source, target)
+    return requirement
 
 
-def _is_metapackage(found: Distribution) -> bool:
-    return bool(found.requires) and not found.read_text("direct_url.json")
+def requirements_of_problems(names: Sequence[str]) -> list[Requirement]:
+    """The requirements of what problems name, as requirements or modules; none for the standard library."""
+    return [_requirement(_PACKAGES.get(name, name)) for name in names if name not in sys.stdlib_module_names]
 
 
-def _link(source: Path, target: Path) -> None:
-    readable = source.stat().st_mode & stat.S_IROTH
+def _sorted(requirements: Sequence[Requirement]) -> list[Requirement]:
+    """The requirements in one spelling and order; those of problems that are named twice count once."""
+    for requirement in requirements:
+        requirement.name = canonicalize_name(requirement.name)
+    return list({str(each): each for each in sorted(requirements, key=str)}.values())
+
+
+def _request(requirements: Sequence[Requirement]) -> str:
+    return digest_of([_SCHEMA, sys.version, sysconfig.get_platform(), *map(str, requirements)]).hex()
+
+
+def _layer(store: LayerStore, requirements: Sequence[Requirement], emit: Emit) -> dict[str, Any]:
+    """What is known about the layer of some requirements, which is made if it is not there.
+
+    Raises:
+        NotInstalledError: If it cannot be made.
+        SandrlError: If it cannot be kept.
+    """
+    request = _request(requirements)
+    facts = store.find(request)
+    if facts is not None:
+        return facts
     try:
-        if not readable:
-            raise OSError("only a copy can be made readable")
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
-        target.chmod(0o644)
+        with store.locked(request):
+            facts = store.find(request)
+            if facts is None:
+                emit(PackagesInstalling(tuple(map(str, requirements))))
+                facts = _made(store, requirements)
+                store.keep(request, facts)
+    except OSError as error:
+        raise SandrlError(
+            f"packages cannot be kept: {error.filename or ''}: {error.strerror}",
+            hint="set SANDRL_CACHE_DIR to a directory with room",
+            fields=("packages",),
+        ) from error
+    return facts
+
+
+def _made(store: LayerStore, requirements: Sequence[Requirement]) -> dict[str, Any]:
+    with store.building() as directory:
+        install(requirements, directory)
+        # `site` would run what is in them at the start of every interpreter, that of the judge included.
+        for file in [*directory.glob("*.pth"), *directory.glob("*customize.py")]:
+            file.unlink()
+        # Hashes, not times: a copy of a file has another time. The code is only compiled, never run.
+        options = ["-q", "-d", f"/usr/local/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"]
+        options += ["--invalidation-mode", "unchecked-hash", "-j", "0"]
+        command = [sys.executable, "-I", "-S", "-m", "compileall", *options, str(directory)]
+        subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        installed = {found.name: found.version for found in distributions(path=[str(directory)])}
+        modules = {path.name.partition(".")[0] for path in directory.iterdir() if path.suffix != ".dist-info"}
+        return {
+            "schema": _SCHEMA,
+            "layer": store.publish(directory),
+            "requirements": [str(each) for each in requirements],
+            "installed": dict(sorted(installed.items())),
+            "modules": sorted(name for name in modules if name.isidentifier() and name != "__pycache__"),
+        }

@@ -6,13 +6,14 @@ unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from sandrl.events import Emit, RuntimeChosen, ignore
 from sandrl.sandboxes.providers import find_provider
-from sandrl.sandboxes.providers.protocol import Connection, Provider
+from sandrl.sandboxes.providers.protocol import Connection, Packages, Provider
 from sandrl.settings import RuntimeKind, Settings
+
+_NO_PACKAGES = Packages()
 
 
 def connect(
@@ -20,7 +21,7 @@ def connect(
     *,
     runtime: str = RuntimeKind.AUTO,
     image: str | None = None,
-    packages: Sequence[str] = (),
+    packages: Packages = _NO_PACKAGES,
     memory_bytes: int | None = None,
     emit: Emit = ignore,
 ) -> Connection:
@@ -30,14 +31,15 @@ def connect(
         settings: The settings from the environment.
         runtime: The runtime that the user requested.
         image: The image of sandboxes; the runtime's own default unless given.
-        packages: Installed packages that code in sandboxes of this machine may import.
+        packages: The packages that code in sandboxes may import; they are installed if necessary.
         memory_bytes: Memory of each sandbox; the runtime's own default unless given.
         emit: Receives events.
 
     Raises:
         AuthenticationError: If the remote service was asked for without credentials.
         RuntimeUnavailableError: If the runtime of this machine cannot start or isolate code.
-        UsageError: If requested packages are not available, or the address of the remote service is invalid.
+        ServiceError: If packages must be installed, and the package index does not answer.
+        UsageError: If requested packages cannot be installed, or the address of the remote service is invalid.
     """
     provider, settings, reason = _chosen(settings, runtime)
     connection = provider.connect(settings, reason=reason, image=image, packages=packages, emit=emit)

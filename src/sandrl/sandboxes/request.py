@@ -7,6 +7,7 @@ part of it, because each kind of work counts something else.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -25,7 +26,7 @@ from sandrl.sandboxes.connection import connect
 from sandrl.sandboxes.interrupt import Interrupt
 from sandrl.sandboxes.job import Job
 from sandrl.sandboxes.owner import current_owner
-from sandrl.sandboxes.providers.protocol import Connection
+from sandrl.sandboxes.providers.protocol import Connection, Packages
 from sandrl.sandboxes.spending import Allowance
 from sandrl.sandboxes.tags import new_job_id
 from sandrl.settings import RuntimeKind, Settings, load_settings, split_runtime
@@ -38,7 +39,7 @@ class SandboxRequest:
     Attributes:
         runtime: The name of a runtime, or `ray:ADDRESS`.
         image: Their image; the default of the runtime unless given.
-        packages: Installed packages that the code may import (local runtime).
+        packages: Python packages that the code may import, as pip writes requirements; they are installed once.
         tags: Tags of every sandbox, as text.
         max_sandboxes: How many to hold at once, including those that are being stopped; None for no limit.
         memory_bytes: Memory of each; the default of the runtime unless given.
@@ -137,35 +138,42 @@ class SandboxRequest:
             )
         return Allowance(self.budget, seconds, price, before.seconds)
 
-    def modules(self) -> frozenset[str]:
-        """The modules that sandboxes of this machine have besides the standard library.
+    def modules(self, settings: Settings, needed: Sequence[str] = ()) -> frozenset[str] | None:
+        """The modules that sandboxes of this machine have besides the standard library; None if this is not known yet.
+
+        Args:
+            settings: What the environment says.
+            needed: Packages that problems name.
 
         Raises:
-            UsageError: If a package is not installed.
+            UsageError: If a requirement is not valid.
         """
-        if not self.packages:
+        if not self.packages and not needed:
             return frozenset()
         from sandrl.runtime.packages import modules_of_packages
 
-        return modules_of_packages(self.packages)
+        return modules_of_packages(self.packages, needed, settings.cache_dir)
 
-    def connect(self, settings: Settings, *, emit: Emit = ignore) -> Connection:
+    def connect(self, settings: Settings, *, needed: Sequence[str] = (), emit: Emit = ignore) -> Connection:
         """Chooses the runtime, and starts the local one if necessary.
 
         Args:
             settings: What the environment says.
+            needed: Packages that problems name, as requirements or modules; what cannot be installed is left out with a
+                warning.
             emit: Receives events.
 
         Raises:
             AuthenticationError: If the remote service was asked for without credentials.
             RuntimeUnavailableError: If the local runtime cannot start or isolate on this machine.
-            UsageError: If requested packages are not available, or the address of the remote service is invalid.
+            ServiceError: If packages must be installed, and the package index does not answer.
+            UsageError: If requested packages cannot be installed, or the address of the remote service is invalid.
         """
         return connect(
             settings,
             runtime=self.runtime,
             image=self.image,
-            packages=self.packages,
+            packages=Packages(self.packages, tuple(needed)),
             memory_bytes=self.memory_bytes,
             emit=emit,
         )

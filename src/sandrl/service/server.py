@@ -28,6 +28,7 @@ from sandrl.errors import (
 from sandrl.events import Emit, ServiceLogged, ServiceStarted, ServiceStopping, Warned, all_of, ignore
 from sandrl.files import raise_descriptor_limit
 from sandrl.rewards.cache import VerdictCache
+from sandrl.rewards.calibration import packages_of
 from sandrl.rewards.limits import Limits
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.running import Program
@@ -88,7 +89,7 @@ def serve(config: ServeConfig, settings: Settings, *, emit: Emit = ignore, inter
         token = stack.enter_context(token_for(settings, port))
         sandboxes = SandboxRequest.of(config, "sandrl-service")
         allowance = sandboxes.allowance(settings)
-        connection = sandboxes.connect(settings, emit=emit)
+        connection = sandboxes.connect(settings, needed=packages_of(problems.values()), emit=emit)
         counts = _Counts()
         job = stack.enter_context(
             sandboxes.job(

@@ -31,6 +31,7 @@ from sandrl.models.places import ModelPlace
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Problem, chat_prompt
 from sandrl.problems.splits import Splits
 from sandrl.rewards import ScoreOptions
+from sandrl.rewards.calibration import packages_of
 from sandrl.rewards.function import FunctionOptions, step_opinions
 from sandrl.rewards.judge import judge_version
 from sandrl.rewards.scoring import lifetime_seconds
@@ -191,7 +192,9 @@ def run_grpo(
         context = replace(context, own_settings=settings_of(base_of(place)))
         if context.own_settings:
             context.emit(ModelSettingsFound(config.model, context.own_settings, are_used=False))
-        connection = SandboxRequest.of(config).connect(settings, emit=context.emit)
+        connection = SandboxRequest.of(config).connect(
+            settings, needed=packages_of([*sets.train.values(), *sets.evaluation.values()]), emit=context.emit
+        )
         plan = RunPlan(
             command=engine.command,
             job_id=new_job_id(),

@@ -6,6 +6,7 @@ import asyncio
 import multiprocessing
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,8 @@ from typing import Any
 import sandrl
 from sandrl.problems import Problem
 from sandrl.rewards import Components, RewardFunction, VerdictCache
-from sandrl.sandboxes import Job
+from sandrl.sandboxes import Connection, Job, new_job_id
+from sandrl.sandboxes.providers.protocol import Packages
 from sandrl.settings import RuntimeKind
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
@@ -74,3 +76,10 @@ def test_the_copy_of_a_function_whose_job_was_given_uses_the_same_kind_of_runtim
     assert copy._options.sandboxes.runtime == RuntimeKind.LOCAL
     assert copy._options.sandboxes.image == job.connection.image
     assert copy._job is None
+
+
+def test_the_copy_of_a_function_whose_job_was_given_has_the_packages_of_the_job(connection: Connection) -> None:
+    has_packages = replace(connection, packages=Packages(asked=("alpha", "beta==2.0")))
+    with Job(has_packages, job_id=new_job_id(), max_lifetime_seconds=60) as job:
+        copy = pickle.loads(pickle.dumps(RewardFunction({"inc": INC}, job=job, cache=VerdictCache())))
+    assert copy._options.sandboxes.packages == ("alpha", "beta==2.0")

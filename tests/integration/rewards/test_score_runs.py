@@ -32,6 +32,7 @@ from sandrl.sandboxes import (
 )
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.settings import RuntimeKind, Settings
+from tests.support.wheels import Index
 
 INC = Problem("inc", "Add one.", tests=("assert f(1) == 2",))
 RIGHT, WRONG = "def f(x):\n    return x + 1\n", "def f(x):\n    return x\n"
@@ -253,15 +254,31 @@ def test_the_ledger_tells_of_every_sandbox_before_it_exists(
     assert all("mine" in line.tags and line.owner is not None for line in lines if line.event is SandboxEvent.INTENT)
 
 
-def test_packages_of_this_environment_can_be_imported(settings: Settings, tmp_path: Path) -> None:
-    problems, answers = tmp_path / "p.jsonl", tmp_path / "c.jsonl"
-    problems.write_text('{"task_id": "t", "prompt": "", "tests": ["assert typing_extensions.Any"]}\n')
-    answers.write_text('{"task_id": "t", "code": "import typing_extensions"}\n')
-    base = RewardConfig(completions=str(answers), problems=str(problems), runtime=RuntimeKind.LOCAL, runs_dir=tmp_path)
-    without = run_reward(base, settings).report.results[0]
-    assert "No module named 'typing_extensions'" in without.detail
-    given = base.model_copy(update={"packages": ("typing-extensions",)})
-    assert run_reward(given, settings).report.results[0].reward == 1.0
+@pytest.mark.parametrize("runtime", [RuntimeKind.LOCAL, RuntimeKind.DAEMONLESS])
+@pytest.mark.parametrize("fresh", [False, True])
+def test_packages_of_a_command_or_of_a_problem_are_installed_for_its_job_only(
+    runtime: RuntimeKind, fresh: bool, settings: Settings, tmp_path: Path, index: Index
+) -> None:
+    index.add("own-package", files={"own_package.py": "def one(): return 1\n"})
+    row = {"task_id": "t", "prompt": "", "tests": ["import own_package\nassert f() == own_package.one()"]}
+    problems, naming, answers = (tmp_path / f"{name}.jsonl" for name in ("p", "n", "c"))
+    problems.write_text(json.dumps(row))
+    naming.write_text(json.dumps({**row, "packages": ["own-package>=1", "missing_package"][: 1 if fresh else 2]}))
+    codes = ["import own_package\ndef f(): return own_package.one()", "def f(): return 2"]
+    answers.write_text("".join(json.dumps({"task_id": "t", "code": code}) + "\n" for code in codes))
+    base = RewardConfig(
+        completions=str(answers), problems=str(problems), runtime=runtime, runs_dir=tmp_path, fresh_sandboxes=fresh
+    )
+
+    def results(**update: object) -> list[tuple[float | None, Status, Trust | None]]:
+        found = run_reward(base.model_copy(update=update), settings).report.results
+        return [(each.reward, each.status, each.trust) for each in found]
+
+    judged = [(1.0, Status.PASSED, Trust.ISOLATED), (0.0, Status.FAILED, Trust.ISOLATED)]
+    assert results(packages=("own-package",)) == judged
+    invalid = [(None, Status.INVALID_PROBLEM, None)] * 2
+    assert results() == invalid, "other jobs do not have it"
+    assert results(problems=str(naming)) == (judged if fresh else invalid)
 
 
 def test_a_job_is_registered_while_it_has_sandboxes_and_no_longer(connection: Connection) -> None:

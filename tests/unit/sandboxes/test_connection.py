@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from sandrl.cli.flags import spell
-from sandrl.errors import AuthenticationError, UsageError
+from sandrl.errors import AuthenticationError
 from sandrl.events import Event, RuntimeChosen
 from sandrl.sandboxes.connection import absence, connect, find_connection
 from sandrl.sandboxes.providers import find_provider, remote
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
 from sandrl.sandboxes.providers.cwsandbox.sdk import load_sdk
+from sandrl.sandboxes.providers.protocol import Packages
 from sandrl.settings import RuntimeKind, Settings
 
 
@@ -41,12 +41,10 @@ def test_the_remote_service_without_credentials_is_an_error_with_a_way_out(tmp_p
     assert "`runtime` local" in (caught.value.hint or "")
 
 
-def test_packages_are_for_the_local_runtime(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="packages works only with sandboxes of this machine") as caught:
-        connect(settings(tmp_path, CWSANDBOX_API_KEY="key-1234"), packages=["rich"])
-    spell(caught.value)
-    assert caught.value.message.startswith("--packages works only with")
-    assert caught.value.hint == "set --image to an image that has them, or use --runtime local"
+def test_packages_of_problems_are_named_as_the_index_of_packages_names_them(tmp_path: Path) -> None:
+    packages = Packages(("numpy>=2", "<3"), ("yaml", "json", "pandas"))
+    connection = connect(settings(tmp_path, CWSANDBOX_API_KEY="key-1234"), packages=packages)
+    assert connection.packages == Packages(("numpy<3,>=2",), ("pyyaml", "pandas"))
 
 
 def test_no_secret_is_in_the_representation(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -11,7 +10,7 @@ from sandrl.runtime import daemon
 from sandrl.runtime.limits import MEMORY_BYTES, PREBUILT_PATH
 from sandrl.runtime.state import RuntimeDirectory
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
-from sandrl.sandboxes.providers.protocol import Need, Shown
+from sandrl.sandboxes.providers.protocol import Need, Packages, Shown
 from sandrl.settings import RuntimeKind, Settings
 
 _WAY_OUT = "sandrl runtime logs may show the reason; sandrl runtime stop ends it and its sandboxes"
@@ -24,7 +23,7 @@ class LocalProvider:
     needs: ClassVar[frozenset[Need]] = frozenset({Need.ISOLATION, Need.FILES, Need.PORT})
 
     def connect(
-        self, settings: Settings, *, reason: str, image: str | None, packages: Sequence[str], emit: Emit
+        self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
     ) -> SdkConnection:
         """See `Provider.connect`; starts the daemon if it does not run."""
 
@@ -43,27 +42,32 @@ class LocalProvider:
         return "The local runtime is not running, so it has no sandboxes."
 
 
-def _connected(
-    settings: Settings, reason: str, image: str | None, packages: Sequence[str], emit: Emit
-) -> SdkConnection:
+def _connected(settings: Settings, reason: str, image: str | None, packages: Packages, emit: Emit) -> SdkConnection:
     while True:
         endpoint = daemon.ensure_running(settings.state_dir, on_start=lambda message: emit(RuntimeStarting(message)))
         status = daemon.status(settings.state_dir)
         if status.running and status.base_url == endpoint.base_url:
             break  # else it ended in between
     image = image or status.default_image
-    overlay = ""
-    if packages:
-        from sandrl.runtime.packages import build_overlay
-
-        overlay = build_overlay(packages, settings.state_dir, image=image)
+    overlay = overlay_of(packages, settings, image, emit)
     return replace(
         _connection(endpoint, settings, reason, image),
+        packages=packages,
         overlay=overlay,
         suggested_concurrency=status.suggested_concurrency,
         isolation=status.isolation,
-        has_site_packages=bool(packages),
+        has_site_packages=bool(overlay),
     )
+
+
+def overlay_of(packages: Packages, settings: Settings, image: str, emit: Emit) -> str:
+    """The name of the layer of packages, which are installed if necessary; empty without any."""
+    if packages == Packages():
+        return ""
+    from sandrl.runtime.packages import build_overlay
+
+    directories = settings.cache_dir, settings.state_dir
+    return build_overlay(packages.asked, packages.needed, *directories, image=image, emit=emit)
 
 
 def _connection(endpoint: daemon.DaemonEndpoint, settings: Settings, reason: str, image: str) -> SdkConnection:

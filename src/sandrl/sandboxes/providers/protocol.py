@@ -288,6 +288,19 @@ class Shown:
     there: str
 
 
+@dataclass(frozen=True, slots=True)
+class Packages:
+    """The Python packages that code in sandboxes may import.
+
+    Attributes:
+        asked: What the user asks for, as pip writes requirements.
+        needed: What problems name, as requirements or modules; what cannot be installed is left out with a warning.
+    """
+
+    asked: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection(ABC):
     """A runtime that is ready to create sandboxes.
@@ -301,7 +314,8 @@ class Connection(ABC):
         suggested_concurrency: The recommended number of sandboxes at once.
         isolation: How it isolates sandboxes on this machine; empty for other runtimes.
         has_site_packages: Whether sandboxes have installed packages that code may import.
-        overlay: Identifies the requested packages; empty without any.
+        packages: The requested packages.
+        overlay: Identifies what was installed of them; empty without any.
         memory_bytes: Memory of each sandbox; None if the runtime decides and does not report it.
         has_own_memory: Whether this memory was requested.
         state_dir: Where the jobs that use it are registered; None for a program that keeps no state.
@@ -320,6 +334,7 @@ class Connection(ABC):
     suggested_concurrency: int = 8
     isolation: str = ""
     has_site_packages: bool = False
+    packages: Packages = Packages()
     overlay: str = ""
     memory_bytes: int | None = None
     has_own_memory: bool = False
@@ -399,7 +414,7 @@ class Provider(Protocol):
     needs: ClassVar[frozenset[Need]]
 
     def connect(
-        self, settings: Settings, *, reason: str, image: str | None, packages: Sequence[str], emit: Emit
+        self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
     ) -> Connection:
         """Makes sure that the runtime is available.
 
@@ -407,7 +422,7 @@ class Provider(Protocol):
             settings: The settings from the environment.
             reason: Why it was chosen.
             image: The image of sandboxes; the runtime's own default unless given.
-            packages: Installed packages that code in sandboxes may import.
+            packages: The packages that code in sandboxes may import; they are installed if necessary.
             emit: Receives events.
 
         Raises:

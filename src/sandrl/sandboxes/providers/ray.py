@@ -20,7 +20,7 @@ from sandrl.fleet.cluster import Cluster
 from sandrl.fleet.cluster import connect as connect_to_cluster
 from sandrl.runtime.limits import MEMORY_BYTES
 from sandrl.sandboxes.providers import local
-from sandrl.sandboxes.providers.protocol import Client, Connection, Need, Sandbox
+from sandrl.sandboxes.providers.protocol import Client, Connection, Need, Packages, Sandbox
 from sandrl.sandboxes.providers.ray_nodes import NodesConnection
 from sandrl.settings import RuntimeKind, Settings
 
@@ -34,7 +34,7 @@ class RayProvider:
     needs: ClassVar[frozenset[Need]] = frozenset({Need.CLUSTER})
 
     def connect(
-        self, settings: Settings, *, reason: str, image: str | None, packages: Sequence[str], emit: Emit
+        self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
     ) -> RayConnection:
         """See `Provider.connect`; nothing is started on any node yet."""
         cluster = connect_to_cluster(settings.ray_address)
@@ -53,14 +53,14 @@ class RayProvider:
             image=image or f"python {platform.python_version()}",
             is_local=False,
             suggested_concurrency=max(round(sum(node.cpus for node in nodes)), 1),
-            has_site_packages=bool(packages),
-            overlay=",".join(packages),
+            has_site_packages=packages != Packages(),
+            packages=packages,
+            overlay=",".join((*packages.asked, *packages.needed)),
             memory_bytes=MEMORY_BYTES,
             state_dir=settings.state_dir,
             cluster=cluster,
             node_count=len(nodes),
             asked_image=image,
-            packages=tuple(packages),
             open_here=open_here,
             find_here=find_here,
         )
@@ -99,7 +99,6 @@ class RayConnection(Connection):
         cluster: The cluster.
         node_count: How many nodes it has that may score.
         asked_image: The requested image; None for the default of each node.
-        packages: Installed packages that code in sandboxes may import.
         open_here: Finds or starts the local runtime of this machine.
         find_here: Finds it; None if it does not run.
     """
@@ -107,7 +106,6 @@ class RayConnection(Connection):
     cluster: Cluster = field(repr=False, compare=False)
     node_count: int = 1
     asked_image: str | None = None
-    packages: tuple[str, ...] = ()
     open_here: Callable[[], Connection] = field(repr=False, compare=False)
     find_here: Callable[[], Connection | None] = field(repr=False, compare=False)
 

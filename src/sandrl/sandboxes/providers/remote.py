@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from sandrl.addresses import check_address, without_credentials
-from sandrl.errors import UsageError
 from sandrl.events import Emit
 from sandrl.sandboxes.providers.cwsandbox.client import SdkConnection
-from sandrl.sandboxes.providers.protocol import Need
+from sandrl.sandboxes.providers.protocol import Need, Packages
 from sandrl.settings import RuntimeKind, Settings
 
 BASE_URL = "https://api.cwsandbox.com"
@@ -24,15 +22,14 @@ class RemoteProvider:
     needs: ClassVar[frozenset[Need]] = frozenset({Need.SERVICE})
 
     def connect(
-        self, settings: Settings, *, reason: str, image: str | None, packages: Sequence[str], emit: Emit
+        self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
     ) -> SdkConnection:
         """See `Provider.connect`."""
-        if packages:
-            raise UsageError(
-                "packages works only with sandboxes of this machine; a remote sandbox has the packages of its image",
-                hint="set `image` to an image that has them, or use `runtime` local",
-                fields=("packages", "image", "runtime"),
-            )
+        if packages != Packages():
+            from sandrl.runtime.packages import requirements_of, requirements_of_problems
+
+            asked, needed = requirements_of(packages.asked), requirements_of_problems(packages.needed)
+            packages = Packages(tuple(map(str, asked)), tuple(map(str, needed)))
         if settings.base_url is not None:
             source = str(settings.base_url_source)
             check_address(settings.base_url, source, hint=f"unset {source} to use the default address, {BASE_URL}")
@@ -47,13 +44,15 @@ class RemoteProvider:
             wandb_entity=settings.wandb_entity,
             suggested_concurrency=CONCURRENCY,
             has_site_packages=True,
+            packages=packages,
+            overlay=" ".join((*packages.asked, *packages.needed)),
             state_dir=settings.state_dir,
             way_out=f"check the address {without_credentials(address)}, or use --runtime local, which needs none",
         )
 
     def find(self, settings: Settings, *, reason: str) -> SdkConnection | None:
         """See `Provider.find`; the service is always there."""
-        return self.connect(settings, reason=reason, image=None, packages=(), emit=lambda _: None)
+        return self.connect(settings, reason=reason, image=None, packages=Packages(), emit=lambda _: None)
 
     def absence(self, settings: Settings) -> str:
         """See `Provider.absence`."""

@@ -32,6 +32,7 @@ from sandrl.events import (
 from sandrl.models import Sampling
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.libraries import versions
+from sandrl.rewards.calibration import packages_of
 from sandrl.rewards.judge import judge_version
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.scoring import lifetime_seconds
@@ -117,7 +118,7 @@ def run_art(
         connection = None
         if not checked.recorded:
             warn_of_weak_checks(checked.problems, settings.state_dir, emit)
-            connection = SandboxRequest.of(config).connect(settings, emit=emit)
+            connection = SandboxRequest.of(config).connect(settings, needed=packages_of(checked.problems), emit=emit)
         plan = RunPlan(
             command=COMMAND,
             job_id=new_job_id(),

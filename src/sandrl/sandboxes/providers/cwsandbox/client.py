@@ -24,7 +24,8 @@ from sandrl.runtime.limits import CELLS_ANNOTATION, PACKAGES_ANNOTATION
 from sandrl.sandboxes.commands import Command
 from sandrl.sandboxes.providers.cwsandbox import sdk as adapter
 from sandrl.sandboxes.providers.cwsandbox.attached import AttachedProgram
-from sandrl.sandboxes.providers.protocol import Attached, Connection, Output, Result, Sandbox, SandboxInfo
+from sandrl.sandboxes.providers.cwsandbox.packages import Installation
+from sandrl.sandboxes.providers.protocol import Attached, Connection, Output, Packages, Result, Sandbox, SandboxInfo
 
 if TYPE_CHECKING:
     from cwsandbox import Sandbox as Handle
@@ -35,6 +36,7 @@ REQUEST_TIMEOUT_SECONDS = 20.0
 _LOG_TIMEOUT_SECONDS = 300.0
 # A daemon that refuses a connection is not there, and the next one has another address.
 _LOCAL_RETRY_SECONDS = 5.0
+_NO_PACKAGES = Packages()
 _NOBODYS_TAG = "is-anybody-there"
 
 
@@ -111,7 +113,8 @@ class SdkClient:
         annotations = {CELLS_ANNOTATION: str(cells)} if cells and self._connection.is_local else None
         with adapter.addressed_to(self._connection.address):
             handle = self._session.sandbox(tags=list(tags), annotations=annotations)
-            return SdkSandbox(handle, self._connection.is_local)
+            packages = Packages() if self._connection.is_local else self._connection.packages
+            return SdkSandbox(handle, self._connection.is_local, packages)
 
     def list(self, tags: Sequence[str], *, ended: bool = False) -> Future[list[Sandbox]]:
         """See `Client.list`."""
@@ -163,8 +166,9 @@ class SdkClient:
 class SdkSandbox:
     """See `Sandbox`."""
 
-    def __init__(self, handle: Handle, is_local: bool) -> None:
+    def __init__(self, handle: Handle, is_local: bool, packages: Packages = _NO_PACKAGES) -> None:
         self._handle = handle
+        self._installation = Installation(packages)
         self._is_local = is_local
         self._translate = functools.partial(adapter.translate, is_local=is_local)
         self._sdk_error: type[Exception] = adapter.load_sdk().CWSandboxError
@@ -193,6 +197,7 @@ class SdkSandbox:
 
     def run(self, command: Command) -> Future[Result]:
         """See `Sandbox.run`."""
+        command = self._installation.before(command)
         process = self._handle.exec(command.argv, stdin=True, timeout_seconds=command.timeout_seconds)
         assert process.stdin is not None, "it was asked for"
         content = command.stdin
@@ -201,13 +206,16 @@ class SdkSandbox:
             with suppress(self._sdk_error):
                 process.stdin.write(content)
         process.stdin.close()
-        return adapter.translated(process, _result, self._translate, late=Result(None))
+        return adapter.translated(
+            process, lambda ended: self._installation.checked(_result(ended)), self._translate, late=Result(None)
+        )
 
     def attach(
         self, argv: Sequence[str], *, stdin: bool, stdout: Output, stderr: Output, timeout_seconds: float
     ) -> Attached:
         """See `Sandbox.attach`."""
-        process = self._handle.exec(list(argv), stdin=stdin, timeout_seconds=timeout_seconds)
+        words = self._installation.words(tuple(argv))
+        process = self._handle.exec(list(words), stdin=stdin, timeout_seconds=timeout_seconds)
         return AttachedProgram(process, stdout, stderr, self._translate_about)
 
     def read_file(self, path: str) -> Future[bytes]:

@@ -26,7 +26,8 @@ from sandrl.runtime.state import RuntimeDirectory
 from sandrl.runtime.usage import suggested_concurrency
 from sandrl.sandboxes.owner import Liveness, liveness
 from sandrl.sandboxes.providers.daemonless.sandbox import DaemonlessSandbox
-from sandrl.sandboxes.providers.protocol import Connection, Need, Sandbox, Shown
+from sandrl.sandboxes.providers.local import overlay_of
+from sandrl.sandboxes.providers.protocol import Connection, Need, Packages, Sandbox, Shown
 from sandrl.sandboxes.registry import read_jobs
 from sandrl.settings import RuntimeKind, Settings
 
@@ -40,16 +41,12 @@ class DaemonlessProvider:
     needs: ClassVar[frozenset[Need]] = frozenset({Need.ISOLATION, Need.FILES})
 
     def connect(
-        self, settings: Settings, *, reason: str, image: str | None, packages: Sequence[str], emit: Emit
+        self, settings: Settings, *, reason: str, image: str | None, packages: Packages, emit: Emit
     ) -> DaemonlessConnection:
         """See `Provider.connect`; starts the launcher if it does not run."""
         interpreter = _interpreter(image)
         image = image or interpreter.reference
-        overlay = ""
-        if packages:
-            from sandrl.runtime.packages import build_overlay
-
-            overlay = build_overlay(packages, settings.state_dir, image=image)
+        overlay = overlay_of(packages, settings, image, emit)
         starting = RuntimeStarting("starting the daemonless runtime")
         runtime = _Runtime.running(settings.state_dir, interpreter, lambda: emit(starting))
         return DaemonlessConnection(
@@ -60,7 +57,8 @@ class DaemonlessProvider:
             is_local=True,
             suggested_concurrency=suggested_concurrency(),
             isolation=runtime.choice.launcher.name,
-            has_site_packages=bool(packages),
+            has_site_packages=bool(overlay),
+            packages=packages,
             overlay=overlay,
             memory_bytes=MEMORY_BYTES,
             state_dir=settings.state_dir,
