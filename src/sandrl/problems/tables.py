@@ -11,22 +11,20 @@ import contextlib
 import csv
 import io
 import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sandrl.errors import InputError
-from sandrl.jsonl import MAX_PROBLEM_BYTES, BadRow, Row, object_decoder, opened, read_rows, type_name
+from sandrl.jsonl import MAX_PROBLEM_BYTES, BadRow, Row, opened, read_rows, type_name
 from sandrl.problems.formats.texts import python_value
 from sandrl.problems.hub import read_parquet
+from sandrl.problems.json_stream import JsonStream
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".csv", ".parquet")
 """The endings of names of files of problems."""
 
-_CHUNK_CHARACTERS = 1 << 20
-_BLANKS = re.compile(r"\s*")
 # What `datasets` writes beside its shards.
 _NO_SHARDS = frozenset({"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"})
 
@@ -103,70 +101,12 @@ def read_json(path: Path) -> Iterator[Row | BadRow]:
         yield from _read_lines(path)
         return
     with opened(path) as stream, io.TextIOWrapper(stream, "utf-8-sig") as text:
-        for number, value in enumerate(_entries(text, path), 1):
+        for number, value in enumerate(JsonStream(text, path).entries(), 1):
             if isinstance(value, dict):
                 yield Row(number, value)
             else:
                 message = f"expected a JSON object, found {type_name(value)}"
                 yield BadRow(number, InputError(message, path=path, line=number))
-
-
-def _entries(stream: io.TextIOWrapper, path: Path) -> Iterator[Any]:
-    """The entries of an array, each decoded when its last character has been read."""
-    decoder = object_decoder()
-    number = 1
-
-    def broken(reason: str) -> InputError:
-        return InputError(f"broken JSON: {reason}", path=path, line=number)
-
-    def read(characters: int) -> str:
-        try:
-            return stream.read(characters)
-        except UnicodeDecodeError as error:
-            raise InputError("invalid UTF-8", path=path, line=number) from error
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
-
-    buffer, position = "", 0
-
-    def next_character() -> str:
-        """The first character from the position on that is no blank; the position is moved to it."""
-        nonlocal buffer, position
-        while (position := _BLANKS.match(buffer, position).end()) == len(buffer):  # type: ignore[union-attr]
-            buffer, position = read(_CHUNK_CHARACTERS), 0
-            if not buffer:
-                raise broken("the array is cut off")
-        return buffer[position]
-
-    next_character()
-    position += 1
-    while next_character() != "]":
-        try:
-            value, end = decoder.raw_decode(buffer, position)
-            # A number at the end of what was read may go on.
-            reason = "" if end < len(buffer) else "the array is cut off"
-        except json.JSONDecodeError as error:
-            reason = error.msg
-        except RecursionError as error:
-            raise broken("nested too deeply") from error
-        except ValueError as error:
-            raise broken(str(error).partition(";")[0]) from error
-        if reason:
-            buffer, position = buffer[position:], 0
-            # As much again, so that a large entry is not decoded from its beginning for each piece.
-            if not (more := read(max(len(buffer), _CHUNK_CHARACTERS))):
-                raise broken(reason)
-            if len(buffer) > MAX_PROBLEM_BYTES:
-                raise broken(f"{reason}, or it is longer than {MAX_PROBLEM_BYTES >> 20} MiB")
-            buffer += more
-            continue
-        yield value
-        position = end
-        if (character := next_character()) not in ",]":
-            raise broken("expecting `,` or `]` after it")
-        number += 1
-        if character == ",":
-            position += 1
 
 
 def read_csv(path: Path) -> Iterator[Row | BadRow]:
