@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import io
 import json
 import os
 import re
@@ -289,6 +290,16 @@ def opened(name: str | Path, *, is_stored: bool = False) -> Iterator[IO[bytes]]:
         raise InputError(_open_failure(error), path=name) from error
     with file, stream:
         yield stream
+
+
+@contextmanager
+def as_text(stream: IO[bytes]) -> Iterator[IO[str]]:
+    """An open file as text in UTF-8, with or without a byte order mark; who opened it closes it."""
+    text = io.TextIOWrapper(cast("io.BufferedReader", stream), "utf-8-sig", newline="")
+    try:
+        yield text
+    finally:
+        text.detach()
 
 
 def _write_failure(path: Path, error: OSError) -> ServiceError:

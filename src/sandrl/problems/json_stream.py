@@ -139,7 +139,7 @@ class JsonStream:
                 raise self._broken(f"{reason}, or it is longer than {self._most >> 20} MiB")
             # As much again, so that a large value is not decoded from its beginning for each piece.
             if not (more := self._read(max(len(self._buffer), _CHUNK_CHARACTERS))):
-                raise self._broken(reason)
+                raise self._broken(reason if reason == cut else f"{reason}; the text is cut off")
             self._buffer += more
             del more
 

@@ -107,7 +107,7 @@ def _raise_for_bad_rows(rows: Iterator[Row | BadRow]) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"a,b\n1\n", ":1: the row has 1 cell, and the first line has 2 names"),
+        (b"a,b\n1\n", ":1: field 'b': the row has 1 cell, and the first line has 2 names"),
         (b"a\n1,2\n", ":1: the row has 2 cells, and the first line has 1 name"),
         (b"a,a\n1,2\n", ": its first line names a field twice"),
         (b'a,b\n1,"2\n', ":1: is not valid CSV: unexpected end of data"),
