@@ -12,7 +12,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -54,12 +54,14 @@ _SAMPLE = re.compile(r"samples/.+\.json")
 _DIGITS = re.compile(r"(\d+)")
 
 
-def read_completion_rows(source: str | Path) -> Generator[Row | BadRow]:
+def read_completion_rows(source: str | Path, names: Collection[str] | None = None) -> Generator[Row | BadRow]:
     """Reads the rows of a file or a directory.
 
     Args:
         source: A file, `-` for standard input, the directory of a run, a directory with the samples of EvalPlus
             (`TASK/N.py`), or a directory of files.
+        names: The names of all problems, by which an object with completions by name is recognised; None if they are
+            not known.
 
     Yields:
         The rows, each with its file where what is read has several.
@@ -70,18 +72,18 @@ def read_completion_rows(source: str | Path) -> Generator[Row | BadRow]:
     """
     path = Path(source)
     if str(source) != STANDARD_INPUT and path.is_dir():
-        yield from _directory(path)
+        yield from _directory(path, names)
         return
     with opened(source) as stream:
         # A pipe and a compressed file have no second beginning: what was looked at stays to be read.
-        file = io.BufferedReader(cast("io.RawIOBase", stream), _HEAD_BYTES)
+        file: io.BufferedReader = io.BufferedReader(cast("Any", stream), _HEAD_BYTES)
         try:
-            yield from _rows(file, source)
+            yield from _rows(file, source, names)
         finally:
             file.detach()
 
 
-def _rows(file: io.BufferedReader, source: str | Path) -> Iterator[Row | BadRow]:
+def _rows(file: io.BufferedReader, source: str | Path, names: Collection[str] | None) -> Iterator[Row | BadRow]:
     try:
         head = file.peek(_HEAD_BYTES)
     except READ_FAILURES as error:
@@ -106,15 +108,15 @@ def _rows(file: io.BufferedReader, source: str | Path) -> Iterator[Row | BadRow]
         return
     begin = head.removeprefix(codecs.BOM_UTF8).lstrip()
     is_array = begin[:1] == b"["
-    if is_array or (begin[:1] == b"{" and _is_document(begin)):
+    if is_array or (begin[:1] == b"{" and _is_document(begin, names)):
         with as_text(file) as text:
             stream = JsonStream(text, source, most=MAX_COMPLETION_BYTES, is_foreign=True)
-            yield from _array(stream) if is_array else _document(stream)
+            yield from _array(stream) if is_array else _document(stream, names)
     else:
         yield from rows_of(file, source, max_line_bytes=MAX_COMPLETION_BYTES, is_foreign=True)
 
 
-def _is_document(begin: bytes) -> bool:
+def _is_document(begin: bytes, names: Collection[str] | None) -> bool:
     """Whether a file that begins with an object is one document, and not one row in each line."""
     line, newline, rest = begin.partition(b"\n")
     line = line.strip()
@@ -123,13 +125,22 @@ def _is_document(begin: bytes) -> bool:
     except ValueError:
         if newline:
             return line.endswith((b"{", b"[", b","))
-        # The line goes on: a long row begins with a field, and so does a document of inspect.
+        # The line goes on: a long row begins with another field.
         try:
             key = next(JsonStream(io.StringIO(line.decode("utf-8", "ignore")), "").members())
         except (InputError, StopIteration):
             return False
-        return key not in _FIELDS or key == "version"
-    return not rest.strip() and not any(each.recognises(value) for each in COMPLETION_FORMATS) and bool(value)
+        return key == "version" or _is_name(key, names)
+    if rest.strip() or not value or any(each.recognises(value) for each in COMPLETION_FORMATS):
+        return False
+    tables = (value.get(name) for name in _TABLES)
+    has_table = any(isinstance(each, list) and each and isinstance(each[0], dict) for each in tables)
+    return has_table or _is_name(next(iter(value)), names)
+
+
+def _is_name(key: str, names: Collection[str] | None) -> bool:
+    """Whether the first key of an object is the name of a problem, and no field."""
+    return key not in _FIELDS if names is None else key in names
 
 
 def _array(stream: JsonStream) -> Iterator[Row | BadRow]:
@@ -142,12 +153,12 @@ def _array(stream: JsonStream) -> Iterator[Row | BadRow]:
     stream.refuse_more()
 
 
-def _document(stream: JsonStream) -> Iterator[Row | BadRow]:
+def _document(stream: JsonStream, names: Collection[str] | None) -> Iterator[Row | BadRow]:
     """The rows of an object: entries of a table in it, completions by the names of their problems, or one row."""
     value: dict[str, Any] = {}
     is_by_name = has_rows = False
     for number, key in enumerate(stream.members()):
-        is_by_name = is_by_name if number else key not in _FIELDS
+        is_by_name = is_by_name if number else _is_name(key, names)
         if is_by_name:
             stream.number = number + 1
             found = stream.value("the object is cut off")
@@ -157,7 +168,7 @@ def _document(stream: JsonStream) -> Iterator[Row | BadRow]:
             others = []
             stream.number = 1
             for each in stream.entries():
-                if isinstance(each, dict) and not _has_task(value):
+                if isinstance(each, dict) and "task_id" not in value:
                     has_rows = True
                     yield Row(stream.number, each)
                 else:
@@ -168,10 +179,6 @@ def _document(stream: JsonStream) -> Iterator[Row | BadRow]:
     stream.refuse_more()
     if not has_rows and not is_by_name:
         yield Row(1, value)
-
-
-def _has_task(value: dict[str, Any]) -> bool:
-    return "task_id" in value
 
 
 def _log_of_inspect(path: Path) -> Iterator[Row | BadRow]:
@@ -237,7 +244,7 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() and len(part) < 19 else (-1, part) for part in _DIGITS.split(name)]
 
 
-def _directory(path: Path) -> Iterator[Row | BadRow]:
+def _directory(path: Path, names: Collection[str] | None) -> Iterator[Row | BadRow]:
     if (path / "config.json").is_file() and (any(path.glob("trajectories*.jsonl")) or any(path.glob("answers*.jsonl"))):
         yield from _run(path)
         return
@@ -256,7 +263,7 @@ def _directory(path: Path) -> Iterator[Row | BadRow]:
         hint = "a directory is a run, has samples of EvalPlus (TASK/N.py), or files of completions"
         raise InputError("the directory has no completions", path=path, hint=hint)
     for file in files:
-        for row in read_completion_rows(file):
+        for row in read_completion_rows(file, names):
             yield replace(row, path=row.path or str(file)) if isinstance(row, Row) else row
 
 

@@ -106,7 +106,7 @@ def load_completions(
             store.add(Completion(name, parsed.task.name, answer.text, answer.code, answer.loss), row.line)
         formats[parsed.format.name] += 1
 
-    with closing(read_completion_rows(source)) as rows:
+    with closing(read_completion_rows(source, task_ids)) as rows:
         skipped = add_rows(rows, add, skip_bad_rows=skip_bad_rows)
     if reading.positions and task_ids is not None and reading.positions != len(task_ids):
         raise InputError(
@@ -123,13 +123,18 @@ def load_completions(
     return LoadedCompletions(store.named(), tuple(skipped), dict(formats))
 
 
+# Reading a larger file twice takes longer than keeping all problems.
+_MOST_READ_TWICE = 64 << 20
+
+
 def named_tasks(source: str, fields: Sequence[str] = ()) -> frozenset[str] | None:
     """The names in a file of completions that may be those of problems; None if it does not say, or is read once."""
-    if source == STANDARD_INPUT or not Path(source).exists() or Path(source).is_fifo():
+    path = Path(source)
+    if source == STANDARD_INPUT or not (path.is_dir() or path.is_file()) or path.stat().st_size > _MOST_READ_TWICE:
         return None
     mapping, named = CompletionMap.of(fields), set[str]()
     try:
-        with closing(read_completion_rows(source)) as rows:
+        with closing(read_completion_rows(source, ())) as rows:
             for row in rows:
                 if not isinstance(row, Row):
                     continue

@@ -72,14 +72,10 @@ def checked_text(value: Any, field: str) -> str:
     """A text.
 
     Raises:
-        InputError: If it is none, or holds half of a surrogate pair.
+        InputError: If it is none.
     """
     if not isinstance(value, str):
         raise InputError(f"must be a string, not {type_name(value)}", field=field)
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InputError("holds half of a surrogate pair, which is not valid text", field=field) from error
     return value
 
 
