@@ -10,10 +10,14 @@ import csv
 import gzip
 import io
 import json
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import zstandard
 
 TASK = "Add/0"
 PROBLEM = {
@@ -63,6 +67,23 @@ def inspect_zip(codes: tuple[Any, ...]) -> bytes:
         for sample in inspect_samples(codes):
             log.writestr(f"samples/{sample['id']}_epoch_{sample['epoch']}.json", json.dumps(sample))
     return file.getvalue()
+
+
+def zstandard_zip(codes: tuple[Any, ...]) -> bytes:
+    """The same as inspect compresses it since 2026, by a method that `zipfile` cannot write before Python 3.14."""
+    content, directory = b"", b""
+    samples = inspect_samples(codes)
+    for sample in samples:
+        name = f"samples/{sample['id']}_epoch_{sample['epoch']}.json".encode()
+        plain = json.dumps(sample).encode()
+        packed = zstandard.ZstdCompressor().compress(plain)
+        common = struct.pack("<HHHHHIIIHH", 63, 0, 93, 0, 33, zlib.crc32(plain), len(packed), len(plain), len(name), 0)
+        directory += b"PK\1\2" + struct.pack("<H", 63) + common + struct.pack("<HHHII", 0, 0, 0, 0, len(content)) + name
+        content += b"PK\3\4" + common + name + packed
+    count = len(samples)
+    return (
+        content + directory + b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, count, count, len(directory), len(content), 0)
+    )
 
 
 def batch(codes: tuple[Any, ...]) -> bytes:
@@ -143,6 +164,7 @@ SHAPES: dict[str, tuple[str, Callable[[tuple[Any, ...]], bytes], str]] = {
     ),
     "inspect JSON": ("a.json", inspect_json, "output.choices[0].message.content"),
     "inspect log": ("a.eval", inspect_zip, "output.choices[0].message.content"),
+    "inspect log in Zstandard": ("a.eval", zstandard_zip, "output.choices[0].message.content"),
     "OpenAI batch": ("batch_output.jsonl", batch, "response.body.choices[0].message.content"),
     "messages": (
         "a.jsonl",

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from sandrl.errors import InputError
-from sandrl.extras import require
 from sandrl.jsonl import (
     MAX_COMPLETION_BYTES,
     READ_FAILURES,
@@ -214,7 +213,8 @@ def _content(file: zipfile.ZipFile, info: zipfile.ZipInfo, place: str) -> bytes:
         if info.compress_type != _ZIP_ZSTD or hasattr(zipfile, "ZIP_ZSTANDARD"):
             return file.read(info)
         # Since 2026, inspect compresses by Zstandard, which the `zipfile` of Python before 3.14 does not know.
-        zstandard: Any = require("zstandard", extra="inspect")
+        import zstandard
+
         with Path(cast("str", file.filename)).open("rb") as raw:
             raw.seek(info.header_offset)
             raw.seek(sum(_LOCAL_HEADER.unpack(raw.read(_LOCAL_HEADER.size))), io.SEEK_CUR)
