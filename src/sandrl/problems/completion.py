@@ -1,4 +1,4 @@
-"""A completion: what a model wrote for a problem."""
+"""A completion: the output of a model for a problem."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reads the rows of completions from every kind of file that the tools of the field write, one row in memory at a time.
 
 The content of a file decides how it is read, and not its name: a file is opened once, so that a pipe can be read as
-well, and its first bytes are looked at. Only a table of CSV cannot be told from its content.
+well, and its first bytes are looked at. Only a table of CSV is recognised by its name.
 """
 
 from __future__ import annotations

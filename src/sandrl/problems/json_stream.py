@@ -1,7 +1,7 @@
 """Reads a large JSON document value by value: entries of an array, members of an object.
 
 A value is decoded when its last character has been read, so memory holds one value and not the document. The standard
-decoder does the work; this module finds out how much it needs.
+decoder decodes it; this module reads more text as long as the value is not complete.
 """
 
 from __future__ import annotations

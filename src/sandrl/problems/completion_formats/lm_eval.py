@@ -1,7 +1,7 @@
 """lm-eval's `samples_*.jsonl`: `resps` is what the model wrote, `filtered_resps` what the task's filter made of it.
 
 The filtered texts are judged, as lm-eval does: for some tasks only the filter adds the prompt that the model has
-continued. A filter that keeps the first sample alone is no such filter, and the texts of all samples are taken. A task
+continued. If a filter keeps the first sample alone, the unfiltered texts of all samples are taken. A task
 with several filters has a row for each of them, and the rows of its first filter are taken.
 """
 

@@ -1,6 +1,6 @@
 """Output of batches of requests: `custom_id` names the problem, and the response has the messages.
 
-The error of a request that failed makes its completion unscorable: it is no answer of the model.
+A request that failed makes its completion unscorable, because the model gave no answer.
 """
 
 from __future__ import annotations

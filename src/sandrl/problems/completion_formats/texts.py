@@ -1,7 +1,7 @@
 """The texts in a field: one text, a list of samples, a conversation, or the objects in which services return texts.
 
-Of a conversation the last message of the assistant is the answer. Of a message only the content counts: reasoning,
-which services return beside it, is no part of the answer.
+Of a conversation the last message of the assistant is the answer. Of a message only the content counts:
+reasoning, which services return beside it, is not a part of the answer.
 """
 
 from __future__ import annotations
