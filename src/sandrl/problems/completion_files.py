@@ -40,6 +40,9 @@ from sandrl.runs.reader import Damage, RunReader
 _HEAD_BYTES = 1 << 16
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _GZIP, _ZIP, _PARQUET, _ZSTD = b"\x1f\x8b", b"PK\x03\x04", b"PAR1", b"\x28\xb5\x2f\xfd"
+_PACKED = (_GZIP, _ZIP, _PARQUET, _ZSTD)
+# Text has no null byte, and text in another encoding has one soon.
+_TEXT_BYTES = 64
 # Fields of a document whose entries are rows, where these are objects.
 _TABLES = frozenset({"samples", "results", "rows", "data", "completions", "outputs", "predictions", "responses"})
 _FIELDS = frozenset(name for each in COMPLETION_FORMATS for group in each.needs for name in group) | {
@@ -90,6 +93,8 @@ def _rows(file: io.BufferedReader, source: str | Path, names: Collection[str] | 
     if head.startswith(_UTF_16):
         hint = "convert it: iconv -f UTF-16 -t UTF-8"
         raise InputError("is text in UTF-16, and must be UTF-8", path=source, hint=hint)
+    if b"\0" in head[:_TEXT_BYTES] and not head.startswith(_PACKED):
+        raise InputError("is a binary file, or text in another encoding than UTF-8", path=source, line=1)
     if head.startswith(_GZIP):
         raise InputError("is a gzip file; end its name with .gz", path=source)
     if head.startswith(_ZSTD):

@@ -73,8 +73,8 @@ def parse_completions(value: Mapping[str, Any], reading: Reading) -> ParsedCompl
     found = next((each for each in COMPLETION_FORMATS if each.recognises(value)), None)
     if found is None:
         raise _unknown(value, reading)
-    answers = found.answers(value, reading)
-    return ParsedCompletions(found.task(value, reading), answers, found)
+    task = found.task(value, reading)
+    return ParsedCompletions(task, found.answers(value, reading), found)
 
 
 def _unknown(value: Mapping[str, Any], reading: Reading) -> InputError:

@@ -92,7 +92,7 @@ def named_task(value: Mapping[str, Any], reading: Reading) -> Task:
     found = [Task(str(name), each) for each in TASK_FIELDS if _is_name(name := value.get(each))]
     if not found:
         place = next((each for each in TASK_FIELDS if each in value), TASK_FIELDS[0])
-        raise InputError("must be a string or an integer, not empty", field=place)
+        raise InputError("must be a string that is not empty, or an integer", field=place)
     if reading.known is None or "task_id" in value:
         return found[0]
     return next((each for each in found if each.name in reading.known), found[0])

@@ -18,6 +18,8 @@ def _answers(value: Mapping[str, Any], _: Reading) -> list[Answer]:
     codes = json_value(value["code_list"], "code_list")
     if not isinstance(codes, list):
         raise InputError(f"must be an array, not {type_name(codes)}", field="code_list")
+    if not codes:
+        raise InputError("is empty: it has no sample", field="code_list")
     return [Answer(code=checked_text(code, f"code_list[{number}]")) for number, code in enumerate(codes)]
 
 

@@ -18,6 +18,8 @@ def _answers(value: Mapping[str, Any], _: Reading) -> list[Answer]:
         )
     if "code" not in value:
         return [Answer(text) for text in texts_of(value["completion"], "completion")]
+    if value["code"] == []:
+        raise InputError("is empty: it has no sample", field="code")
     codes = value["code"] if isinstance(value["code"], list) else [value["code"]]
     places = [f"code[{number}]" for number in range(len(codes))] if codes is value["code"] else ["code"]
     return [Answer(code=checked_text(code, place)) for code, place in zip(codes, places, strict=True)]

@@ -50,6 +50,8 @@ def texts_of(value: Any, field: str, *, is_list: bool = False, depth: int = 0) -
         return [checked_text(value, field)]
     if depth > _DEEPEST:
         raise InputError("is nested too deeply", field=field)
+    if value == []:
+        raise InputError("is empty: it has no sample", field=field)
     if isinstance(value, list):
         # Several messages of the assistant alone are samples, where the field is a list of these.
         is_samples = is_list and len(value) > 1 and all(_role(each) in _ASSISTANTS for each in value)
