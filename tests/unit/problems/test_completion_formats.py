@@ -170,6 +170,7 @@ def test_the_answer_of_a_row_is_its_last_message_or_the_field_that_names_it(
         ({"task_id": TASK, "response": {"score": 1}}, "field 'response': is an object without a text", ""),
         ({"task_id": "Add/1", "response": ""}, "field 'task_id': there is no problem 'Add/1'", ""),
         ({"id": "Add/1", "response": ""}, "field 'id': there is no problem 'Add/1'", ""),
+        ({"task_id": TASK, "response": None, "meta": None}, "field 'response': is null", ""),
         ({"task_id": TASK, "completions": []}, "field 'completions': is empty: it has no sample", ""),
         ({"task_id": TASK, "code_list": []}, "field 'code_list': is empty: it has no sample", ""),
         ({"task_id": "", "response": ""}, "field 'task_id': must be a string that is not empty, or an integer", ""),

@@ -57,7 +57,7 @@ def test_an_id_given_twice_names_the_line_that_has_it(tmp_path: Path) -> None:
     [
         ({"completion": "x"}, "field 'task_id': no known format of completions has the fields `completion`; the"),
         ({"task_id": "a"}, "is sandrl's own, which also needs `completion` or `code`"),
-        ({"task_id": "a", "completion": None}, "is sandrl's own, which also needs `completion` or `code`"),
+        ({"task_id": "a", "completion": None}, "field 'completion': is null"),
         ({"task_id": "a", "completion": [["x"], 3]}, "field 'completion[1]': must be a string, or a list"),
         ({"task_id": "a", "code": 3}, "field 'code': must be a string, not an integer"),
         ({"task_id": "a", "code": "", "completion": ""}, "has both `completion` and `code`"),

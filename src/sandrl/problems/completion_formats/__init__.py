@@ -69,12 +69,23 @@ def parse_completions(value: Mapping[str, Any], reading: Reading) -> ParsedCompl
     Raises:
         InputError: If a field is missing or wrong, or no format has such fields.
     """
+    nulls = [name for name, each in value.items() if each is None]
     value = {name: each for name, each in value.items() if each is not None}
     found = next((each for each in COMPLETION_FORMATS if each.recognises(value)), None)
     if found is None:
-        raise _unknown(value, reading)
+        raise _null_field(value, nulls) or _unknown(value, reading)
     task = found.task(value, reading)
     return ParsedCompletions(task, found.answers(value, reading), found)
+
+
+def _null_field(value: Mapping[str, Any], nulls: list[str]) -> InputError | None:
+    """The error of a row whose format would be known if a field were not null; None if there is no such field."""
+    for name in nulls:
+        if any(name in group for each in COMPLETION_FORMATS for group in each.needs) and any(
+            each.has_fields({**value, **dict.fromkeys(nulls, "")}) for each in COMPLETION_FORMATS
+        ):
+            return InputError("is null", field=name)
+    return None
 
 
 def _unknown(value: Mapping[str, Any], reading: Reading) -> InputError:

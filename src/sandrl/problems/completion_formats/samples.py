@@ -1,7 +1,7 @@
 """Rows of scripts: one field with the text of the model, or with the texts of all samples of a problem.
 
-Many names are in use. The first group names nothing else. The second group (`answer`, `text`) often holds something else
-beside the model's text, so it is used only if the row has no field of the first.
+Many names are in use. The first group names nothing else. The second group (`answer`, `text`) often holds something
+else beside the model's text, so it is used only if the row has no field of the first.
 """
 
 from __future__ import annotations
