@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import errno
 import gzip
+import io
 import json
 import os
+import re
 import stat
 import sys
 import threading
@@ -30,13 +32,22 @@ from sandrl.files import open_regular
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """Longest line of an input file; a longer one is a bad row."""
 
+MAX_COMPLETION_BYTES = 64 * 1024 * 1024
+"""Longest row of a file of completions, which may hold many samples."""
+
 MAX_PROBLEM_BYTES = 128 * 1024 * 1024
 """Longest line of a file of problems: a row of LiveCodeBench has tens of megabytes of tests."""
+
+READ_FAILURES = (OSError, EOFError, zlib.error)
+"""What reading a file raises that is damaged, compressed or not."""
 
 STANDARD_INPUT = "-"
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _EXCERPT_CHARACTERS = 40
+# Where the field of an error is looked for.
+_FIELD_CHARACTERS = 20_000
+_KEY = re.compile(r'"([^"\\]{1,100})"\s*:')
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +85,7 @@ def read_rows(
     *,
     max_line_bytes: int = MAX_LINE_BYTES,
     is_stored: bool = False,
-    takes_constants: bool = False,
+    is_foreign: bool = False,
 ) -> Iterator[Row | BadRow]:
     """Reads a `.jsonl` or `.jsonl.gz` file line by line; blank lines are left out.
 
@@ -82,7 +93,7 @@ def read_rows(
         source: The file, or `-` for standard input.
         max_line_bytes: Longest line, without its line break.
         is_stored: It is a file of a run directory, which must be a regular one; a user's may be a pipe.
-        takes_constants: Whether `Infinity` and `NaN` are numbers, as Python's `json` writes them.
+        is_foreign: It was written by another program, which may write NaN for a number; see `object_decoder`.
 
     Yields:
         Every line, as the object it holds or as what is wrong with it.
@@ -90,56 +101,83 @@ def read_rows(
     Raises:
         InputError: If the file cannot be read at all.
     """
+    with opened(source, is_stored=is_stored) as stream:
+        yield from rows_of(stream, source, max_line_bytes=max_line_bytes, is_foreign=is_foreign)
+
+
+def rows_of(
+    stream: IO[bytes], source: str | Path, *, max_line_bytes: int = MAX_LINE_BYTES, is_foreign: bool = False
+) -> Iterator[Row | BadRow]:
+    """Reads JSON lines from an open file.
+
+    Args:
+        stream: The file.
+        source: Its path, for messages.
+        max_line_bytes: Longest line, without its line break.
+        is_foreign: It was written by another program, which may write NaN for a number; see `object_decoder`.
+
+    Yields:
+        Every line, as the object it holds or as what is wrong with it.
+
+    Raises:
+        InputError: If the file cannot be read.
+    """
     name = str(source)
-    with opened(name, is_stored=is_stored) as stream:
-        number = 0
-        while True:
-            number += 1
+    number = 0
+    while True:
+        number += 1
+        try:
+            data = stream.readline(max_line_bytes + 2)
+        except READ_FAILURES as error:
+            raise InputError(read_failure(error), path=name, line=number) from error
+        if not data:
+            return
+        is_long = len(data.rstrip(b"\r\n")) > max_line_bytes
+        if is_long and b"\0" in data:
+            raise InputError("is a binary file, not lines of JSON", path=name, line=number)
+        if is_long and not data.endswith(b"\n"):
+            data = _skip_line(stream)
+        is_unfinished = data[-1:] != b"\n"
+        text = data.strip()
+        if number == 1:
+            text = text.removeprefix(_BYTE_ORDER_MARK)
+        if is_long:
+            message = f"the line is longer than {max_line_bytes // (1024 * 1024)} MiB ({max_line_bytes} bytes)"
+            yield BadRow(number, InputError(message, path=name, line=number), is_unfinished=is_unfinished)
+        elif text:
+            # The line may be most of the memory there is; its object takes as much again.
+            del data
             try:
-                data = stream.readline(max_line_bytes + 2)
-            except (OSError, EOFError, zlib.error) as error:
-                raise InputError(_read_failure(error), path=name, line=number) from error
-            if not data:
-                return
-            is_long = len(data.rstrip(b"\r\n")) > max_line_bytes
-            if is_long and b"\0" in data:
-                raise InputError("is a binary file, not lines of JSON", path=name, line=number)
-            if is_long and not data.endswith(b"\n"):
-                data = _skip_line(stream)
-            text = data.strip()
-            if number == 1:
-                text = text.removeprefix(_BYTE_ORDER_MARK)
-            if is_long:
-                message = f"the line is longer than {max_line_bytes // (1024 * 1024)} MiB ({max_line_bytes} bytes)"
-                yield BadRow(number, InputError(message, path=name, line=number), is_unfinished=data[-1:] != b"\n")
-            elif text:
-                try:
-                    yield Row(number, parse_object(text, takes_constants=takes_constants))
-                except ValueError as error:
-                    place = InputError(str(error), path=name, line=number)
-                    yield BadRow(number, place, is_unfinished=data[-1:] != b"\n")
-            if data[-1:] != b"\n":
-                return  # the end; what a writer appends from now on belongs to this line
+                row = Row(number, parse_object(text, is_foreign=is_foreign))
+            except ValueError as error:
+                place = InputError(str(error), path=name, line=number)
+                yield BadRow(number, place, is_unfinished=is_unfinished)
+            else:
+                del text
+                yield row
+                del row
+        if is_unfinished:
+            return  # the end; what a writer appends from now on belongs to this line
 
 
-def parse_object(text: bytes, *, takes_constants: bool = False) -> dict[str, Any]:
+def parse_object(text: bytes, *, is_foreign: bool = False) -> dict[str, Any]:
     """Parses one line.
 
     Args:
         text: The line.
-        takes_constants: Whether `Infinity` and `NaN` are numbers.
+        is_foreign: It was written by another program; see `object_decoder`.
 
     Raises:
         ValueError: If it is no JSON object in UTF-8; the message says why in a few words.
     """
     try:
-        refused = None if takes_constants else _refuse_constant
-        value = json.loads(text.decode("utf-8"), parse_constant=refused, object_pairs_hook=_unique)
+        value = object_decoder(is_foreign=is_foreign).decode(text.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ValueError(f"invalid UTF-8 at byte {error.start + 1} of the line") from error
     except json.JSONDecodeError as error:
         raise ValueError(
-            f"broken JSON: {error.msg.removesuffix(' at')} at character {error.pos + 1} ({_excerpt(text)})"
+            f"broken JSON: {error.msg.removesuffix(' at')} at character {error.pos + 1}{last_field(error)}"
+            f" ({_excerpt(text)})"
         ) from error
     except RecursionError as error:
         raise ValueError("broken JSON: nested too deeply") from error
@@ -151,9 +189,25 @@ def parse_object(text: bytes, *, takes_constants: bool = False) -> dict[str, Any
     return value
 
 
-def object_decoder() -> json.JSONDecoder:
-    """A decoder of rows that refuses what `parse_object` refuses: keys given twice."""
-    return json.JSONDecoder(object_pairs_hook=_unique)
+def object_decoder(*, is_foreign: bool = False) -> json.JSONDecoder:
+    """A decoder that refuses keys given twice, and constants that are no JSON.
+
+    Args:
+        is_foreign: What is decoded was written by another program, which may write NaN in a field that nobody reads:
+            constants are accepted.
+    """
+    if is_foreign:
+        return json.JSONDecoder(object_pairs_hook=_unique)
+    return json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique)
+
+
+def last_field(error: json.JSONDecodeError) -> str:
+    """The field in which JSON is broken, as a part of a message; nothing if there is none before the place."""
+    before = error.doc[max(error.pos - _FIELD_CHARACTERS, 0) : error.pos]
+    name = None
+    for name in _KEY.finditer(before):  # noqa: B007
+        pass
+    return "" if name is None else f", in field {name[1]!r}"
 
 
 def type_name(value: object) -> str:
@@ -243,6 +297,16 @@ def opened(name: str | Path, *, is_stored: bool = False) -> Iterator[IO[bytes]]:
         yield stream
 
 
+@contextmanager
+def as_text(stream: IO[bytes]) -> Iterator[IO[str]]:
+    """An open file as text in UTF-8, with or without a byte order mark; who opened it closes it."""
+    text = io.TextIOWrapper(cast("io.BufferedReader", stream), "utf-8-sig", newline="")
+    try:
+        yield text
+    finally:
+        text.detach()
+
+
 def _write_failure(path: Path, error: OSError) -> ServiceError:
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     hint = "free disk space, or write to another place" if is_full else None
@@ -260,7 +324,8 @@ def _open_failure(error: OSError | ValueError) -> str:
     return f"cannot be read: {error}"
 
 
-def _read_failure(error: Exception) -> str:
+def read_failure(error: Exception) -> str:
+    """Says why a file that is open cannot be read: one of `READ_FAILURES`."""
     if isinstance(error, gzip.BadGzipFile):
         return "is not a gzip file, although its name ends in .gz"
     if isinstance(error, EOFError | zlib.error):

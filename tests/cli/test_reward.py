@@ -15,9 +15,9 @@ import pytest
 from tests.cli.conftest import PROBLEM, RIGHT, SANDRL, WRONG, Run
 
 DEMO_SUMMARY = """\
-  Problem 0 (slow-sum): reward=1.0 [PASS] OK
-  Problem 1 (string-ops): reward=1.0 [PASS] OK
-  Problem 2 (delayed-error): reward=0.0 [FAIL] \
+  slow-sum: reward=1.0 [PASS] OK
+  string-ops: reward=1.0 [PASS] OK
+  delayed-error: reward=0.0 [FAIL] \
 """
 
 
@@ -25,17 +25,17 @@ def test_the_demo_prints_results_as_they_arrive_and_a_summary_in_order(sandrl: R
     done = sandrl("reward")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    arrived = [re.fullmatch(r"  \[(\d)/5\] Problem (\d) \(([a-z-]+)\): (PASS|FAIL)", line) for line in lines[:5]]
+    arrived = [re.fullmatch(r"  \[(\d)/5\] ([a-z-]+): (PASS|FAIL)", line) for line in lines[:5]]
     assert [found and found[1] for found in arrived] == ["1", "2", "3", "4", "5"]
-    assert {(found[2], found[3], found[4]) for found in arrived if found} == {
-        ("0", "slow-sum", "PASS"),
-        ("1", "string-ops", "PASS"),
-        ("2", "delayed-error", "FAIL"),
-        ("3", "syntax-error", "FAIL"),
-        ("4", "slow-list", "PASS"),
+    assert {(found[2], found[3]) for found in arrived if found} == {
+        ("slow-sum", "PASS"),
+        ("string-ops", "PASS"),
+        ("delayed-error", "FAIL"),
+        ("syntax-error", "FAIL"),
+        ("slow-list", "PASS"),
     }
     assert arrived[4] is not None
-    assert arrived[4][2] == "4", "the slowest comes last"
+    assert arrived[4][2] == "slow-list", "the slowest comes last"
     assert done.stdout.partition(lines[4] + "\n")[2].startswith(DEMO_SUMMARY)
     assert lines[-2:] == ["Total reward: 3.0/5", "Pass rate: 3/5 (60%)"]
 
@@ -137,7 +137,6 @@ def test_a_gate_decides_the_exit_code(sandrl: Run, problems: Path, gate: str, ex
         (b'{"code": "x"}\n', r"c\.jsonl:1: field 'task_id'"),
         (b'{"task_id": "inc"}\n', r"c\.jsonl:1: field 'completion'"),
         (b'{"task_id": "inc", "code": "\xff"}\n', r"c\.jsonl:1: invalid UTF-8"),
-        (b'{"task_id": "inc", "code": "' + b"x" * 10_000_000 + b'"}\n', r"c\.jsonl:1: the line is longer than"),
         (b"", r"c\.jsonl: the file is empty"),
     ],
 )

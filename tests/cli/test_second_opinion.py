@@ -16,10 +16,11 @@ LIAR = json.dumps({"task_id": "inc", "code": LIES}) + "\n"
 def test_the_disagreements_follow_the_totals_and_the_exit_code_is_0(sandrl: Run, problems: Path) -> None:
     done = sandrl("reward", "-", "--problems", problems, "--second-opinion", "1", stdin=RIGHT + WRONG + LIAR)
     assert done.returncode == 0, done.stderr
-    total, rate, opinion, disagreement = done.stdout.splitlines()[-4:]
+    total, rate, pass_at_1, opinion, disagreement = done.stdout.splitlines()[-5:]
     assert (total, rate) == ("Total reward: 1.0/3", "Pass rate: 1/3 (33%)")
+    assert pass_at_1.startswith("pass@1: 33.3% [")
     assert opinion == "Second opinion: 1 of 2 failed completions pass in one process"
-    assert disagreement.startswith("  Problem 2 (inc), inc#3: failed isolated, passed in one process: check 1 of 2")
+    assert disagreement.startswith("  inc#3: failed isolated, passed in one process: check 1 of 2")
 
 
 def test_many_disagreements_are_cut_with_the_command_that_shows_all(sandrl: Run, problems: Path) -> None:
@@ -106,4 +107,4 @@ def test_a_run_that_is_judged_again_names_completions_by_their_place_in_the_run(
     assert (flipped, opinion) == (
         "Flipped: 0 of 3 verdicts", "Second opinion: 1 of 2 failed completions pass in one process",
     )  # fmt: skip
-    assert disagreement.startswith("  Problem 2 (inc), inc#3: ")
+    assert disagreement.startswith("  inc#3: ")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import large_set
+from tests.support import large_completions, large_set
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -79,3 +79,34 @@ def test_completions_of_a_large_set_are_scored_with_the_problems_that_they_name(
     peak, document = peak_bytes("-m", "sandrl", *words, folder=tmp_path)
     assert peak < MOST_BYTES
     assert json.loads(document)["summary"]["total_reward"] == 10
+
+
+LOAD = """
+import sys
+from sandrl import load_completions
+completions = load_completions(sys.argv[1], task_ids=["add"]).completions
+print(len(completions), completions[-1].id, len(completions[-1].completion))
+"""
+MOST_BYTES_OF_COMPLETIONS = 300 << 20
+
+
+@pytest.mark.parametrize("shape", large_completions.SHAPES)
+def test_a_gigabyte_of_completions_takes_no_gigabyte_of_memory(tmp_path: Path, shape: str) -> None:
+    path = tmp_path / ("answers.csv" if shape == "csv" else "answers.json")
+    subprocess.run((sys.executable, large_completions.__file__, shape, str(path), str(1 << 30), "4000"), check=True)
+    assert path.stat().st_size > 2**30 * 0.9
+    peak, loaded = peak_bytes("-c", LOAD, str(path), folder=tmp_path)
+    assert loaded.startswith("268436 add#268436 ")
+    assert peak < MOST_BYTES_OF_COMPLETIONS
+
+
+def test_a_run_of_many_completions_keeps_none_of_their_texts(tmp_path: Path) -> None:
+    path, problems = tmp_path / "answers.jsonl", tmp_path / "problems.jsonl"
+    problems.write_text('{"task_id": "add", "prompt": "Add.", "tests": ["assert add(1, 2) == 3"]}', encoding="utf-8")
+    numbers = (str(1 << 30), str(1 << 20))
+    subprocess.run((sys.executable, large_completions.__file__, "lines", str(path), *numbers), check=True)
+    words = ("reward", str(path), "--problems", str(problems), "--json", "--runs-dir", str(tmp_path / "runs"))
+    peak, document = peak_bytes("-m", "sandrl", *words, folder=tmp_path)
+    summary = json.loads(document)["summary"]
+    assert (summary["n"], summary["pass_rate"]) == (1025, 1.0)
+    assert peak < MOST_BYTES_OF_COMPLETIONS

@@ -13,7 +13,7 @@ import pytest
 import sandrl
 from sandrl.events.results import Trust
 from sandrl.runtime import daemon
-from sandrl.sandboxes import Job, connect, new_job_id
+from sandrl.sandboxes import Job, Packages, connect, new_job_id
 from sandrl.settings import RuntimeKind, load_settings
 from tests.support.published_rows import calls_of, human_eval_plus_row, mbpp_plus_row
 
@@ -62,7 +62,7 @@ def mbpp_plus() -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def job() -> Iterator[Job]:
     settings = load_settings()
-    connection = connect(settings, runtime=RuntimeKind.LOCAL, packages=("numpy",))
+    connection = connect(settings, runtime=RuntimeKind.LOCAL, packages=Packages(("numpy",)))
     with Job(connection, job_id=new_job_id(), max_lifetime_seconds=900) as job:
         yield job
     daemon.stop(settings.state_dir)

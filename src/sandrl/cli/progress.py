@@ -52,6 +52,22 @@ def reward_text(reward: float | None) -> str:
     return f"{reward:.1f}" if round(reward, 1) == reward else f"{reward:.3g}"
 
 
+class _Named(Protocol):
+    """What is told of a completion."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def task_id(self) -> str: ...
+
+
+def sample_name(of: _Named) -> str:
+    """A completion by its problem and its sample: `task`, `task#2`, or `task (id)` where it has an id of its own."""
+    task, own = visible(of.task_id), visible(of.id)
+    return own if own == task or own.startswith(f"{task}#") else f"{task} ({own})"
+
+
 def remark(event: events.Event) -> str | None:
     """What an event means in words, for the events that are no results."""
     match event:
@@ -67,14 +83,13 @@ def remark(event: events.Event) -> str | None:
             return f"Model: {name}, {place} ({reason})"
         case events.JobStarted(job_id, total, concurrency):
             return f"Job: {job_id}, {total} completions, up to {concurrency} at once"
-        case events.RetryScheduled(index, attempt, _, reason, delay):
+        case events.RetryScheduled(_, attempt, _, reason, delay):
             when = f" in {delay:.1f} s" if delay else ""
-            return f"Problem {index} runs again{when} in a fresh sandbox (number {attempt}): {reason}"
-        case events.CanaryFinished(index, passed, _, same):
+            return f"{sample_name(event)} runs again{when} in a fresh sandbox (number {attempt}): {reason}"
+        case events.CanaryFinished(_, passed, _, same):
             where = "in the same sandbox" if same else "in another sandbox"
-            return (
-                f"Problem {index} has no verdict; a known-good program {where} {'passes' if passed else 'also fails'}"
-            )
+            name = sample_name(event)
+            return f"{name} has no verdict; a known-good program {where} {'passes' if passed else 'also fails'}"
         case events.OpinionsAwaited(left):
             return f"Second opinions: judging {left} failed completions again in one process"
         case events.CreationSlowed(reason, delay):

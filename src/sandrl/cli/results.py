@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 import typer
 
 from sandrl import events
-from sandrl.cli.progress import LiveView, Progress, Remarks, remark, reward_text, word_for
+from sandrl.cli.progress import LiveView, Progress, Remarks, remark, reward_text, sample_name, word_for
 from sandrl.cli.text import visible
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class ResultLines(Remarks):
             return
         result = event.result
         word = word_for(result.status, result.reward)
-        line = f"  [{event.finished}/{event.of}] Problem {result.index} ({visible(result.task_id)}): {word}"
+        line = f"  [{event.finished}/{event.of}] {sample_name(result)}: {word}"
         typer.echo(line, file=self._stream)
         self._stream.flush()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sandrl.cli.progress import reward_text, word_for
+from sandrl.cli.progress import reward_text, sample_name, word_for
 from sandrl.cli.results import ResultRow, results_table
 from sandrl.cli.tables import print_wrapped
 from sandrl.cli.text import visible
@@ -34,7 +34,7 @@ def result_line(result: ScoredCompletion) -> str:
         detail = result.detail or "failed"
     else:
         detail = f"{result.status}: {result.detail}" if result.detail else result.status
-    head = f"  Problem {result.index} ({visible(result.task_id)}): reward={reward_text(result.reward)} [{word}]"
+    head = f"  {sample_name(result)}: reward={reward_text(result.reward)} [{word}]"
     return f"{head} {visible(detail, _LONGEST_DETAIL)}"
 
 
@@ -47,14 +47,19 @@ def names_line(what: str, task_ids: Sequence[str]) -> str:
 _PLACES = {"cell": "cells", "sandbox": "fresh sandboxes", "process": "shared sandboxes, as different users"}
 
 
-def total_lines(summary: Summary) -> list[str]:
-    """The totals, as lines."""
+def total_lines(summary: Summary, *, has_pass_at_1: bool = False) -> list[str]:
+    """The totals, as lines.
+
+    Args:
+        summary: The totals.
+        has_pass_at_1: Whether pass@1 is shown where there is no other pass@k.
+    """
     lines = [f"Total reward: {summary.total_reward:.1f}/{summary.scored}"]
     if summary.pass_rate is None:
         lines.append("Pass rate: – (no completion was scored)")
     else:
         lines.append(f"Pass rate: {summary.passed}/{summary.scored} ({summary.pass_rate:.0%})")
-    if len(summary.pass_at_k) > 1:
+    if len(summary.pass_at_k) > 1 or (summary.pass_at_k and has_pass_at_1):
         lines.append("  ".join(pass_at_text(k, found) for k, found in summary.pass_at.items()))
     if summary.unscorable:
         why = ", ".join(f"{status}: {count}" for status, count in sorted(summary.unscorable_by_status.items()))
@@ -127,8 +132,8 @@ def disagreement_lines(results: Sequence[ScoredCompletion], *, hint: str = "") -
     """
     found = [each for each in results if each.second_opinion is not None and each.second_opinion.is_disagreement]
     lines = [
-        f"  Problem {each.index} ({visible(each.task_id)}), {visible(each.id)}: {each.status.value} isolated, passed in"
-        f" one process: {visible(each.detail, _LONGEST_DETAIL)}"
+        f"  {sample_name(each)}: {each.status.value} isolated, passed in one process:"
+        f" {visible(each.detail, _LONGEST_DETAIL)}"
         for each in found[:_MOST_NAMES]
     ]
     if len(found) > len(lines):
@@ -146,8 +151,7 @@ def seed_lines(results: Sequence[ScoredCompletion]) -> list[str]:
     lines = []
     for each in found[:_MOST_NAMES]:
         others = ", ".join(f"{outcome} under {seed}" for seed, outcome in each.hash_seeds.items())
-        name = f"Problem {each.index} ({visible(each.task_id)}), {visible(each.id)}"
-        lines.append(f"  {name}: {each.status.value}; under other hash seeds: {others}")
+        lines.append(f"  {sample_name(each)}: {each.status.value}; under other hash seeds: {others}")
     more = len(found) - len(lines)
     return [*lines, f"  … and {more} more: --json"] if more else lines
 
@@ -159,7 +163,7 @@ def print_report(report: ScoreReport) -> None:
     else:
         for result in report.results:
             typer.echo(result_line(result))
-    for line in total_lines(report.summary):
+    for line in total_lines(report.summary, has_pass_at_1=report.summary.groups > 0):
         print_wrapped(line)
     for line in (
         *seed_lines(report.results),

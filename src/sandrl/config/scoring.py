@@ -56,13 +56,24 @@ class RewardConfig(ScoredRunConfig):
     completions: Annotated[
         str | None,
         Option(
-            "JSONL file with `task_id` and `completion` (or `code`) in each row; `-` for standard input. Default: the"
-            " five completions of the bundled demo.",
+            "File of completions in any format of the field (JSONL, JSON, CSV, parquet, `.eval`), a directory (a run,"
+            " samples of EvalPlus), or `-` for standard input. Default: the five completions of the bundled demo.",
             PROBLEMS,
             metavar="COMPLETIONS",
             is_argument=True,
         ),
     ] = None
+    completion_fields: Annotated[
+        tuple[str, ...],
+        Option(
+            "Map fields of rows of completions whose format is not recognised: `task_id=meta.task,completion=reply`."
+            " `FIELD:=VALUE` sets one value for all rows.",
+            PROBLEMS,
+            metavar="FIELD=PATH,…",
+            flag="--map-completions",
+            separator=",",
+        ),
+    ] = ()
     skip_bad_rows: SkipBadRows = False
     job_id: Annotated[str | None, Option("Id of this job; default: a random id.", SANDBOXES, metavar="ID")] = None
 

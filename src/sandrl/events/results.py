@@ -253,8 +253,8 @@ class ScoredCompletion:
         return {**shown, "second_opinion": None if opinion is None else asdict(opinion)}
 
     def without_output(self) -> ScoredCompletion:
-        """The same without what it printed, which may be megabytes."""
-        return replace(self, stdout="", stderr="") if self.stdout or self.stderr else self
+        """The same without its code and what it printed, which may be megabytes."""
+        return replace(self, code=None, stdout="", stderr="")
 
     def without_texts(self) -> ScoredCompletion:
         """The same without what may be long: code, output and single checks."""

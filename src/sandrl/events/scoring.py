@@ -112,6 +112,8 @@ class RetryScheduled(Event):
         of: How many attempts there will be, as far as is known.
         reason: What went wrong.
         delay_seconds: How long it waits before that.
+        id: The completion's own id.
+        task_id: The problem it answers.
     """
 
     index: int
@@ -119,6 +121,8 @@ class RetryScheduled(Event):
     of: int
     reason: str
     delay_seconds: float = 0.0
+    id: str = ""
+    task_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +134,13 @@ class CanaryFinished(Event):
         passed: Whether it got the verdict it must get; if not, the runtime is broken.
         sandbox_id: Where it ran; None if it got no sandbox.
         same_sandbox: Whether that is the one the completion failed in.
+        id: The completion's own id.
+        task_id: The problem it answers.
     """
 
     index: int
     passed: bool
     sandbox_id: str | None
     same_sandbox: bool
+    id: str = ""
+    task_id: str = ""

@@ -1,48 +1,35 @@
-"""Loads completions from a file or standard input; several rows of one problem are its samples."""
+"""Loads completions from every kind of source; several rows of one problem are its samples."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from sandrl.errors import InputError
-from sandrl.jsonl import STANDARD_INPUT, Row, read_rows
-from sandrl.problems.fields import Identifier, InputRow, check_text, parse_row
+from sandrl.jsonl import STANDARD_INPUT, Row
+from sandrl.problems.completion import Completion
+from sandrl.problems.completion_files import read_completion_rows
+from sandrl.problems.completion_formats import NAMING, ParsedCompletions, parse_completions
+from sandrl.problems.completion_formats.format import TASK_FIELDS, Reading, Task
+from sandrl.problems.completion_formats.openai_batch import possible_names
+from sandrl.problems.completion_store import CompletionStore
+from sandrl.problems.fields import Identifier, InputRow, parse_row
 from sandrl.problems.known_names import KnownNames
 from sandrl.problems.loading import add_rows, as_entry, entries, no_rows
+from sandrl.problems.mapping import CompletionMap
 
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """The output of a model for a problem: text from which the code is extracted, or the code itself.
-
-    Attributes:
-        id: Its name, unique among the completions that are scored together; `score` replaces an empty one with the name
-            of the problem.
-        task_id: The `task_id` of its problem.
-        completion: The model's text; None if there is only `code`.
-        code: The code, used unchanged; None if it must be extracted from `completion`.
-        loss: The reason why the completion cannot be scored, if a failure of the infrastructure ended it; else empty.
-
-    Raises:
-        InputError: If a field is not a string; `field` of the error names it.
-    """
-
-    id: str
-    task_id: str
-    completion: str | None = None
-    code: str | None = None
-    loss: str = ""
-
-    def __post_init__(self) -> None:
-        for name in ("id", "task_id"):
-            check_text(name, getattr(self, name))
-        for name in ("completion", "code"):
-            check_text(name, getattr(self, name), is_optional=True)
-
+__all__ = [
+    "Completion",
+    "CompletionsLike",
+    "LoadedCompletions",
+    "as_completions",
+    "load_completions",
+    "named_tasks",
+]
 
 CompletionsLike: TypeAlias = "str | Path | Iterable[Completion | Mapping[str, Any]]"
 """Completions as Python code gives them: where to load them from, or completions and rows."""
@@ -53,16 +40,18 @@ class LoadedCompletions:
     """The result of `load_completions`.
 
     Attributes:
-        completions: The completions, in the order of the file.
+        completions: The completions, in the order of the file; on the disk if they are many.
         skipped: The error of each row that was left out; empty unless `skip_bad_rows` was set.
+        formats: The number of rows of each format that was recognised, by its name.
     """
 
-    completions: tuple[Completion, ...]
+    completions: Sequence[Completion]
     skipped: tuple[InputError, ...] = ()
+    formats: Mapping[str, int] = field(default_factory=dict)
 
 
 class CompletionRow(InputRow):
-    """A row of a completions file."""
+    """A row of a completions file in sandrl's own format."""
 
     task_id: Identifier
     completion: str | None = None
@@ -71,57 +60,96 @@ class CompletionRow(InputRow):
 
 
 def load_completions(
-    source: str | Path, *, task_ids: Collection[str] | None = None, skip_bad_rows: bool = False
+    source: str | Path,
+    *,
+    task_ids: Collection[str] | None = None,
+    skip_bad_rows: bool = False,
+    fields: Sequence[str] = (),
 ) -> LoadedCompletions:
-    """Loads completions from a file of JSON lines.
+    """Loads completions from a file, in any of the formats of the field.
 
-    A row has `task_id`, and either `completion` (a model's text) or `code`. A row without an `id` is named by its
-    `task_id`, with the number of the sample (`task#2`) if the problem has several completions.
+    A completion without an `id` is named by its `task_id`, with the number of the sample (`task#2`) if the problem has
+    several completions. All rows are read and checked, one at a time, and many completions are kept on the disk.
 
     Args:
-        source: The path of a `.jsonl` or `.jsonl.gz` file, or `-` for standard input.
-        task_ids: The names of all problems; a row with another `task_id` is a bad row. None accepts every name.
+        source: The path of a file of JSON lines, JSON, CSV or parquet, or of a log of inspect (`.eval`); `-` for
+            standard input; or a directory: of a run, of samples of EvalPlus, or of such files. Rows may have any format
+            of `sandrl.problems.completion_formats`.
+        task_ids: The names of all problems, in their order; a row with another `task_id` is a bad row. None accepts
+            every name.
         skip_bad_rows: Leave bad rows out and report them in `skipped`, instead of raising the error of the first one.
+        fields: The meaning of the fields of rows in an unknown format: `completion=reply`, or `task_id=meta.task` for a
+            field within another one.
 
     Returns:
         The completions in the order of the file, and the errors of the rows that were left out.
 
     Raises:
+        UsageError: If a field is unknown.
         InputError: If the source cannot be read, a row is bad, or no completion is left; the message names file, line
             and field.
+        MissingExtraError: If the source requires a library that is not installed.
     """
-    completions: list[Completion] = []
-    lines: dict[str, int] = {}
-    known = None if task_ids is None else KnownNames(task_ids)
+    store, reading = CompletionStore(), Reading(task_ids)
+    mapping = CompletionMap.of(fields)
+    formats: Counter[str] = Counter()
 
     def add(row: Row) -> None:
-        completion = _parse(row, source, known)
-        if known is not None and completion.task_id not in known:
-            raise _unknown_task(completion.task_id, known, source).at(source, row.line)
-        if completion.id and completion.id in lines:
-            message = f"{completion.id!r} is already used in line {lines[completion.id]}; it must be unique"
-            raise InputError(message, path=source, line=row.line, field="id")
-        completions.append(completion)
-        lines[completion.id] = row.line
+        path = row.path or source
+        parsed = _parsed(row, path, reading, mapping)
+        identifier = _own_id(row, parsed, path)
+        if identifier and len(parsed.answers) == 1 and (line := store.line_of(identifier)) is not None:
+            message = f"{identifier!r} is already used in line {line}; it must be unique"
+            raise InputError(message, path=path, line=row.line, field="id")
+        for number, answer in enumerate(parsed.answers, 1):
+            name = identifier if len(parsed.answers) == 1 or not identifier else f"{identifier}#{number}"
+            store.add(Completion(name, parsed.task.name, answer.text, answer.code, answer.loss), row.line)
+        formats[parsed.format.name] += 1
 
-    skipped = add_rows(read_rows(source), add, skip_bad_rows=skip_bad_rows)
-    if not completions:
+    with closing(read_completion_rows(source, task_ids)) as rows:
+        skipped = add_rows(rows, add, skip_bad_rows=skip_bad_rows)
+    if reading.positions and task_ids is not None and reading.positions != len(task_ids):
+        raise InputError(
+            f"has {reading.positions} entries without names, and there are {len(task_ids)} problems: each such entry"
+            " answers the problem at its position",
+            path=source,
+            hint="select the matching set or split with `problems`",
+            fields=("problems",),
+        )
+    if not len(store):
         raise no_rows("completions", source, skipped)
-    return LoadedCompletions(_named(completions), tuple(skipped))
+    if mapping is not None:
+        _refuse_missing(mapping, source)
+    return LoadedCompletions(store.named(), tuple(skipped), dict(formats))
 
 
-def named_tasks(source: str) -> frozenset[str] | None:
-    """The problems that the good rows of a file of completions name; None for what cannot be read twice."""
-    if source == STANDARD_INPUT or not Path(source).is_file():
+# Reading a larger file twice takes longer than keeping all problems.
+_MOST_READ_TWICE = 64 << 20
+
+
+def named_tasks(source: str, fields: Sequence[str] = ()) -> frozenset[str] | None:
+    """The names in a file of completions that may be those of problems; None if it does not say, or is read once."""
+    path = Path(source)
+    if source == STANDARD_INPUT or not (path.is_dir() or path.is_file()) or path.stat().st_size > _MOST_READ_TWICE:
         return None
+    mapping, named = CompletionMap.of(fields), set[str]()
     try:
-        named = (row.value.get("task_id") for row in read_rows(source) if isinstance(row, Row))
-        return frozenset(str(name) for name in named if isinstance(name, str | int))
+        with closing(read_completion_rows(source, ())) as rows:
+            for row in rows:
+                if not isinstance(row, Row):
+                    continue
+                value = row.value if mapping is None else mapping.apply(row).value
+                if not any(each in value for each in TASK_FIELDS) or "doc_id" in value or "solution" in value:
+                    return None  # by a position or a folder
+                for name in (value[each] for each in TASK_FIELDS if each in value):
+                    if isinstance(name, str | int):
+                        named.update(possible_names(str(name)))
     except InputError:
         return None
+    return frozenset(named)
 
 
-def as_completions(given: CompletionsLike, task_ids: Collection[str]) -> tuple[Completion, ...]:
+def as_completions(given: CompletionsLike, task_ids: Collection[str]) -> Sequence[Completion]:
     """Completions, however Python code gives them.
 
     Args:
@@ -133,85 +161,67 @@ def as_completions(given: CompletionsLike, task_ids: Collection[str]) -> tuple[C
     """
     if isinstance(given, str | Path):
         return load_completions(given, task_ids=task_ids).completions
-    completions = []
-    known = KnownNames(task_ids)
-
-    def parse(row: Row, place: str) -> Completion:
-        return _parse(row, place, known)
-
+    if isinstance(given, CompletionStore):
+        return given  # was checked when it was loaded
+    store, reading = CompletionStore(), Reading(task_ids)
     for position, value in enumerate(entries("completions", given)):
         place = f"completions[{position}]"
-        completion = value if isinstance(value, Completion) else as_entry(place, value, parse)
-        if completion.task_id not in known:
-            raise _unknown_task(completion.task_id, known, place)
-        completions.append(completion)
-    return _named(completions)
+        if isinstance(value, Completion):
+            if value.task_id not in task_ids:
+                raise _unknown_task(Task(value.task_id, "task_id"), reading.known, place)
+            store.add(value)
+            continue
+
+        def parse(row: Row, place: str) -> tuple[ParsedCompletions, str]:
+            parsed = _parsed(row, place, reading, None)
+            return parsed, _own_id(row, parsed, place)
+
+        parsed, identifier = as_entry(place, value, parse)
+        for number, answer in enumerate(parsed.answers, 1):
+            name = identifier if len(parsed.answers) == 1 or not identifier else f"{identifier}#{number}"
+            store.add(Completion(name, parsed.task.name, answer.text, answer.code, answer.loss))
+    return store.named()
 
 
-_NAMING = ("id", "question_id", "problem_id", "name")
-_ANSWERING = ("response", "output", "generation", "answer", "text", "solution", "completions", "samples")
-
-
-def _parse(row: Row, source: str | Path, known: KnownNames | None = None) -> Completion:
+def _parsed(row: Row, path: str | Path, reading: Reading, mapping: CompletionMap | None) -> ParsedCompletions:
+    reading.line = row.line
     try:
-        parsed = parse_row(CompletionRow, row, source)
+        mapped = row if mapping is None else mapping.apply(row)
+        parsed = parse_completions(mapped.value, reading)
+        if reading.known is not None and parsed.answers and parsed.task.name not in reading.known:
+            raise _unknown_task(parsed.task, reading.known, path)
     except InputError as error:
-        raise _unnamed(error, row.value, known) from error
-    if parsed.completion is None and parsed.code is None:
-        message = "is missing; give the model's text as `completion`, or code alone as `code`"
-        found = next((name for name in _ANSWERING if row.value.get(name)), None)
-        hint = (
-            None if found is None else f"the row has `{found}`: if that is the model's text, rename it to `completion`"
-        )
-        raise InputError(message, path=source, line=row.line, field="completion", hint=hint)
-    if parsed.completion is not None and parsed.code is not None:
-        raise InputError(
-            "the row has both `completion` and `code`, and only one can be judged",
-            path=source,
-            line=row.line,
-            hint="keep `completion` to extract the code from the text, or `code` to use it unchanged",
-        )
-    return Completion(parsed.id or "", parsed.task_id, parsed.completion, parsed.code)
+        place = error.field if mapping is None else mapping.place_of(error.field)
+        raise error.at(path, row.line or None, field=place) from error.__cause__
+    return parsed
 
 
-def _unknown_task(task_id: str, known: KnownNames, source: str | Path) -> InputError:
+def _own_id(row: Row, parsed: ParsedCompletions, path: str | Path) -> str:
+    """The name that a row gives its completion, where `id` does not name the problem; else empty."""
+    if parsed.task.field == "id" or parsed.format not in NAMING or row.value.get("id") is None:
+        return ""
+    if row.value.get("step") is not None:
+        return ""  # of a run, whose ids repeat from step to step
+    return parse_row(_IdRow, Row(row.line, {"id": row.value["id"]}), path).id
+
+
+class _IdRow(InputRow):
+    id: Identifier
+
+
+def _unknown_task(task: Task, known: KnownNames | None, source: str | Path) -> InputError:
+    assert known is not None, "the problems are known"
     return InputError(
-        f"there is no problem {task_id!r}{known.did_you_mean(task_id)}",
+        f"there is no problem {task.name!r}{known.did_you_mean(task.name)}",
         path=source,
-        field="task_id",
+        field=task.field,
         hint=f"the problems are named {known.form}; select the matching set with `problems`",
         fields=("problems",),
     )
 
 
-def _unnamed(error: InputError, row: Mapping[str, Any], known: KnownNames | None) -> InputError:
-    """The error of a row without a `task_id`, with what it may be."""
-    if error.field != "task_id" or row.get("task_id") is not None:
-        return error
-    named = [f"`{name}`" for name in _NAMING if isinstance(row.get(name), str | int)]
-    hints = [f"the problems are named {known.form}"] if known is not None else []
-    if named:
-        hints.append(f"the row has {' and '.join(named)}: if that names the problem, rename it to `task_id`")
-    return InputError("is missing", path=error.path, line=error.line, field="task_id", hint="; ".join(hints) or None)
-
-
-def _named(completions: Iterable[Completion]) -> tuple[Completion, ...]:
-    """Gives every completion without an id one that no other has."""
-    completions = tuple(completions)
-    samples = Counter(completion.task_id for completion in completions)
-    taken = {completion.id for completion in completions if completion.id}
-    seen: Counter[str] = Counter()
-    named = []
-    for completion in completions:
-        task_id = completion.task_id
-        seen[task_id] += 1
-        identifier = completion.id
-        if not identifier:
-            number = seen[task_id]
-            identifier = task_id if samples[task_id] == 1 else f"{task_id}#{number}"
-            while identifier in taken:
-                number += 1
-                identifier = f"{task_id}#{number}"
-            taken.add(identifier)
-        named.append(replace(completion, id=identifier))
-    return tuple(named)
+def _refuse_missing(mapping: CompletionMap, source: str | Path) -> None:
+    try:
+        mapping.refuse_missing()
+    except InputError as error:
+        raise error.at(source) from error

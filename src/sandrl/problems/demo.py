@@ -6,7 +6,7 @@ formats.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sandrl.problems.completions import Completion, load_completions
 from sandrl.problems.loading import load_problems
@@ -19,6 +19,6 @@ def demo_problems() -> Mapping[str, Problem]:
     return load_problems(DEMO_PROBLEMS).problems
 
 
-def demo_completions() -> tuple[Completion, ...]:
+def demo_completions() -> Sequence[Completion]:
     """Returns a completion of each; they sleep 2, 0, 1, 0 and 3 s, and pass, pass, fail, fail and pass."""
     return load_completions(DATA / "demo_completions.jsonl").completions

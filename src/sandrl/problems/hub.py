@@ -110,7 +110,7 @@ def _file_rows(dataset: HubDataset, directory: Path, patterns: tuple[str, ...]) 
         raise InputError(f"has no file {' or '.join(patterns)} at {dataset.revision}", path=dataset.repository)
     number = 0
     for path in files:
-        lines = partial(read_rows, max_line_bytes=MAX_PROBLEM_BYTES, takes_constants=True)
+        lines = partial(read_rows, max_line_bytes=MAX_PROBLEM_BYTES, is_foreign=True)
         for row in read_parquet(path) if path.suffix == _PARQUET else lines(path):
             if isinstance(row, BadRow):
                 raise row.error

@@ -12,10 +12,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from sandrl.errors import InputError, UsageError
 from sandrl.jsonl import Row, type_name
+from sandrl.problems.completion_formats.format import TASK_FIELDS
+from sandrl.problems.fields import InputRow
 from sandrl.problems.formats.inputs_outputs import Pair, checks_of_pairs, function_name, pairs_of
 from sandrl.problems.formats.own import ProblemRow, tolerance_row
 from sandrl.problems.formats.texts import json_value
@@ -27,7 +29,7 @@ _BEGIN = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class FieldMap:
+class PathMap:
     """Which fields of a row are those of sandrl's own format.
 
     Attributes:
@@ -40,8 +42,13 @@ class FieldMap:
     constants: Mapping[str, Any] = field(default_factory=dict)
     missing: dict[str, InputError | None] = field(default_factory=dict)
 
+    model: ClassVar[type[InputRow]]
+    option: ClassVar[str]
+    noun: ClassVar[str]
+    example: ClassVar[str]
+
     @classmethod
-    def of(cls, pairs: Sequence[str]) -> FieldMap | None:
+    def of(cls, pairs: Sequence[str]) -> Self | None:
         """Makes one of `field=path` and `field:=value` pairs; None of none.
 
         Raises:
@@ -49,31 +56,29 @@ class FieldMap:
         """
         paths: dict[str, tuple[str, ...]] = {}
         constants: dict[str, Any] = {}
+        option = cls.option
         for pair in pairs:
             name, equals, right = (part.strip() for part in pair.partition("="))
             is_constant, name = name.endswith(":"), name.removesuffix(":").rstrip()
             if not equals or not right or (not is_constant and "" in right.split(".")):
-                reason = f"fields: {pair!r} is not FIELD=PATH or FIELD:=VALUE"
-                raise UsageError(reason, hint=_EXAMPLE, fields=("fields",))
-            if name not in ProblemRow.model_fields:
-                known = ", ".join(ProblemRow.model_fields)
-                raise UsageError(f"fields: a problem has no field {name!r}", hint=f"it has {known}", fields=("fields",))
+                reason = f"{option}: {pair!r} is not FIELD=PATH or FIELD:=VALUE"
+                raise UsageError(reason, hint=cls.example, fields=(option,))
+            if name not in cls.model.model_fields:
+                known = ", ".join(cls.model.model_fields)
+                raise UsageError(
+                    f"{option}: {cls.noun} has no field {name!r}", hint=f"it has {known}", fields=(option,)
+                )
             if name in paths or name in constants:
-                raise UsageError(f"fields: {name!r} is given twice", fields=("fields",))
+                raise UsageError(f"{option}: {name!r} is given twice", fields=(option,))
             if is_constant:
                 constants[name] = _constant(right)
             else:
                 paths[name] = tuple(right.split("."))
         return cls(paths, constants, dict.fromkeys(paths)) if paths or constants else None
 
-    def apply(self, row: Row) -> Row:
-        """A row with the fields that are meant, and the others as they were.
-
-        Raises:
-            InputError: If the row lacks its prompt or its checks, or a text on the way to a field is no JSON.
-        """
-        taken = {path[0] for path in self.paths.values()} | self.paths.keys()
-        value = {name: each for name, each in row.value.items() if name not in taken} | dict(self.constants)
+    def _found(self, row: Row) -> tuple[dict[str, Any], dict[str, InputError]]:
+        """The values of a row by the fields of the own format, and the errors of those that it lacks."""
+        values: dict[str, Any] = dict(self.constants)
         absent: dict[str, InputError] = {}
         for name, path in self.paths.items():
             try:
@@ -83,15 +88,12 @@ class FieldMap:
                 continue
             self.missing.pop(name, None)
             if found is not None:
-                value[name] = found
-        for name, reason in absent.items():
-            if name == "prompt" or (name in _CHECKS and not any(each in value for each in _CHECKS)):
-                raise reason
-            if name in self.missing and self.missing[name] is None:
-                self.missing[name] = reason
-        if "prompt" in self.paths and "prompt" not in value:
-            raise InputError("is null; a problem needs a prompt", field=self._path("prompt"))
-        return Row(row.line, self._as_own(value), row.path)
+                values[name] = found
+        return values, absent
+
+    def _note_missing(self, name: str, reason: InputError) -> None:
+        if name in self.missing and self.missing[name] is None:
+            self.missing[name] = reason
 
     def refuse_missing(self) -> None:
         """Refuses a path that no row has had.
@@ -113,6 +115,68 @@ class FieldMap:
 
     def _path(self, name: str) -> str:
         return ".".join(self.paths.get(name, (name,)))
+
+
+class CompletionFields(InputRow):
+    """The fields that a mapped row of completions may have."""
+
+    task_id: Any
+    completion: Any = None
+    code: Any = None
+    id: Any = None
+
+
+class CompletionMap(PathMap):
+    """The same for rows of completions; `completion` and `code` may be texts, lists of samples or messages."""
+
+    __slots__ = ()
+    model = CompletionFields
+    option = "completion_fields"
+    noun = "a completion"
+    example = "for example task_id=meta.task,completion=choices.0.text"
+
+    def apply(self, row: Row) -> Row:
+        """A row with the fields that are meant, and those that name its problem.
+
+        Raises:
+            InputError: If the row lacks a field that is mapped, or a text on the way to it is no JSON.
+        """
+        values, absent = self._found(row)
+        for name, reason in absent.items():
+            if name != "id":
+                raise reason
+            self._note_missing(name, reason)
+        kept = {name: row.value[name] for name in (*TASK_FIELDS, "completion", "code") if name in row.value}
+        if values.keys() & {"completion", "code"}:
+            kept = {name: value for name, value in kept.items() if name not in ("completion", "code")}
+        return Row(row.line, kept | values, row.path)
+
+
+class FieldMap(PathMap):
+    """The same for rows of problems."""
+
+    __slots__ = ()
+    model = ProblemRow
+    option = "fields"
+    noun = "a problem"
+    example = _EXAMPLE
+
+    def apply(self, row: Row) -> Row:
+        """A row with the fields that are meant, and the others as they were.
+
+        Raises:
+            InputError: If the row lacks its prompt or its checks, or a text on the way to a field is no JSON.
+        """
+        taken = {path[0] for path in self.paths.values()} | self.paths.keys()
+        values, absent = self._found(row)
+        value = {name: each for name, each in row.value.items() if name not in taken} | values
+        for name, reason in absent.items():
+            if name == "prompt" or (name in _CHECKS and not any(each in value for each in _CHECKS)):
+                raise reason
+            self._note_missing(name, reason)
+        if "prompt" in self.paths and "prompt" not in value:
+            raise InputError("is null; a problem needs a prompt", field=self._path("prompt"))
+        return Row(row.line, self._as_own(value), row.path)
 
     def _as_own(self, value: dict[str, Any]) -> dict[str, Any]:
         """A mapped row whose tests and cases have the shapes of the own format."""

@@ -1,6 +1,6 @@
-"""Problems by name, stored on the disk if they are many.
+"""Problems by name, and completions in their order, stored on the disk if they are many.
 
-Memory holds the names, and problems up to `MEMORY_BYTES`. Those of a larger set are in an unnamed file, and are read
+Memory holds the names, and objects up to `MEMORY_BYTES`. Those of a larger set are in an unnamed file, and are read
 when they are used. So memory grows with the number of problems, some 150 bytes for each, and not with their checks; a
 caller has a mapping of problems in both cases. The file disappears with the process, also after a crash. No other user
 can open it, and only this module writes it, so loading its pickles is safe.
@@ -13,10 +13,10 @@ import pickle
 import tempfile
 import weakref
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from sandrl.errors import ServiceError
 from sandrl.problems.problem import Problem
@@ -29,6 +29,104 @@ _DISK = Path("/var/tmp")
 _TEXT_BYTES, _OBJECT_BYTES = 60, 80
 
 
+T = TypeVar("T")
+
+
+class ObjectStore(Sequence[T]):
+    """Objects in the order in which they were added, on the disk if they are many.
+
+    Args:
+        noun: What they are, for messages, in the plural.
+        memory_bytes: How much memory they may take.
+    """
+
+    def __init__(self, noun: str, memory_bytes: int = MEMORY_BYTES) -> None:
+        self._noun = noun
+        self._memory_bytes = memory_bytes
+        self._count = 0
+        # All of them while there is no file; then those that were read last.
+        self._near: dict[int, T] = {}
+        self._near_bytes = 0
+        self._descriptor: int | None = None
+        # Where each ends in the file, and the next begins.
+        self._ends = array("Q")
+
+    def add(self, value: T) -> None:
+        """Adds an object.
+
+        Raises:
+            ServiceError: If there is no room on the disk.
+        """
+        self._count += 1
+        if self._descriptor is not None:
+            self._write(value)
+            return
+        self._near[self._count - 1] = value
+        self._near_bytes += memory_of(value)
+        if self._near_bytes > self._memory_bytes:
+            self._open()
+
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether they are in a file."""
+        return self._descriptor is not None
+
+    @overload
+    def __getitem__(self, number: int) -> T: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[T]: ...
+
+    def __getitem__(self, number: int | slice) -> T | list[T]:
+        """Returns an object; the same as before, or an equal one."""
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(self._count))]
+        if number < 0:
+            number += self._count
+        if not 0 <= number < self._count:
+            raise IndexError(number)
+        near = self._near.get(number)
+        if near is not None or self._descriptor is None:
+            return near if near is not None else self._near[number]
+        begin = self._ends[number - 1] if number else 0
+        value: T = pickle.loads(os.pread(self._descriptor, self._ends[number] - begin, begin))
+        # Threads may do this at once: what is lost then is read again.
+        self._near_bytes += memory_of(value)
+        if self._near_bytes > self._memory_bytes:
+            self._near, self._near_bytes = {}, memory_of(value)
+        self._near[number] = value
+        return value
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return self._count
+
+    def _open(self) -> None:
+        try:
+            with tempfile.TemporaryFile(dir=_directory()) as file:
+                self._descriptor = os.dup(file.fileno())
+        except OSError as error:
+            raise self._no_room(error) from error
+        weakref.finalize(self, os.close, self._descriptor)
+        near, self._near, self._near_bytes = self._near, {}, 0
+        for value in near.values():
+            self._write(value)
+
+    def _write(self, value: T) -> None:
+        assert self._descriptor is not None, "it was opened"
+        data = memoryview(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+        self._ends.append((self._ends[-1] if self._ends else 0) + len(data))
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except OSError as error:
+            raise self._no_room(error) from error
+
+    def _no_room(self, error: OSError) -> ServiceError:
+        message = f"the {self._noun} cannot be stored on the disk: {error.strerror}"
+        return ServiceError(message, hint="free space there, or set TMPDIR to a directory on a disk with free space")
+
+
 class ProblemStore(Mapping[str, Problem]):
     """Problems by `task_id`, in the order in which they were added.
 
@@ -38,14 +136,8 @@ class ProblemStore(Mapping[str, Problem]):
     """
 
     def __init__(self, problems: Iterable[tuple[str, Problem]] = (), *, memory_bytes: int = MEMORY_BYTES) -> None:
-        self._memory_bytes = memory_bytes
+        self._objects: ObjectStore[Problem] = ObjectStore("problems", memory_bytes)
         self._numbers: dict[str, int] = {}
-        # All of them while there is no file; then those that were read last.
-        self._near: dict[str, Problem] = {}
-        self._near_bytes = 0
-        self._descriptor: int | None = None
-        # Where each ends in the file, and the next begins.
-        self._ends = array("Q")
         for name, problem in problems:
             self.add(name, problem)
 
@@ -56,33 +148,16 @@ class ProblemStore(Mapping[str, Problem]):
             ServiceError: If there is no room on the disk.
         """
         self._numbers[name] = len(self._numbers)
-        if self._descriptor is not None:
-            self._write(problem)
-            return
-        self._near[name] = problem
-        self._near_bytes += memory_of(problem)
-        if self._near_bytes > self._memory_bytes:
-            self._open()
+        self._objects.add(problem)
 
     @property
     def is_on_disk(self) -> bool:
         """Whether they are in a file."""
-        return self._descriptor is not None
+        return self._objects.is_on_disk
 
     def __getitem__(self, task_id: str) -> Problem:
         """Returns a problem; the same object as before, or an equal one."""
-        number = self._numbers[task_id]
-        near = self._near.get(task_id)
-        if near is not None or self._descriptor is None:
-            return near if near is not None else self._near[task_id]
-        begin = self._ends[number - 1] if number else 0
-        problem: Problem = pickle.loads(os.pread(self._descriptor, self._ends[number] - begin, begin))
-        # Threads may do this at once: what is lost then is read again.
-        self._near_bytes += memory_of(problem)
-        if self._near_bytes > self._memory_bytes:
-            self._near, self._near_bytes = {}, memory_of(problem)
-        self._near[task_id] = problem
-        return problem
+        return self._objects[self._numbers[task_id]]
 
     def __iter__(self) -> Iterator[str]:
         """The names."""
@@ -99,27 +174,6 @@ class ProblemStore(Mapping[str, Problem]):
     def __reduce__(self) -> tuple[Any, ...]:
         """What a copy in another process is made of."""
         return ProblemStore, (tuple(self.items()),)
-
-    def _open(self) -> None:
-        try:
-            with tempfile.TemporaryFile(dir=_directory()) as file:
-                self._descriptor = os.dup(file.fileno())
-        except OSError as error:
-            raise _no_room(error) from error
-        weakref.finalize(self, os.close, self._descriptor)
-        near, self._near, self._near_bytes = self._near, {}, 0
-        for problem in near.values():
-            self._write(problem)
-
-    def _write(self, problem: Problem) -> None:
-        assert self._descriptor is not None, "it was opened"
-        data = memoryview(pickle.dumps(problem, pickle.HIGHEST_PROTOCOL))
-        self._ends.append((self._ends[-1] if self._ends else 0) + len(data))
-        try:
-            while data:
-                data = data[os.write(self._descriptor, data) :]
-        except OSError as error:
-            raise _no_room(error) from error
 
 
 class Selection(Mapping[str, Problem]):
@@ -180,8 +234,3 @@ def _directory() -> str | None:
     """Where the file is made: as the environment says, else on the disk."""
     is_usable = "TMPDIR" not in os.environ and os.access(_DISK, os.W_OK)
     return str(_DISK) if is_usable else None
-
-
-def _no_room(error: OSError) -> ServiceError:
-    message = f"the problems cannot be stored on the disk: {error.strerror}"
-    return ServiceError(message, hint="free space there, or set TMPDIR to a directory on a disk with free space")

@@ -9,24 +9,31 @@ from __future__ import annotations
 import codecs
 import contextlib
 import csv
-import io
 import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from sandrl.errors import InputError
-from sandrl.jsonl import MAX_PROBLEM_BYTES, BadRow, Row, object_decoder, opened, read_rows, type_name
+from sandrl.jsonl import (
+    MAX_PROBLEM_BYTES,
+    READ_FAILURES,
+    BadRow,
+    Row,
+    as_text,
+    opened,
+    read_failure,
+    read_rows,
+    type_name,
+)
 from sandrl.problems.formats.texts import python_value
 from sandrl.problems.hub import read_parquet
+from sandrl.problems.json_stream import JsonStream
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".csv", ".parquet")
 """The endings of names of files of problems."""
 
-_CHUNK_CHARACTERS = 1 << 20
-_BLANKS = re.compile(r"\s*")
 # What `datasets` writes beside its shards.
 _NO_SHARDS = frozenset({"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"})
 
@@ -88,7 +95,7 @@ def is_file_name(name: str) -> bool:
 
 
 def _read_lines(path: Path) -> Iterator[Row | BadRow]:
-    return read_rows(path, max_line_bytes=MAX_PROBLEM_BYTES, takes_constants=True)
+    return read_rows(path, max_line_bytes=MAX_PROBLEM_BYTES, is_foreign=True)
 
 
 def read_json(path: Path) -> Iterator[Row | BadRow]:
@@ -102,71 +109,13 @@ def read_json(path: Path) -> Iterator[Row | BadRow]:
     if begin[:1] != b"[":
         yield from _read_lines(path)
         return
-    with opened(path) as stream, io.TextIOWrapper(stream, "utf-8-sig") as text:
-        for number, value in enumerate(_entries(text, path), 1):
+    with opened(path) as stream, as_text(stream) as text:
+        for number, value in enumerate(JsonStream(text, path, is_foreign=True).entries(), 1):
             if isinstance(value, dict):
                 yield Row(number, value)
             else:
                 message = f"expected a JSON object, found {type_name(value)}"
                 yield BadRow(number, InputError(message, path=path, line=number))
-
-
-def _entries(stream: io.TextIOWrapper, path: Path) -> Iterator[Any]:
-    """The entries of an array, each decoded when its last character has been read."""
-    decoder = object_decoder()
-    number = 1
-
-    def broken(reason: str) -> InputError:
-        return InputError(f"broken JSON: {reason}", path=path, line=number)
-
-    def read(characters: int) -> str:
-        try:
-            return stream.read(characters)
-        except UnicodeDecodeError as error:
-            raise InputError("invalid UTF-8", path=path, line=number) from error
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
-
-    buffer, position = "", 0
-
-    def next_character() -> str:
-        """The first character from the position on that is no blank; the position is moved to it."""
-        nonlocal buffer, position
-        while (position := _BLANKS.match(buffer, position).end()) == len(buffer):  # type: ignore[union-attr]
-            buffer, position = read(_CHUNK_CHARACTERS), 0
-            if not buffer:
-                raise broken("the array is cut off")
-        return buffer[position]
-
-    next_character()
-    position += 1
-    while next_character() != "]":
-        try:
-            value, end = decoder.raw_decode(buffer, position)
-            # A number at the end of what was read may go on.
-            reason = "" if end < len(buffer) else "the array is cut off"
-        except json.JSONDecodeError as error:
-            reason = error.msg
-        except RecursionError as error:
-            raise broken("nested too deeply") from error
-        except ValueError as error:
-            raise broken(str(error).partition(";")[0]) from error
-        if reason:
-            buffer, position = buffer[position:], 0
-            # As much again, so that a large entry is not decoded from its beginning for each piece.
-            if not (more := read(max(len(buffer), _CHUNK_CHARACTERS))):
-                raise broken(reason)
-            if len(buffer) > MAX_PROBLEM_BYTES:
-                raise broken(f"{reason}, or it is longer than {MAX_PROBLEM_BYTES >> 20} MiB")
-            buffer += more
-            continue
-        yield value
-        position = end
-        if (character := next_character()) not in ",]":
-            raise broken("expecting `,` or `]` after it")
-        number += 1
-        if character == ",":
-            position += 1
 
 
 def read_csv(path: Path) -> Iterator[Row | BadRow]:
@@ -175,9 +124,20 @@ def read_csv(path: Path) -> Iterator[Row | BadRow]:
     Raises:
         InputError: If it cannot be read, or its first line names a field twice.
     """
+    with opened(path) as stream:
+        for row in csv_rows(stream, path):
+            yield replace(row, value=_values(row.value)) if isinstance(row, Row) else row
+
+
+def csv_rows(stream: IO[bytes], path: str | Path) -> Iterator[Row | BadRow]:
+    """Reads the rows of a table from an open file: cells that are not empty, as texts.
+
+    Raises:
+        InputError: If it cannot be read, or its first line names a field twice.
+    """
     # A limit of the whole process, and a small one: the smallest that serves stays.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_PROBLEM_BYTES))
-    with opened(path) as stream, io.TextIOWrapper(stream, "utf-8-sig", newline="") as text:
+    with as_text(stream) as text:
         lines = csv.reader(text, strict=True)
         number = 0
         try:
@@ -192,20 +152,21 @@ def read_csv(path: Path) -> Iterator[Row | BadRow]:
                     row = f"{len(cells)} cell" + ("" if len(cells) == 1 else "s")
                     head = f"{len(names)} name" + ("" if len(names) == 1 else "s")
                     message = f"the row has {row}, and the first line has {head}"
-                    yield BadRow(number, InputError(message, path=path, line=number))
+                    field = names[len(cells)] if len(cells) < len(names) else None
+                    yield BadRow(number, InputError(message, path=path, line=number, field=field))
                 else:
-                    yield Row(number, _cells(names, cells))
+                    yield Row(number, {name: cell for name, cell in zip(names, cells, strict=True) if cell})
         except UnicodeDecodeError as error:
             raise InputError("invalid UTF-8", path=path, line=number + 1) from error
         except csv.Error as error:
             raise InputError(f"is not valid CSV: {error}", path=path, line=number + 1) from error
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror or error}", path=path) from error
+        except READ_FAILURES as error:
+            raise InputError(read_failure(error), path=path, line=number + 1) from error
 
 
-def _cells(names: list[str], cells: list[str]) -> dict[str, Any]:
-    """The cells of a row that are not empty, by the names of the fields."""
-    row: dict[str, Any] = {name: _cell(cell) for name, cell in zip(names, cells, strict=True) if cell}
+def _values(cells: dict[str, str]) -> dict[str, Any]:
+    """What the cells of a row of problems hold, by the names of the fields."""
+    row: dict[str, Any] = {name: _cell(cell) for name, cell in cells.items()}
     for name in row.keys() & {"timeout_seconds", "check_timeout_seconds"}:
         with contextlib.suppress(ValueError, TypeError):
             row[name] = float(row[name])

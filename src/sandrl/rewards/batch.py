@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Protocol, TypeAlias
 
 from sandrl.errors import InfrastructureError, UsageError
@@ -107,15 +108,17 @@ class _Queued:
     """A completion whose turn has not come."""
 
     index: int
-    completion: Completion
+    completion: Completion | Callable[[], Completion]
     problem: Problem | Mapping[str, Problem]
     terms: Terms
     queued_at: float = field(default_factory=time.monotonic)
+    began: float = 0.0
 
     def attempt(self) -> Attempt:
-        """The same, with its problem."""
-        problem = self.problem if isinstance(self.problem, Problem) else self.problem[self.completion.task_id]
-        return Attempt(self.index, self.completion, problem, self.terms, queued_at=self.queued_at)
+        """The same, with its problem and its text."""
+        completion = self.completion if isinstance(self.completion, Completion) else self.completion()
+        problem = self.problem if isinstance(self.problem, Problem) else self.problem[completion.task_id]
+        return Attempt(self.index, completion, problem, self.terms, queued_at=self.queued_at)
 
 
 class Batch:
@@ -142,7 +145,7 @@ class Batch:
         self._cache = cache
         self._terms = Terms.of(options, judge, job.connection)
         # Identical completions wait here for the verdict of the first.
-        self._followers: dict[str, list[Attempt]] = {}
+        self._followers: dict[str, list[_Queued]] = {}
         self._emit = emit
         self._interrupt = interrupt
         self._on_result = on_result
@@ -157,11 +160,16 @@ class Batch:
         self._has_text = False
         self._has_warned = False
 
-    def add(self, completion: Completion, problem: Problem | Mapping[str, Problem], terms: Terms | None = None) -> int:
+    def add(
+        self,
+        completion: Completion | Callable[[], Completion],
+        problem: Problem | Mapping[str, Problem],
+        terms: Terms | None = None,
+    ) -> int:
         """Queues a completion.
 
         Args:
-            completion: What is to be scored.
+            completion: What is to be scored, or what returns it when its turn comes, and again when it has a verdict.
             problem: What it answers, or problems by `task_id`: its own is looked up when its turn comes, because a
                 batch may have more of them than fit into memory.
             terms: How it is judged and rewarded, where that is not how the batch is.
@@ -170,9 +178,18 @@ class Batch:
             Its number in the batch, from 0.
         """
         self._waiting.append(_Queued(self._total, completion, problem, terms or self._terms))
-        self._has_text = self._has_text or completion.completion is not None
         self._total += 1
         return self._total - 1
+
+    def add_all(self, completions: Sequence[Completion], problems: Mapping[str, Problem]) -> None:
+        """Queues completions, of which there may be more than fit into memory.
+
+        Args:
+            completions: What is to be scored.
+            problems: Problems by `task_id`.
+        """
+        for position in range(len(completions)):
+            self.add(partial(completions.__getitem__, position), problems)
 
     @property
     def room(self) -> int:
@@ -249,17 +266,18 @@ class Batch:
             # Who feeds a batch has begun what it asks for, and sees to the budget itself.
             window = self._job.spending.limit(window)
         while self._waiting and self._in_flight < window:
-            first = self._waiting.popleft()
-            attempt = first if isinstance(first, Attempt) else first.attempt()
+            queued = self._waiting.popleft()
+            attempt = queued if isinstance(queued, Attempt) else queued.attempt()
             check_memory(attempt.problem, self._job.connection)
-            self._launch(attempt)
+            self._launch(attempt, queued)
             if self._interrupt.level:
                 break
         self._judging.send()
         if not self._waiting and self._opinions and not self._interrupt.level:
             self._opinions.launch(self._judging.fresh_window - self._in_flight)
 
-    def _launch(self, attempt: Attempt) -> None:
+    def _launch(self, attempt: Attempt, queued: Attempt | _Queued) -> None:
+        self._has_text = self._has_text or attempt.completion.completion is not None
         if attempt.code is None:
             attempt.began = time.monotonic()
             attempt.code = extract_code(attempt.completion, attempt.problem, attempt.terms.options.extraction)
@@ -270,13 +288,13 @@ class Batch:
         elif (
             attempt.terms.options.caching
             and not attempt.executions
-            and self._waits_or_has_verdict(attempt, attempt.code)
+            and self._waits_or_has_verdict(attempt, attempt.code, queued)
         ):
             return
         else:
             self._judging.begin(attempt)
 
-    def _waits_or_has_verdict(self, attempt: Attempt, code: str) -> bool:
+    def _waits_or_has_verdict(self, attempt: Attempt, code: str, queued: Attempt | _Queued) -> bool:
         """Whether another completion's verdict is there for this one, or will be."""
         if attempt.key is not None:
             return False
@@ -291,7 +309,8 @@ class Batch:
             self._finish(attempt, verdict, cached=True)
             return True
         if attempt.key in self._followers:
-            self._followers[attempt.key].append(attempt)
+            assert isinstance(queued, _Queued), "it has not been launched before"
+            self._followers[attempt.key].append(replace(queued, began=attempt.began))
             return True
         self._followers[attempt.key] = []
         attempt.leads = True
@@ -344,7 +363,7 @@ class Batch:
         if self._on_result is not None:
             self._on_result(result)
         self._emit(CompletionFinished(result, finished=self._finished, of=self._total))
-        self._opinions.consider(kept, attempt.problem)
+        self._opinions.consider(kept, attempt.problem, attempt.code)
         if attempt.leads and attempt.key is not None:
             self._release_followers(attempt, attempt.key, verdict)
 
@@ -364,13 +383,18 @@ class Batch:
         # Where nothing was left out after a failure, it is a verdict on all checks.
         is_whole = all(check.status is not CheckStatus.NOT_RUN for check in verdict.checks)
         name = leader.terms.names.name(leader.problem, leader.code or "") if is_whole else key
-        if self._keep(name, verdict, for_others=not leader.failures):
-            for follower in followers:
+        is_kept = self._keep(name, verdict, for_others=not leader.failures)
+        # Otherwise each for itself, and at once: one after the other could take as many time limits as there are.
+        judged_again = []
+        for queued in followers:
+            follower = queued.attempt()
+            follower.code, follower.key, follower.began = leader.code, key, queued.began
+            if is_kept:
                 follower.sandbox_id = leader.sandbox_id
                 self._finish(follower, verdict, cached=True)
-        else:
-            # Each for itself, and at once: one after the other could take as many time limits as there are.
-            self._waiting.extendleft(reversed(followers))
+            else:
+                judged_again.append(follower)
+        self._waiting.extendleft(reversed(judged_again))
 
     def _keep(self, key: str, verdict: Verdict, *, for_others: bool) -> bool:
         try:

@@ -338,7 +338,7 @@ class SandboxJudging:
         """Runs a completion that had no verdict in a cell again, in a sandbox of its own, by the rules for those."""
         attempt.leave_cell(reason)
         most = attempt.executions + 1 + attempt.terms.options.retries
-        self._emit(RetryScheduled(attempt.index, attempt.executions + 1, most, reason, 0.0))
+        self._emit(_retry_of(attempt, most, reason, 0.0))
         self._waiting_alone.append(attempt)
 
     def _settle(self, attempt: Attempt, verdict: Verdict) -> None:
@@ -449,7 +449,7 @@ class SandboxJudging:
         options = attempt.terms.options
         delay = 0.0 if at_once else delay_seconds(len(attempt.failures), options.backoff_seconds)
         most = max(attempt.executions + 1, options.retries + 1 + attempt.reruns)
-        self._emit(RetryScheduled(attempt.index, attempt.executions + 1, most, reason, delay))
+        self._emit(_retry_of(attempt, most, reason, delay))
         heapq.heappush(self._delayed, (time.monotonic() + delay, attempt.index, attempt))
 
     def _launch_canary(self, attempt: Attempt) -> None:
@@ -475,7 +475,8 @@ class SandboxJudging:
                 return
             passed = False
         attempt.suspect = None
-        self._emit(CanaryFinished(attempt.index, passed, launch.sandbox_id, within))
+        named = attempt.completion
+        self._emit(CanaryFinished(attempt.index, passed, launch.sandbox_id, within, named.id, named.task_id))
         doubted, attempt.doubted = attempt.doubted, None
         if doubted is not None:
             if passed:
@@ -504,3 +505,8 @@ def judging_of(job: Job) -> _MakesJudging:
 
         return FleetJudging
     return SandboxJudging
+
+
+def _retry_of(attempt: Attempt, most: int, reason: str, delay_seconds: float) -> RetryScheduled:
+    named = attempt.completion
+    return RetryScheduled(attempt.index, attempt.executions + 1, most, reason, delay_seconds, named.id, named.task_id)

@@ -96,9 +96,8 @@ class Opinions:
         opinion = self._found.get(result.index)
         return result if opinion is None else replace(result, second_opinion=opinion)
 
-    def consider(self, result: ScoredCompletion, problem: Problem) -> None:
+    def consider(self, result: ScoredCompletion, problem: Problem, code: str | None) -> None:
         """Asks for an opinion on a result, if it is a failure of the kind that is asked about, and is chosen."""
-        code = result.code
         if code is None or not self._is_eligible(result, problem):
             return
         key = digest(problem.task_id, code)

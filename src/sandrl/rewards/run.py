@@ -5,7 +5,7 @@ Everything that can be wrong with the input is checked before a runtime is conta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sandrl.config.scoring import RewardConfig
 from sandrl.errors import UsageError
@@ -70,9 +70,9 @@ def outlook_of_reward(request: RewardConfig, settings: Settings) -> Outlook:
     )
 
 
-def _load_checked(request: RewardConfig, emit: Emit) -> tuple[tuple[Completion, ...], Mapping[str, Problem]]:
+def _load_checked(request: RewardConfig, emit: Emit) -> tuple[Sequence[Completion], Mapping[str, Problem]]:
     if request.completions is None:
-        for field in ("problems", "fields", "language", "prelude"):
+        for field in ("problems", "fields", "completion_fields", "language", "prelude"):
             if getattr(request, field) != RewardConfig.model_fields[field].default:
                 hint = "sandrl reward COMPLETIONS.jsonl --problems …"
                 raise UsageError(f"{field} needs completions to score", hint=hint, fields=(field,))
@@ -84,9 +84,14 @@ def _load_checked(request: RewardConfig, emit: Emit) -> tuple[tuple[Completion, 
         request.problems,
         skip_bad_rows=request.skip_bad_rows,
         **reading_of(request),
-        only=named_tasks(request.completions),
+        only=named_tasks(request.completions, request.completion_fields),
     )
-    completions = load_completions(request.completions, task_ids=problems.names, skip_bad_rows=request.skip_bad_rows)
+    completions = load_completions(
+        request.completions,
+        task_ids=problems.names,
+        skip_bad_rows=request.skip_bad_rows,
+        fields=request.completion_fields,
+    )
     for noun, skipped in (("problems", problems.skipped), ("completions", completions.skipped)):
         if skipped:
             emit(Warned(f"{len(skipped)} rows of {noun} skipped; the first: {skipped[0].message}"))

@@ -273,7 +273,9 @@ class _Place:
         no_code: Warned,
     ) -> None:
         self._finished = finished
-        self._numbers = [numbers.get(each.id, finished + place) for place, each in enumerate(batch)]
+        self._numbers: Sequence[int] = range(finished, finished + len(batch))
+        if numbers:
+            self._numbers = [numbers.get(each.id, finished + place) for place, each in enumerate(batch)]
         self._total = total
         self._emit = emit
         self._told = told

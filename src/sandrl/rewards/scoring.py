@@ -68,8 +68,8 @@ def score(
         on_result: Called with each result as soon as it is known. Second opinions come later, and are in the report.
         opinions: Second opinions of earlier batches, and where new ones are kept, so that identical completions of
             several batches are judged again once; by default of this batch only.
-        keeps_output: Whether the results of the report contain the output of the completions; the results that
-            `on_result` gets always contain it. Without it, memory is bounded by the completions in flight.
+        keeps_output: Whether the results of the report contain code and output of the completions; the results
+            that `on_result` gets always contain them. Without it, memory is bounded by the completions in flight.
 
     Returns:
         All results in input order, and their totals.
@@ -120,6 +120,5 @@ def score(
         keeps_output=keeps_output,
         hash_seeds=hash_seeds,
     )
-    for completion in completions:
-        batch.add(completion, problems)
+    batch.add_all(completions, problems)
     return batch.run()

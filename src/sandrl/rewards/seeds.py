@@ -46,8 +46,7 @@ def outcomes_by_seed(
             tags=(HASH_SEED_TAG, *options.tags),
         )
         batch = Batch(job, own, under, cache, ignore, interrupt, None, keeps_output=False)
-        for completion in completions:
-            batch.add(completion, problems)
+        batch.add_all(completions, problems)
         for result in batch.run().results:
             if result.status is not Status.INFRASTRUCTURE:
                 found.setdefault(result.index, {})[str(seed)] = result.status.value

@@ -20,13 +20,13 @@ BROKEN = replace(PASSED, index=2, reward=None, status=Status.INFRASTRUCTURE, pas
 @pytest.mark.parametrize(
     ("result", "line"),
     [
-        (PASSED, "  Problem 0 (slow-sum): reward=1.0 [PASS] OK"),
-        (FAILED, "  Problem 1 (slow-sum): reward=0.0 [FAIL] check 1 of 1: AssertionError"),
-        (BROKEN, "  Problem 2 (slow-sum): reward=null [ERROR] infrastructure: gone"),
-        (replace(FAILED, status=Status.TIMEOUT, detail=""), "  Problem 1 (slow-sum): reward=0.0 [FAIL] timeout"),
+        (PASSED, "  slow-sum (c): reward=1.0 [PASS] OK"),
+        (FAILED, "  slow-sum (c): reward=0.0 [FAIL] check 1 of 1: AssertionError"),
+        (BROKEN, "  slow-sum (c): reward=null [ERROR] infrastructure: gone"),
+        (replace(FAILED, status=Status.TIMEOUT, detail=""), "  slow-sum (c): reward=0.0 [FAIL] timeout"),
         (
             replace(FAILED, task_id="a\x1b[2J", detail="b\x1b[2J\nc"),
-            "  Problem 1 (a\\x1b[2J): reward=0.0 [FAIL] b\\x1b[2J c",
+            "  a\\x1b[2J (c): reward=0.0 [FAIL] b\\x1b[2J c",
         ),
     ],
 )

@@ -70,7 +70,7 @@ def test_what_was_read_last_is_bounded_too() -> None:
     store = ProblemStore(NAMED.items(), memory_bytes=most)
     for _ in range(3):
         assert list(store.values()) == PROBLEMS
-        assert sum(map(memory_of, store._near.values())) <= most + memory_of(PROBLEMS[-1])
+        assert sum(map(memory_of, store._objects._near.values())) <= most + memory_of(PROBLEMS[-1])
 
 
 def test_a_full_disk_is_told_with_the_way_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_entries_of_every_size_are_found_wherever_the_pieces_that_are_read_end(
 ) -> None:
     rows = [{"n": n, "text": 'é"]},{[\\' * (n % 40)} for n in range(200)]
     for chunk in (1, 7, 64, 4096):
-        monkeypatch.setattr("sandrl.problems.tables._CHUNK_CHARACTERS", chunk)
+        monkeypatch.setattr("sandrl.problems.json_stream._CHUNK_CHARACTERS", chunk)
         for indent in (None, 2):
             assert values(tmp_path / "p.json", json.dumps(rows, indent=indent)) == rows
 
@@ -117,7 +117,7 @@ def _raise_for_bad_rows(rows: Iterator[Row | BadRow]) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"a,b\n1\n", ":1: the row has 1 cell, and the first line has 2 names"),
+        (b"a,b\n1\n", ":1: field 'b': the row has 1 cell, and the first line has 2 names"),
         (b"a\n1,2\n", ":1: the row has 2 cells, and the first line has 1 name"),
         (b"a,a\n1,2\n", ": its first line names a field twice"),
         (b'a,b\n1,"2\n', ":1: is not valid CSV: unexpected end of data"),

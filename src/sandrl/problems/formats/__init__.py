@@ -41,6 +41,7 @@ from sandrl.problems.formats.row import Format
 from sandrl.problems.formats.sandbox_fusion import SANDBOX_FUSION
 from sandrl.problems.formats.verl import VERL
 from sandrl.problems.problem import Problem
+from sandrl.problems.recognition import nearest_of, unknown_fields
 
 __all__ = ["FORMATS", "Format", "ParsedProblem", "own_row", "parse_problem"]
 
@@ -72,7 +73,6 @@ _LOOKS_LIKE_TESTS = re.compile(r"(.*_)?(tests?|asserts?|assertions?|check|checks
 # They say how tests are run, or count them.
 _NO_TESTS = re.compile(r"(.*_)?(count|num|number|type|kind|time|timeout|timeout_seconds)")
 _PROMPTS = ("problem", "question", "text", "description", "instruction", "query", "content")
-_SHOWN_FIELDS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +145,9 @@ def _format_of(value: Mapping[str, Any], formats: tuple[Format, ...]) -> Format:
         raise InputError("the row has no fields")
     if {"task_id", "prompt"} <= value.keys() <= BESIDES_CHECKS:
         return OWN  # without a check, as its problem says
-    nearest = min(formats, key=lambda each: (len(each.missing(value)) / len(each.needs), each is not OWN))
-    shown = [f"`{_short(name)}`" for name in list(value)[:_SHOWN_FIELDS]]
-    more = f" and {len(value) - len(shown)} more" if len(value) > len(shown) else ""
-    missing = [" or ".join(f"`{name}`" for name in group) for group in nearest.missing(value)]
+    nearest = nearest_of(formats, value, lambda each: each is OWN)
     raise InputError(
-        f"no known format has the fields {', '.join(shown)}{more}; the nearest is {nearest.name}, which also needs"
-        f" {' and '.join(missing) or 'other values in them'}",
+        unknown_fields(value, nearest),
         hint="assign them with `fields`, for example prompt=question,tests=asserts; checks are `tests`"
         ' (asserts), `cases` (stdin and stdout), or `check`: "exit_status"',
         fields=("fields",),
@@ -183,7 +179,3 @@ def _refuse_unused_tests(value: Mapping[str, Any], found: Format) -> None:
                 f" prompt=question,tests={name}",
                 fields=("fields",),
             )
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 40 else name[:39] + "…"

@@ -16,6 +16,7 @@ from sandrl.problems.formats.languages import named_language
 from sandrl.problems.formats.texts import json_value
 from sandrl.problems.languages import language_named
 from sandrl.problems.problem import Problem
+from sandrl.problems.recognition import Recognition
 
 
 class FormatRow(InputRow):
@@ -40,12 +41,10 @@ def _any_value(_: Mapping[str, Any]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class Format(Recognition):
     """A format.
 
     Attributes:
-        name: As its authors call it.
-        needs: The fields by which it is recognised; of those in one group, one is enough.
         row: What a row must look like.
         ignored: Fields that look like tests and are none: they do not make a row unusable.
         accepts: Whether a row that has the fields has the right kind of values in them.
@@ -55,8 +54,6 @@ class Format:
         has_solutions_by_language: Whether its rows have solutions in several languages, of which `language` chooses.
     """
 
-    name: str
-    needs: tuple[tuple[str, ...], ...]
     row: type[FormatRow]
     ignored: frozenset[str] = frozenset()
     accepts: Callable[[Mapping[str, Any]], bool] = _any_value
@@ -66,15 +63,7 @@ class Format:
 
     def recognises(self, value: Mapping[str, Any]) -> bool:
         """Whether a row is of this format."""
-        return all(any(field in value for field in group) for group in self.needs) and self.accepts(value)
-
-    def recognised_by(self, value: Mapping[str, Any]) -> tuple[str, ...]:
-        """The fields of a row by which it was recognised."""
-        return tuple(field for group in self.needs for field in group if field in value)
-
-    def missing(self, value: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
-        """The groups of which a row has no field."""
-        return tuple(group for group in self.needs if not any(field in value for field in group))
+        return self.has_fields(value) and self.accepts(value)
 
     def inner_language(self, value: Mapping[str, Any]) -> tuple[str, str] | None:
         """The language that a row names within a field, and where; None where it names none there.

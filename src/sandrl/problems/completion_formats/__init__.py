@@ -1,0 +1,104 @@
+"""The formats of rows of completions, one module each, and the recognition of a row's format.
+
+As with problems, formats are tried in the order of a table, and the first match is the format of the row. Rows of one
+file may have several formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sandrl.errors import InputError
+from sandrl.problems.completion_formats.bigcode import BIGCODE
+from sandrl.problems.completion_formats.evalplus import EVALPLUS
+from sandrl.problems.completion_formats.format import TASK_FIELDS, Answer, CompletionFormat, Reading, Task
+from sandrl.problems.completion_formats.inspect_log import INSPECT
+from sandrl.problems.completion_formats.live_code_bench import LIVE_CODE_BENCH
+from sandrl.problems.completion_formats.lm_eval import LM_EVAL
+from sandrl.problems.completion_formats.messages import MESSAGES
+from sandrl.problems.completion_formats.openai_batch import OPENAI_BATCH
+from sandrl.problems.completion_formats.own import OWN
+from sandrl.problems.completion_formats.run_rows import ANSWERS, TRAJECTORIES
+from sandrl.problems.completion_formats.samples import DOUBTFUL_SAMPLES, SAMPLES
+from sandrl.problems.recognition import nearest_of, unknown_fields
+
+COMPLETION_FORMATS = (
+    BIGCODE,
+    TRAJECTORIES,
+    ANSWERS,
+    OPENAI_BATCH,
+    LM_EVAL,
+    LIVE_CODE_BENCH,
+    INSPECT,
+    OWN,
+    EVALPLUS,
+    SAMPLES,
+    MESSAGES,
+    DOUBTFUL_SAMPLES,
+)
+"""In the order in which they are tried."""
+
+NAMING = (OWN, TRAJECTORIES, ANSWERS)
+"""Formats whose `id` names a completion, where another field names the problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedCompletions:
+    """The completions of a row.
+
+    Attributes:
+        task: The problem that they answer.
+        answers: The completions, in the order of the row.
+        format: The format of the row.
+    """
+
+    task: Task
+    answers: list[Answer]
+    format: CompletionFormat
+
+
+def parse_completions(value: Mapping[str, Any], reading: Reading) -> ParsedCompletions:
+    """Takes the completions of a row in any of the formats.
+
+    Args:
+        value: The row.
+        reading: What is known of the problems, and of the rows before it.
+
+    Raises:
+        InputError: If a field is missing or wrong, or no format has such fields.
+    """
+    nulls = [name for name, each in value.items() if each is None]
+    value = {name: each for name, each in value.items() if each is not None}
+    found = next((each for each in COMPLETION_FORMATS if each.recognises(value)), None)
+    if found is None:
+        raise _null_field(value, nulls) or _unknown(value, reading)
+    task = found.task(value, reading)
+    return ParsedCompletions(task, found.answers(value, reading), found)
+
+
+def _null_field(value: Mapping[str, Any], nulls: list[str]) -> InputError | None:
+    """The error of a row whose format would be known if a field were not null; None if there is no such field."""
+    for name in nulls:
+        if any(name in group for each in COMPLETION_FORMATS for group in each.needs) and any(
+            each.has_fields({**value, **dict.fromkeys(nulls, "")}) for each in COMPLETION_FORMATS
+        ):
+            return InputError("is null", field=name)
+    return None
+
+
+def _unknown(value: Mapping[str, Any], reading: Reading) -> InputError:
+    if not value:
+        return InputError("the row has no fields")
+    nearest = nearest_of(
+        COMPLETION_FORMATS, value, lambda each: each is (OPENAI_BATCH if "custom_id" in value else OWN)
+    )
+    missing = nearest.missing(value)
+    hints = []
+    if TASK_FIELDS in missing and reading.known is not None:
+        hints.append(f"the problems are named {reading.known.form}")
+    hints.append("name the fields with `completion_fields`, for example task_id=meta.task,completion=reply")
+    message = unknown_fields(value, nearest, "format of completions")
+    place = missing[0][0] if missing else None
+    return InputError(message, field=place, hint="; ".join(hints), fields=("completion_fields",))

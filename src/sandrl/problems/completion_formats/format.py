@@ -1,0 +1,123 @@
+"""A format of completions: how its rows are recognised, and the answers that a row has.
+
+A row is an answer to one problem, or several: the samples of this problem. A format takes the answers from the row; how
+a problem is named is the same in all of them, unless a format says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from sandrl.errors import InputError
+from sandrl.problems.known_names import KnownNames
+from sandrl.problems.recognition import Recognition
+
+TASK_FIELDS = (
+    "task_id", "question_id", "problem_id", "instance_id", "custom_id", "example_id", "id", "name", "task",
+)  # fmt: skip
+"""Fields that name the problem of a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One completion of a row.
+
+    Attributes:
+        text: What the model wrote; None if there is only `code`.
+        code: The code, used unchanged; None if it must be extracted.
+        loss: The reason why there is none, if a failure of the infrastructure ended it; else empty.
+    """
+
+    text: str | None = None
+    code: str | None = None
+    loss: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The problem that a row names.
+
+    Attributes:
+        name: Its `task_id`.
+        field: The field that names it.
+    """
+
+    name: str
+    field: str
+
+
+@dataclass
+class Reading:
+    """What is known while the rows of a source are read.
+
+    Attributes:
+        names: The names of all problems; None accepts every name.
+        line: The line, or the number of the entry, that is being read.
+        positions: How many rows named their problems by their position alone.
+        kept: What a format remembers from one row to the next, by a name of its own.
+    """
+
+    names: Collection[str] | None
+    line: int = 0
+    positions: int = 0
+    kept: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def known(self) -> KnownNames | None:
+        """The names of the problems; None accepts every name."""
+        return None if self.names is None else KnownNames(self.names)
+
+    @cached_property
+    def by_position(self) -> tuple[str, ...]:
+        """The names of the problems in their order."""
+        return () if self.names is None else tuple(self.names)
+
+    def at(self, position: int, place: str) -> Task:
+        """The problem at a position, from 0.
+
+        Raises:
+            InputError: If there is none, or the problems are not known.
+        """
+        if not 0 <= position < len(self.by_position):
+            count = f"there are {len(self.by_position)}" if self.names is not None else "they are not known"
+            raise InputError(f"is the answer to problem {position + 1} by its position, and {count}", field=place)
+        return Task(self.by_position[position], place)
+
+
+def named_task(value: Mapping[str, Any], reading: Reading) -> Task:
+    """The problem that a row names: by the first field whose value is the name of a problem, or else the first."""
+    found = [Task(str(name), each) for each in TASK_FIELDS if _is_name(name := value.get(each))]
+    if not found:
+        place = next((each for each in TASK_FIELDS if each in value), TASK_FIELDS[0])
+        raise InputError("must be a string that is not empty, or an integer", field=place)
+    if reading.known is None or "task_id" in value:
+        return found[0]
+    return next((each for each in found if each.name in reading.known), found[0])
+
+
+def _is_name(value: object) -> bool:
+    return (isinstance(value, str) and 0 < len(value) <= 1000) or (
+        isinstance(value, int) and value is not True and value is not False
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionFormat(Recognition):
+    """A format.
+
+    Attributes:
+        answers: The answers of a row, or the `InputError` that names the field that is wrong.
+        task: The problem of a row.
+        accepts: Whether a row that has the fields has the right kind of values in them.
+    """
+
+    answers: Callable[[Mapping[str, Any], Reading], list[Answer]]
+    task: Callable[[Mapping[str, Any], Reading], Task] = named_task
+    accepts: Callable[[Mapping[str, Any]], bool] = bool
+
+    def recognises(self, value: Mapping[str, Any]) -> bool:
+        """Whether a row is of this format."""
+        return self.has_fields(value) and self.accepts(value)
