@@ -13,7 +13,8 @@ import pytest
 import sandrl
 from sandrl.events.results import Trust
 from sandrl.runtime import daemon
-from sandrl.sandboxes import Job, Packages, connect, new_job_id
+from sandrl.sandboxes import Job, connect, new_job_id
+from sandrl.sandboxes.providers.protocol import Packages
 from sandrl.settings import RuntimeKind, load_settings
 from tests.support.published_rows import calls_of, human_eval_plus_row, mbpp_plus_row
 
