@@ -23,6 +23,7 @@ from tests.honest.generated import compare_generated
 
 from benchmarks.reward_throughput import a_job
 from sandrl.sandboxes import connect
+from sandrl.sandboxes.providers.protocol import Packages
 from sandrl.settings import RuntimeKind, load_settings
 
 
@@ -43,7 +44,7 @@ def main() -> int:
         parser.error("no entry is called that")
     packages = sorted({name for entry in entries for name in entry.problem.packages if find_spec(name)})
     entries = [entry for entry in entries if {*packages} >= {*entry.problem.packages}]
-    with a_job(connect(load_settings(), runtime=RuntimeKind.LOCAL, packages=packages)) as job:
+    with a_job(connect(load_settings(), runtime=RuntimeKind.LOCAL, packages=Packages(tuple(packages)))) as job:
         comparisons = compare(entries, job, arguments.concurrency)
     report(comparisons)
     if arguments.markdown is not None:

@@ -50,7 +50,7 @@ def main() -> int:
     arguments = parser.parse_args()
     problems, completions = _given(arguments.folders) if arguments.folders else _corpus()
     packages = tuple(arguments.packages.split(",")) if arguments.packages else ()
-    with a_job(connect(load_settings(), runtime=RuntimeKind.LOCAL, packages=packages)) as job:
+    with a_job(connect(load_settings(), runtime=RuntimeKind.LOCAL, packages=Packages(tuple(packages)))) as job:
         if arguments.exchange:
             return _exchange(problems, completions, job, arguments.exchange, random.Random(arguments.seed))
         return _repeat(problems, completions, job, arguments.times)
