@@ -63,6 +63,8 @@ _CODE_BEGINS = re.compile(
 )
 _LINE_END = re.compile(r"\r\n?")
 _ORDER_MARK = re.compile(r"^[\ufeff\u200b]+", re.MULTILINE)
+# Code of Markdown without fences.
+_INDENTED = re.compile(r"^(?:(?: {4}|\t)[^\n]*+\n?|[ \t]*+\n)++", re.MULTILINE)
 _MAX_CUTS = 12
 
 
@@ -145,7 +147,7 @@ class _Reading:
             # Code within a line may be a mention.
             blocks = blocks if self._select([block.code for block in blocks]) is not None else []
         if blocks:
-            return self._fenced(blocks)
+            return self._before(text, blocks) or self._fenced(blocks)
         if default is not None or not is_auto:
             return default
         marked = _DONE_TAG.sub("</code>", _BEGIN_TAG.sub("<code>", _SQUARE_TAG.sub(r"<\1python>", text)))
@@ -153,7 +155,17 @@ class _Reading:
         if codes:
             contents = [tidy(code.content) for code in codes]
             return self._choose(contents) or contents[-1]
-        return self._plain(text) or self._embedded(text)
+        return (
+            self._plain(text) or self._embedded(text) or self._choose([tidy(code) for code in _INDENTED.findall(text)])
+        )
+
+    def _before(self, text: str, blocks: list[Fence]) -> str | None:
+        """Code before the first block, if the blocks are no attempts at an answer, but its output or its usage."""
+        is_other = all(self._sources.compiles(block.code) or not block.is_in(self._language) for block in blocks)
+        before = text[: blocks[0].start]
+        if not is_other or not before.strip() or self._select([block.code for block in blocks]) is not None:
+            return None
+        return self._plain(before) or self._embedded(before)
 
     def _opened(self, text: str) -> str:
         """A text with the fence or tag that its prompt has opened, if the text ends a block that it does not begin."""

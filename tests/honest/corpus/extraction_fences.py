@@ -1033,6 +1033,68 @@ print(n * 3)
 # --- stdout
 -6
 
+# === plain-code-then-output
+# --- code
+n = int(input())
+print(n * 2)
+# --- completion
+Here it is:
+
+n = int(input())
+print(n * 2)
+
+Output:
+```
+4
+```
+# --- stdin
+2
+# --- stdout
+4
+# --- stdin
+-3
+# --- stdout
+-6
+
+# === plain-code-then-usage entry_point=double
+# --- code
+def double(n):
+    twice = n * 2
+    return twice
+# --- completion
+def double(n):
+    twice = n * 2
+    return twice
+
+Usage:
+```python
+print(4)
+```
+This prints 4.
+# --- asserts
+assert double(2) == 4
+assert double(-3) == -6
+
+# === indented-code
+# --- code
+n = int(input())
+print(n * 2)
+# --- completion
+Here it is:
+
+    n = int(input())
+    print(n * 2)
+
+It doubles.
+# --- stdin
+2
+# --- stdout
+4
+# --- stdin
+-3
+# --- stdout
+-6
+
 # === body-prefilled-fence entry_point=double
 # --- code
 def double(n):
@@ -1198,6 +1260,24 @@ def double(n):
 ```<|im_end|>
 <|im_start|>user
 Thanks.<|im_end|>
+# --- asserts
+assert double(2) == 4
+assert double(-3) == -6
+
+# === wrong-plain-draft-then-broken-fence entry_point=double wrong
+# --- code
+def double(n:
+    return n
+# --- completion
+def double(n):
+    twice = n * 2
+    return twice
+
+Better:
+```python
+def double(n:
+    return n
+```
 # --- asserts
 assert double(2) == 4
 assert double(-3) == -6
