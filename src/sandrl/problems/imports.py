@@ -1,4 +1,4 @@
-"""The modules outside the standard library that code imports: what a sandbox needs for it."""
+"""The modules outside the standard library that code imports."""
 
 from __future__ import annotations
 

@@ -204,6 +204,31 @@ def test_a_row_of_humanevalpack_is_in_the_language_of_its_name(task_id: str, lan
     assert "is rust, whose tests need cargo and crates" in refusal({**row, "task_id": "Rust/1"})
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"problem": "?", "tests": list(DOUBLE)},
+        {"problem": "?", "tests": json.dumps(DOUBLE)},
+        {"prompt": "?", "ground_truth": list(DOUBLE)},
+        {"prompt": [{"role": "user", "content": "?"}], "ground_truth": json.dumps(DOUBLE)},
+        {"messages": [{"role": "user", "content": "?"}], "ground_truth": [json.dumps(DOUBLE)]},
+        {"text": "?", "test_list": json.dumps(DOUBLE), "challenge_test_list": "[]"},
+        {"prompt": "?", "tests": list(DOUBLE), "ground_truth": "42"},
+        {"question": "?", "test_cases": list(DOUBLE)},
+    ],
+)
+def test_asserts_are_read_wherever_sets_have_them(row: dict[str, Any]) -> None:
+    problem = parsed({"id": "a", **row}).problem
+    assert (problem.prompt, problem.tests) == ("?", DOUBLE)
+
+
+def test_a_test_of_humaneval_without_a_function_check_is_run_as_it_is() -> None:
+    row = {"task_id": "a", "prompt": "def double(n):\n", "entry_point": "double", "test": DOUBLE[0]}
+    assert parsed(row).problem.tests == DOUBLE[:1]
+    called = "def check(candidate):\n    assert candidate(1) == 2\n\ncheck(double)\n"
+    assert parsed({**row, "test": called}).problem.tests == (called.rstrip(),)
+
+
 def test_sets_name_the_packages_of_their_own_tests() -> None:
     for name in ("MBPP", "HumanEval", "LeetCodeDataset"):
         row = dict(next(row for kind, row in reversed(ROWS) if kind == name))

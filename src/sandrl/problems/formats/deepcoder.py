@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sandrl.problems.formats.inputs_outputs import checks_of_pairs, function_of, pairs_of, promised_names
 from sandrl.problems.formats.row import Format, FormatRow
-from sandrl.problems.formats.texts import first_solution, without_fence
+from sandrl.problems.formats.texts import first_solution, json_value, without_fence
+from sandrl.problems.formats.verl import problem_of_truth
 from sandrl.problems.problem import Problem
 
 
@@ -24,7 +26,11 @@ class DeepCoderRow(FormatRow):
         function = function_of(self.metadata)
         starter = self.starter_code or ""
         reference = without_fence(first_solution(self.solutions, "solutions"))
-        pairs = pairs_of(self.tests, "tests", function=function)
+        tests = json_value(self.tests, "tests") if self.tests else []
+        if isinstance(tests, list) and tests and all(isinstance(each, str) for each in tests):
+            problem = problem_of_truth(name, self.problem, tests, "tests", self.prelude)
+            return replace(problem, starter_code=starter, reference=reference)
+        pairs = pairs_of(tests, "tests", function=function)
         checks = checks_of_pairs(pairs, "tests", code=starter or reference or "")
         return Problem(
             task_id=name,

@@ -15,7 +15,8 @@ from sandrl.problems.imports import third_party_imports
 from sandrl.problems.problem import Problem
 from sandrl.syntax import parse
 
-_CHECKS = re.compile(r"^check\(", re.MULTILINE)
+_DEFINES = re.compile(r"^def[ \t]+check\b", re.MULTILINE)
+_CALLS = re.compile(r"^check\(", re.MULTILINE)
 _CODE = re.compile(r"^(?:import|from|def|class|async[ \t]+def)\b", re.MULTILINE)
 
 
@@ -41,13 +42,14 @@ def checked(
     Args:
         name: Its `task_id`.
         code: What stands before a completion.
-        test: What defines `check`, and perhaps calls it.
+        test: What defines `check`, and perhaps calls it, or other tests.
         entry_point: What `check` is called with.
         reference: A solution.
         prompt: The task in words, where it is not in the code.
         prelude: What runs before everything.
     """
-    call = "" if _CHECKS.search(test) else f"\n\ncheck({entry_point})\n"
+    is_called = _CALLS.search(test) is not None or _DEFINES.search(test) is None
+    call = "" if is_called else f"\n\ncheck({entry_point})\n"
     return Problem(
         task_id=name,
         prompt=prompt or code,

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from sandrl.errors import InputError
 from sandrl.problems.formats.evalplus import TIMEOUT_SECONDS
 from sandrl.problems.formats.row import Format, FormatRow
+from sandrl.problems.formats.texts import json_value
 from sandrl.problems.imports import third_party_imports
 from sandrl.problems.problem import Problem
+
+
+def _array(value: object) -> object:
+    """An array that is JSON text, as in tables without arrays."""
+    try:
+        return json_value(value, "") if isinstance(value, str) else value
+    except InputError:
+        return value
+
+
+Texts = Annotated[list[str], BeforeValidator(_array)]
+"""An array of strings, or JSON text of one."""
 
 
 class MbppRow(FormatRow):
@@ -18,9 +32,9 @@ class MbppRow(FormatRow):
 
     text: str | None = None
     prompt: str | None = None
-    test_list: list[str]
+    test_list: Texts
     test_setup_code: str | None = None
-    test_imports: list[str] = Field(default_factory=list)
+    test_imports: Texts = Field(default_factory=list)
     code: str | None = None
     test: str | None = None
 

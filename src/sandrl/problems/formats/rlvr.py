@@ -1,7 +1,8 @@
-"""Rows of open-instruct's sets for code (RLVR): `messages` as the prompt, and tests as `ground_truth`."""
+"""Rows of open-instruct's sets for code (RLVR): messages as the prompt, and tests as `ground_truth`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sandrl.problems.formats.messages import Prompt
@@ -15,7 +16,8 @@ _FIELD = "ground_truth"
 class RlvrRow(FormatRow):
     """A row of a set for open-instruct; mathematics and code have the same fields."""
 
-    messages: Prompt
+    messages: Prompt | None = None
+    prompt: Prompt | None = None
     ground_truth: Any
 
     def to_problem(self, name: str) -> Problem:
@@ -24,7 +26,13 @@ class RlvrRow(FormatRow):
         # The set for several verifiers has one text for each of them.
         if isinstance(truth, list) and len(truth) == 1 and isinstance(truth[0], str) and truth[0].startswith("["):
             truth = truth[0]
-        return problem_of_truth(name, self.messages, truth, _FIELD, self.prelude)
+        prompt = self.messages if self.messages is not None else self.prompt
+        return problem_of_truth(name, prompt or "", truth, _FIELD, self.prelude)
 
 
-RLVR = Format("RLVR", (("messages",), (_FIELD,)), RlvrRow)
+def _has_no_other_tests(value: Mapping[str, Any]) -> bool:
+    """Whether a row is not one of sandrl's own format with one more column."""
+    return value.keys().isdisjoint(("tests", "cases", "check"))
+
+
+RLVR = Format("RLVR", (("messages", "prompt"), (_FIELD,)), RlvrRow, accepts=_has_no_other_tests)
