@@ -232,11 +232,11 @@ def test_foreign_files_in_a_run_directory_are_neither_waited_for_nor_read_whole(
     ("content", "message"),
     [
         ("/dev/zero", "is a device, not a file"),
-        ("/", "is a directory, not a file"),
-        (b"\0" * (9 << 20), "is a binary file, not lines of JSON"),
+        ("/usr", "the directory has no completions"),
+        (b"\0" * (9 << 20), "is a binary file, or text in another encoding"),
         (b"\x7fELF\x02\x01", "broken JSON|invalid UTF-8"),
-        (b"\xff\xfe\x00", "invalid UTF-8"),
-        (b"[1]\n", "expected a JSON object"),
+        (b"\xff\xfe\x00", "is text in UTF-16"),
+        (b"[1]\n", "must be a string, or a list of strings"),
     ],
 )
 def test_a_file_that_is_none_of_completions_is_refused_with_its_name(

@@ -259,9 +259,9 @@ def _directory(path: Path, names: Collection[str] | None) -> Iterator[Row | BadR
         )
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=path) from error
-    folders = [each for each in entries if each.is_dir() and any(each.glob("*.py"))]
-    if folders:
-        yield from _samples_of_evalplus(folders)
+    samples = [file for folder in entries if folder.is_dir() for file in _samples_in(folder)]
+    if samples:
+        yield from _samples_of_evalplus(samples)
         return
     files = [each for each in entries if each.is_file() and is_completion_file(each.name)]
     if not files:
@@ -288,17 +288,25 @@ def _run(path: Path) -> Iterator[Row | BadRow]:
         yield BadRow(error.line or 0, error)
 
 
-def _samples_of_evalplus(folders: list[Path]) -> Iterator[Row | BadRow]:
+def _samples_in(folder: Path) -> list[Path]:
+    """The files `N.py` of a folder."""
+    try:
+        files = [each for each in folder.iterdir() if each.suffix == ".py" and each.stem.isdecimal()]
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=folder) from error
+    return sorted(files, key=lambda each: _natural(each.name))
+
+
+def _samples_of_evalplus(files: list[Path]) -> Iterator[Row | BadRow]:
     """The samples of a directory `TASK/N.py`, in which the `/` of a name is `_`."""
-    for folder in folders:
-        for file in sorted(folder.glob("*.py"), key=lambda each: _natural(each.name)):
-            try:
-                with opened(file) as stream:
-                    content = stream.read(MAX_COMPLETION_BYTES + 1)
-                if len(content) > MAX_COMPLETION_BYTES:
-                    raise InputError(f"is larger than {MAX_COMPLETION_BYTES >> 20} MiB", path=file)
-                yield Row(1, {"task_id": folder.name, "solution": content.decode("utf-8-sig")}, str(file))
-            except UnicodeDecodeError as error:
-                yield BadRow(1, InputError(f"invalid UTF-8 at byte {error.start + 1}", path=file, line=1))
-            except InputError as error:
-                yield BadRow(1, error)
+    for file in files:
+        try:
+            with opened(file) as stream:
+                content = stream.read(MAX_COMPLETION_BYTES + 1)
+            if len(content) > MAX_COMPLETION_BYTES:
+                raise InputError(f"is larger than {MAX_COMPLETION_BYTES >> 20} MiB", path=file)
+            yield Row(1, {"task_id": file.parent.name, "solution": content.decode("utf-8-sig")}, str(file))
+        except UnicodeDecodeError as error:
+            yield BadRow(1, InputError(f"invalid UTF-8 at byte {error.start + 1}", path=file, line=1))
+        except InputError as error:
+            yield BadRow(1, error)

@@ -28,7 +28,8 @@ class ScoreRequest(_Request):
         Field(
             min_length=1,
             description="Rows with `task_id` and `completion` (a model's text) or `code` (used unchanged), and an"
-            " optional `id`. Several rows with one `task_id` are samples of one problem.",
+            " optional `id`, or rows in any format of a file of completions. Several rows with one `task_id` are"
+            " samples of one problem.",
             examples=[[{"task_id": "add", "completion": "```python\ndef add(a, b):\n    return a + b\n```"}]],
         ),
     ]
