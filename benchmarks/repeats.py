@@ -26,6 +26,7 @@ from sandrl.problems import Completion, Problem, load_completions, load_problems
 from sandrl.rewards import ScoreOptions, score
 from sandrl.rewards.judge import IsolatedJudge
 from sandrl.sandboxes import Job, connect
+from sandrl.sandboxes.providers.protocol import Packages
 from sandrl.settings import RuntimeKind, load_settings
 
 _FIRST = (
