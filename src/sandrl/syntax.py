@@ -1,7 +1,7 @@
 """Compiles arbitrary texts as Python, in a process with threads.
 
 CPython 3.11 raises `SystemError` if several threads build syntax trees at the same time. So one lock protects every
-syntax tree here, and a tree is built again if a thread of another library, which does not know the lock, disturbed it:
+syntax tree here, and a tree is built again if a thread of another library, which does not use the lock, disturbed it:
 `inspect.signature`, for example, builds trees. All errors of the compiler become one error.
 """
 

@@ -118,7 +118,7 @@ def test_completions_may_be_rows_and_get_names() -> None:
     [
         (
             [{"task_id": "inc"}],
-            "completions[0]: field 'completion': is missing; give the model's text as",
+            "completions[0]: field 'completion': no known format of completions has the fields `task_id`; the nearest",
         ),
         (
             [{"task_id": "ink", "code": ""}],
