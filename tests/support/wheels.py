@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -67,7 +68,9 @@ class Index:
     def _pack(self, found: Distribution) -> None:
         files = [file for file in found.files or () if ".." not in file.parts and file.suffix != ".pyc"]
         contents = {str(file): Path(str(file.locate())).read_bytes() for file in files if ".dist-info" not in str(file)}
-        tags = (found.read_text("WHEEL") or "").partition("\nTag: ")[2].split("\n")[0] or "py3-none-any"
+        named = re.findall(r"^Tag: (\S+)", found.read_text("WHEEL") or "", re.MULTILINE) or ["py3-none-any"]
+        # Each part of a wheel's name has all that its tags have there.
+        tags = "-".join(".".join(dict.fromkeys(part)) for part in zip(*(tag.split("-") for tag in named), strict=True))
         self._write(
             canonicalize_name(found.name).replace("-", "_"),
             found.version,
