@@ -27,9 +27,9 @@ def test_every_format_that_is_judged_has_a_section_with_a_row_of_it() -> None:
     assert found == {each.name for each in FORMATS}
 
 
-@pytest.mark.parametrize("index", ["formats.md", "problems.md"])
-def test_every_page_is_in_the_index_and_no_other(index: str) -> None:
-    text = (DOCS / index).read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["formats.md", "problems.md"])
+def test_every_page_is_in_the_index_and_no_other(name: str) -> None:
+    text = (DOCS / name).read_text(encoding="utf-8")
     for path in PAGES.glob("*.md"):
         assert f"(formats/{path.name}" in text
     assert text.count("(formats/") >= len(list(PAGES.glob("*.md")))
