@@ -538,8 +538,11 @@ class Failures:
         if has_unittest:
             case = __import__("unittest").TestCase
             if case.failureException is AssertionError:
-                namespace = {"__init__": lambda error, *_: self.raised(error)}
-                case.failureException = type("AssertionError", (AssertionError,), namespace)
+
+                def note(error: "Any", *_: object) -> None:
+                    self.raised(error)
+
+                case.failureException = type("AssertionError", (AssertionError,), {"__init__": note})
 
     def raised(self, error: "Any") -> "Any":
         """Takes note of an exception, or a class of one, that a check raises because it fails."""
