@@ -106,7 +106,8 @@ def test_nothing_that_a_completion_returns_catches_the_failure_of_an_assert(chec
         "try:\n    assert work(1) == 2\nexcept AssertionError:\n    pass",
         "try:\n    assert work(1) == 2\nexcept:\n    pass",
         "with unittest.TestCase().assertRaises(AssertionError):\n    assert work(1) == 2",
-        "try:\n    unittest.TestCase().assertEqual(work(1), 2)\nexcept AssertionError as error:\n    assert '1 != 2' in str(error)",
+        "try:\n    unittest.TestCase().assertEqual(work(1), 2)\nexcept AssertionError as error:\n"
+        "    assert '1 != 2' in str(error)",
         "with contextlib.suppress(AssertionError):\n    assert work(1) == 2",
         "must_fail(AssertionError, lambda: check(2))",
         "must_fail(Exception, lambda: check(0))",
