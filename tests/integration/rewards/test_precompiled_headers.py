@@ -137,7 +137,7 @@ def test_it_is_read_and_no_program_can_write_it(job: Job, quick: IsolatedJudge, 
     [name] = [path.name for path in connection.prebuilt.here.iterdir() if not path.name.startswith(".")]
     script = (
         "cd /tmp && printf '#include <bits/stdc++.h>\\nint main() {}\\n' > main.cpp && "
-        f"g++ {' '.join(FORM.compile[1:4])} -H -fsyntax-only -include {there}/{name}/everything.h main.cpp"
+        f"g++ {' '.join(FORM.compile[1:5])} -H -fsyntax-only -include {there}/{name}/everything.h main.cpp"
     )
     launch = job.launch(Command(("sh", "-c", script), b"", 60.0))
     [done] = job.wait_any()

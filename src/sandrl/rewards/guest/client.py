@@ -140,7 +140,7 @@ class CompletionProcess(Guarded):
                 self.origins.settle_error()
                 raise
             self.origins.remember(operation, subject, result)
-            if is_mirror(result):
+            if is_mirror(result) and operation != "get":
                 is_made = operation == "call" and self.origins.is_class_of_check(subject)
                 self.witness.note(is_made, result, arguments, keywords or {})
         return result

@@ -51,7 +51,7 @@ class Witness:
         self.names: "dict[str, Any] | None" = None
         # What checks made objects with, by the numbers of these: None if that cannot be compared.
         self.arguments: "dict[int, bytes | None]" = {}
-        # Whether one object was made of different arguments, and objects that came in another way first.
+        # Whether one object was made of different arguments, and objects that were results first.
         self.is_ambiguous = False
         self.results: "set[int]" = set()
 
