@@ -169,6 +169,19 @@ def test_one_object_that_stands_for_several_decides_nothing(check: str) -> None:
         assert judged(Problem("t", "", tests=(check,), reference=reference), code).trust is Trust.OWN_OPERATOR
 
 
+def test_an_object_that_was_a_result_before_it_was_made_decides_nothing() -> None:
+    code = (
+        "class Vec:\n    last = None\n    def __new__(cls, x): return cls.last or object.__new__(cls)\n"
+        "    def __add__(self, other):\n        Vec.last = object.__new__(Vec)\n        return Vec.last\n"
+        "    plus = __add__\n"
+    )
+    for check in ("assert Vec(1) + Vec(2) == Vec(3)", "assert Vec(1).plus(Vec(2)) == Vec(3)"):
+        assert judged(Problem("t", "", tests=(check,)), code).trust is Trust.OWN_OPERATOR
+    levels = "import enum\nclass Level(enum.Enum):\n    LOW = 1\n    MID = 5\ndef level_of(n): return Level.MID\n"
+    checks = ("assert level_of(7) == Level(5) != Level.LOW", "assert [*Level] == [Level(1), Level(5)]")
+    assert judged(Problem("t", "", tests=checks), levels).trust is Trust.ISOLATED
+
+
 MONEY = """
 class Money:
     def __init__(self, x): self.x = x

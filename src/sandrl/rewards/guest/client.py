@@ -140,9 +140,15 @@ class CompletionProcess(Guarded):
                 self.origins.settle_error()
                 raise
             self.origins.remember(operation, subject, result)
-            if is_mirror(result) and operation != "get":
+            if is_mirror(result):
                 is_made = operation == "call" and self.origins.is_class_of_check(subject)
-                self.witness.note(is_made, result, arguments, keywords or {})
+                is_method = operation == "call" and is_mirror(subject)
+                if (
+                    is_made
+                    or operation in OPERATORS
+                    or (is_method and number_behind(subject) in self.origins.attributes)
+                ):
+                    self.witness.note(is_made, result, arguments, keywords or {})
         return result
 
     def asked_for(

@@ -51,7 +51,7 @@ class Witness:
         self.names: "dict[str, Any] | None" = None
         # What checks made objects with, by the numbers of these: None if that cannot be compared.
         self.arguments: "dict[int, bytes | None]" = {}
-        # Whether one object was made of different arguments, and objects that were results first.
+        # Whether one object was made of different arguments, and objects that operators and methods gave first.
         self.is_ambiguous = False
         self.results: "set[int]" = set()
 
