@@ -101,9 +101,7 @@ def load_completions(
         if identifier and len(parsed.answers) == 1 and (line := store.line_of(identifier)) is not None:
             message = f"{identifier!r} is already used in line {line}; it must be unique"
             raise InputError(message, path=path, line=row.line, field="id")
-        for number, answer in enumerate(parsed.answers, 1):
-            name = identifier if len(parsed.answers) == 1 or not identifier else f"{identifier}#{number}"
-            store.add(Completion(name, parsed.task.name, answer.text, answer.code, answer.loss), row.line)
+        _add(store, parsed, identifier, row.line)
         formats[parsed.format.name] += 1
 
     with closing(read_completion_rows(source, task_ids)) as rows:
@@ -177,10 +175,15 @@ def as_completions(given: CompletionsLike, task_ids: Collection[str]) -> Sequenc
             return parsed, _own_id(row, parsed, place)
 
         parsed, identifier = as_entry(place, value, parse)
-        for number, answer in enumerate(parsed.answers, 1):
-            name = identifier if len(parsed.answers) == 1 or not identifier else f"{identifier}#{number}"
-            store.add(Completion(name, parsed.task.name, answer.text, answer.code, answer.loss))
+        _add(store, parsed, identifier)
     return store.named()
+
+
+def _add(store: CompletionStore, parsed: ParsedCompletions, identifier: str, line: int = 0) -> None:
+    """Adds the completions of a row; the name that it gives is that of the only one, or begins those of several."""
+    for number, answer in enumerate(parsed.answers, 1):
+        name = identifier if len(parsed.answers) == 1 or not identifier else f"{identifier}#{number}"
+        store.add(Completion(name, parsed.task.name, answer.text, answer.code, answer.loss), line)
 
 
 def _parsed(row: Row, path: str | Path, reading: Reading, mapping: CompletionMap | None) -> ParsedCompletions:

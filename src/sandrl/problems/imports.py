@@ -1,4 +1,4 @@
-"""The modules outside the standard library that code imports."""
+"""The modules that code imports, anywhere in it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ _PROVIDED = frozenset({"solution", "pytest"})
 
 def third_party_imports(*codes: str) -> tuple[str, ...]:
     """The modules outside the standard library that code imports, sorted; of code that is no Python, none."""
+    return tuple(sorted(imported_modules(*codes) - sys.stdlib_module_names - _PROVIDED))
+
+
+def imported_modules(*codes: str) -> frozenset[str]:
+    """The modules that code imports, by their first names; of code that is no Python, none."""
     names: set[str] = set()
     for code in codes:
         if "import" not in code:
@@ -26,4 +31,4 @@ def third_party_imports(*codes: str) -> tuple[str, ...]:
                 names.update(alias.name.partition(".")[0] for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
                 names.add(node.module.partition(".")[0])
-    return tuple(sorted(names - sys.stdlib_module_names - _PROVIDED))
+    return frozenset(names)

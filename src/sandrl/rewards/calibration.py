@@ -26,6 +26,7 @@ from sandrl.errors import SandrlError
 from sandrl.events.results import CheckStatus
 from sandrl.files import read_entry, write_entry
 from sandrl.problems import Problem
+from sandrl.problems.imports import imported_modules
 from sandrl.problems.store import memory_of
 from sandrl.rewards.expected import Returned
 from sandrl.rewards.guest_report import Execution
@@ -210,11 +211,7 @@ def imported_file(problem: Problem) -> str:
 @lru_cache(maxsize=4096)
 def imported_by_checks(problem: Problem) -> frozenset[str]:
     """The modules that setup and tests import, always or not."""
-    found: set[str] = set()
-    for text in (problem.setup, *problem.tests):
-        if "import" in text:
-            found.update(_imported(node for node in nodes_of(text) if isinstance(node, ast.Import | ast.ImportFrom)))
-    return frozenset(found)
+    return imported_modules(problem.setup, *problem.tests)
 
 
 def _modules_in_files(problem: Problem) -> frozenset[str]:

@@ -20,7 +20,7 @@ from importlib.resources import files
 
 from sandrl.events.results import Trust
 from sandrl.rewards.guest.baseline import SANDBOX_VARIABLE
-from sandrl.syntax import compiling, parse
+from sandrl.syntax import compiling, parse, parse_expression
 
 _HEADER_BYTES = 64
 _WORKER_HEADER_BYTES = 128
@@ -289,7 +289,7 @@ _OF_TESTS = ("MYPY", "'request_size' not in globals()")
 class _Types(ast.NodeTransformer):
     """Removes what only type checkers and tests need: annotations, and imports under a condition of theirs."""
 
-    _CONDITIONS = frozenset(ast.dump(ast.parse(text, mode="eval").body) for text in _OF_TESTS)
+    _CONDITIONS = frozenset(ast.dump(parse_expression(text).body) for text in _OF_TESTS)
 
     def visit_If(self, node: ast.If) -> ast.AST | None:
         # Only these two kinds are written out: to write all of them takes as long as the rest.
