@@ -51,6 +51,7 @@ def opened(
     width: int = 1280,
     height: int = 900,
     dark: bool = False,
+    is_still: bool = False,
     ready: str = "html[data-ready]",
 ) -> Iterator[Page]:
     """Opens a page, and waits until it is drawn.
@@ -62,10 +63,15 @@ def opened(
         width: Of the window.
         height: Of the window.
         dark: Whether the user prefers dark pages.
+        is_still: Whether the user prefers pages in which nothing moves.
         ready: The element that is there when it is drawn; by default that of a page of runs.
     """
     scheme = "dark" if dark else "light"
-    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+    context = browser.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme=scheme,
+        reduced_motion="reduce" if is_still else "no-preference",
+    )
     page = context.new_page()
     seen = Page(page)
     page.on("console", lambda message: seen.complaints.append(message.text))

@@ -15,7 +15,7 @@ function ChartFigure({title, id, describe, control, note}) {
     }
   }, [described]);
   useEffect(() => () => { if (chart.current) chart.current.destroy(); }, []);
-  return html`<figure>
+  return html`<figure aria-label=${title}>
     <figcaption>${title}${control}</figcaption>
     ${note && html`<p class="muted small">${note}</p>`}
     <div class="plot"><canvas id=${id} ref=${canvas} role="img" aria-label=${`${title}; the numbers follow as a table`} /></div>

@@ -34,11 +34,11 @@ function CheckBody({check}) {
   const name = `Check ${check.number}`, isFailed = check.status === 'failed' || check.status === 'timeout';
   const {source, stdin, expected, got, line} = check;
   return html`<div class="check-body">
-    ${source && html`<h4>${stdin === null ? 'Check' : 'Call'}${line ? html`<span class="muted">, failed in line ${line}</span>` : ''}</h4><${NumberedCode} code=${source} marked=${line} label=${`${name}: source`} />`}
-    ${stdin !== null && html`<h4>Input</h4><${Text} text=${stdin} label=${`${name}: input`} />`}
-    ${isFailed && expected !== null && got !== null ? html`<h4>Expected and actual</h4><${Difference} expected=${expected} got=${got} name=${name} />` : html`
-      ${expected !== null && html`<h4>Expected</h4><${Text} text=${expected} label=${`${name}: expected`} />`}
-      ${got !== null && html`<h4>Actual</h4><${Text} text=${got} label=${`${name}: actual`} />`}`}
+    ${source && html`<h3>${stdin === null ? 'Check' : 'Call'}${line ? html`<span class="muted">, failed in line ${line}</span>` : ''}</h3><${NumberedCode} code=${source} marked=${line} label=${`${name}: source`} />`}
+    ${stdin !== null && html`<h3>Input</h3><${Text} text=${stdin} label=${`${name}: input`} />`}
+    ${isFailed && expected !== null && got !== null ? html`<h3>Expected and actual</h3><${Difference} expected=${expected} got=${got} name=${name} />` : html`
+      ${expected !== null && html`<h3>Expected</h3><${Text} text=${expected} label=${`${name}: expected`} />`}
+      ${got !== null && html`<h3>Actual</h3><${Text} text=${got} label=${`${name}: actual`} />`}`}
     ${check.truncated && html`<p class="muted small">A part of this check is left out, because it is long.</p>`}</div>`;
 }
 

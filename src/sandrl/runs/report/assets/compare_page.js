@@ -20,10 +20,10 @@ function ComparePage({source, query}) {
     <div class="filters" role="search" aria-label="Filter problems"><${SearchField} value=${query.search} label="Search problems" placeholder="problem" onSearch=${(search) => change({search}, {replace: true})} />
       <div class="chips"><${Toggle} isOn=${asked.only === 'differ'} onClick=${() => change({only: asked.only === 'differ' ? 'all' : ''})}>different verdicts <small>${differ.toLocaleString('en')}</small><//></div>
       <p class="muted" role="status" id="count">${plural(data.total, 'problem')}</p></div>
-    ${problems.length ? html`<div class="panel flush"><div class="scroll-x" tabindex="0" role="region" aria-label="Problems"><table class="compared"><thead><tr><th scope="col">problem</th>
+    ${problems.length ? html`<${Grid} label="Problems" className="compared"><thead><tr><th scope="col">problem</th>
       ${runs.map((run, index) => html`<th scope="col"><b class="ordinal">${letterAt(index)}</b> ${run.run_id}</th>`)}</tr></thead>
       <tbody>${problems.map((problem) => html`<tr key=${problem.task_id}><th scope="row" class="name">${problem.task_id}${problem.same_problem === false && html`<small class="tag">the problem changed</small>`}</th>
-        ${problem.cells.map((cell, index) => html`<td>${cell ? html`<${ComparedCell} cell=${cell} run=${runs[index]} name=${problem.task_id} />` : html`<span class="muted">not in this run</span>`}</td>`)}</tr>`)}</tbody></table></div></div>
+        ${problem.cells.map((cell, index) => html`<td>${cell ? html`<${ComparedCell} cell=${cell} run=${runs[index]} name=${problem.task_id} />` : html`<span class="muted">not in this run</span>`}</td>`)}</tr>`)}</tbody><//>
       <${Pages} total=${data.total} offset=${offset} limit=${COMPARED_SHOWN} linkTo=${(to) => link(['compare'], {...query, offset: to || ''})} />`
     : html`<${Empty}>${asked.only === 'differ' && !asked.search ? 'No verdict differs.' : 'No problem matches the filters.'}<//>`}`;
 }

@@ -23,11 +23,10 @@ function GroupsPage({source, run, query}) {
     <ul class="legend" aria-label="Statuses">${kinds.map((kind) => html`<li><${Swatch} kind=${kind} letter=${LETTERS[kind] || '?'} />${kind}</li>`)}
       <li><span class="flat-mark" aria-hidden="true">=</span>all rewards equal: no gradient</li>
       ${steps.length > 1 && html`<li><span class="cell flipped sample" aria-hidden="true" />flipped: the sample passes and failed in the previous step of the problem, or the reverse</li>`}</ul>
-    ${groups.length ? html`<div class="panel flush"><div class="scroll-x groups-scroll" tabindex="0" role="region" aria-label="Groups">
-      <table class=${isMatrix ? 'groups matrix' : 'groups'}><thead><tr><th scope="col" class="sticky">problem</th><th scope="col" class="right">reward</th>
+    ${groups.length ? html`<${Grid} label="Groups" className=${isMatrix ? 'groups matrix' : 'groups'}><thead><tr><th scope="col" class="sticky">problem</th><th scope="col" class="right">reward</th>
         ${steps.length > 1 && html`<th scope="col" class="right">flips</th>`}
         ${isMatrix ? steps.map((step) => html`<th scope="col">step ${stepText(step)}</th>`) : html`<th scope="col">${steps.length > 1 ? 'samples by step' : 'samples'}</th>`}</tr></thead>
-      <tbody>${groups.map((group) => html`<${Group} key=${group.task_id} group=${group} steps=${steps} run=${run} isMatrix=${isMatrix} />`)}</tbody></table></div></div>
+      <tbody>${groups.map((group) => html`<${Group} key=${group.task_id} group=${group} steps=${steps} run=${run} isMatrix=${isMatrix} />`)}</tbody><//>
       <${Pages} total=${count} offset=${offset} limit=${GROUPS_SHOWN} linkTo=${(to) => link(['run', run, 'groups'], {...query, offset: to || ''})} />`
     : html`<${Empty}>${query.task || query.flipped ? 'No problem matches the filters.' : 'There are no trajectories yet.'}<//>`}`;
 }
@@ -41,7 +40,7 @@ function Group({group, steps, run, isMatrix}) {
   const before = new Map(group.cells.map((cell, at) => [cell.step, group.cells[at - 1]]));
   const cell = (each) => html`<${GroupCell} key=${each.step} cell=${each} before=${before.get(each.step)} name=${group.task_id} run=${run} />`;
   const at = new Map(group.cells.map((each) => [each.step, each]));
-  return html`<tr class="group"><th scope="row" class="sticky name" title=${group.task_id}>${group.task_id}</th>
+  return html`<tr class="group"><th scope="row" class="sticky name"><a href=${link(['run', run, 'rows'], {task: group.task_id})}>${group.task_id}</a></th>
     <td class="right">${rewardText(meanReward(group.cells))}</td>${steps.length > 1 && html`<td class="right">${group.flips || html`<span class="muted">0</span>`}</td>`}
     ${isMatrix ? steps.map((step) => html`<td>${at.has(step) && cell(at.get(step))}</td>`)
     : html`<td><div class="blocks">${group.cells_left_out > 0 && html`<small class="muted">${plural(group.cells_left_out, 'earlier step')} left out</small>`}${group.cells.map((each) => html`<div class="block">${steps.length > 1 && html`<small class="muted">${stepText(each.step)}</small>`}${cell(each)}</div>`)}</div></td>`}</tr>`;

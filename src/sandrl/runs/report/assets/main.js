@@ -27,7 +27,7 @@ function LiveMark({source}) {
 
 function Page({source, route, single}) {
   const [kind, key, part, rowKey] = route.path, {query} = route;
-  if (kind === 'compare' && !single) return html`<${ComparePage} source=${source} query=${query} />`;
+  if (kind === 'compare' && !single) return html`<${ComparePage} key=${query.runs} source=${source} query=${query} />`;
   const run = kind === 'run' ? key : single;
   if (!run) return html`<${RunsPage} source=${source} query=${query} />`;
   const shared = {source, run, query, key: `${run} ${part || ''}`};
@@ -64,7 +64,7 @@ function App({source, single}) {
     <header class="top"><nav class="crumbs" aria-label="Breadcrumb"><a class="brand" href="#/">sandrl</a>
       ${run && !single && html`<span aria-hidden="true">/</span><a href=${link(['run', run])}>${run.replace(/\.[0-9a-f]{8}$/, '')}</a>`}
       ${route.path[0] === 'compare' && html`<span aria-hidden="true">/</span><span>compare</span>`}</nav>
-      <div class="tools"><${LiveMark} source=${source} /><button type="button" class="icon" aria-label="Show the keyboard shortcuts" onClick=${() => setKeys(true)}>?</button><${ThemeButton} /></div></header>
+      <div class="tools"><${LiveMark} source=${source} /><button type="button" class="icon" aria-label="Show the keyboard shortcuts" aria-haspopup="dialog" onClick=${() => setKeys(true)}>?</button><${ThemeButton} /></div></header>
     <main id="main" tabindex="-1"><${Page} source=${source} route=${route} single=${single} /></main>
     ${hasKeys && html`<${Keys} onClose=${() => setKeys(false)} />`}`;
 }

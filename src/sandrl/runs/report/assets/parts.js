@@ -22,8 +22,8 @@ function Stat({value, label, note}) {
 }
 
 function Section({title, id, children, aside, className = ''}) {
-  return html`<section class=${'panel ' + className} aria-labelledby=${id}>
-    <div class="section-head"><h2 id=${id}>${title}</h2>${aside}</div>${children}</section>`;
+  return html`<div class=${'panel ' + className} role="group" aria-labelledby=${id}>
+    <div class="section-head"><h2 id=${id}>${title}</h2>${aside}</div>${children}</div>`;
 }
 
 function Text({text, label}) { return html`<pre tabindex="0" role="region" aria-label=${label}>${text}</pre>`; }
@@ -39,6 +39,29 @@ function NumberedCode({code, marked, label}) {
     return html`<span class=${isMarked ? 'row marked' : 'row'}><span class="number" aria-hidden="true">${isMarked ? '▶ ' : ''}${index + 1}</span><span class="source">${
       pieces.map(([kind, text]) => html`<span class=${kind}>${text}</span>`)}${'\n'}</span></span>`;
   })}</pre>`;
+}
+
+// A table of links with one stop for Tab: arrow keys move between them, because there may be thousands.
+function Grid({label, className, children}) {
+  const table = useRef(null);
+  const linksOf = (part) => [...part.querySelectorAll('a')];
+  const enter = (link) => { for (const each of linksOf(table.current.tBodies[0])) each.tabIndex = each === link ? 0 : -1; };
+  useLayoutEffect(() => {
+    const links = linksOf(table.current.tBodies[0]);
+    enter(links.find((each) => each === document.activeElement) || links.find((each) => each.getAttribute('tabindex') === '0') || links[0]);
+  });
+  const move = (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const lines = [...table.current.tBodies[0].rows].map(linksOf).filter((links) => links.length);
+    const at = lines.findIndex((links) => links.includes(event.target)), line = lines[at] || [], place = line.indexOf(event.target);
+    const near = (to) => { const links = lines[to]; return links && links[Math.min(place, links.length - 1)]; };
+    const targets = {ArrowLeft: line[place - 1], ArrowRight: line[place + 1], ArrowUp: near(at - 1), ArrowDown: near(at + 1), Home: line[0], End: line[line.length - 1]};
+    if (place < 0 || !(event.key in targets)) return;
+    event.preventDefault();
+    if (targets[event.key]) targets[event.key].focus();
+  };
+  return html`<div class="panel flush"><div class="scroll-x grid-scroll" role="region" aria-label=${label}><table ref=${table} role="grid" aria-label=${label} class=${className}
+    onKeyDown=${move} onfocusin=${(event) => { if (event.target.closest('tbody')) enter(event.target); }}>${children}</table></div></div>`;
 }
 
 // A curve small enough for a row of a table.
@@ -58,7 +81,7 @@ function Empty({children}) { return html`<p class="empty">${children}</p>`; }
 
 // What a page shows before it has its data, and where it cannot get it.
 function Pending({error}) {
-  if (error) return html`<p class="note" role="alert"><b>This page cannot be shown.</b>${error.message || String(error)}</p>`;
+  if (error) return html`<div class="page-head"><h1 tabindex="-1">This page cannot be shown</h1></div><p class="note" role="alert">${error.message || String(error)}</p>`;
   return html`<p class="empty" role="status">Loading …</p>`;
 }
 

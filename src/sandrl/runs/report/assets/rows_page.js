@@ -6,6 +6,7 @@ const RETRY_MS = 3000;
 const TALLEST_PX = 8_000_000;
 // Where the reader was in each list, for the way back.
 const places = new Map();
+const ROW_ORDERS = [['index', 'number'], ['step', 'step'], ['reward', 'reward'], ['duration', 'seconds']];
 const FILTERS = ['status', 'step', 'task', 'held_out', 'search', 'order', 'desc', 'disagrees'];
 
 function filtersOf(query) {
@@ -109,6 +110,7 @@ function RowsList({source, run, query, report}) {
   useKeys(handlers, [selected, count, scale, rowHeight, view.height, list]);
 
   const change = (changes, options) => go(link(['run', run, 'rows'], {...filters, ...changes}), options);
+  const order = filters.order || 'index';
   const rows = [];
   for (let index = first; index < last; index++) {
     const row = at(index);
@@ -117,6 +119,8 @@ function RowsList({source, run, query, report}) {
       ${row ? html`<${RowLink} row=${row} index=${index} isSelected=${index === selected} target=${target(row)} onOpen=${() => places.set(list.name, {selected: index, top: view.top})} />` : html`<span class="loading-row" />`}</div>`);
   }
   return html`<${RowFilters} query=${query} facets=${list.facets} report=${report} change=${change}>
+      ${isNarrow && html`<select aria-label="Order" value=${`${order} ${filters.desc || ''}`} onChange=${(event) => { const [name, desc] = event.currentTarget.value.split(' '); change({order: name === 'index' ? '' : name, desc}); }}>
+        ${ROW_ORDERS.flatMap(([name, title]) => ['', '1'].map((desc) => html`<option value=${`${name} ${desc}`}>by ${title}, ${desc ? 'descending' : 'ascending'}</option>`))}</select>`}
       <p class="muted" role="status" id="count">${list.total === null ? 'Loading …' : `${count.toLocaleString('en')} trajector${count === 1 ? 'y' : 'ies'}`}${list.searched && list.searched.is_complete === false ? ', still searching' : ''}</p><//>
     ${list.error && html`<p class="note" role="alert">${list.error.message}</p>`}
     <div class="panel flush list-panel">

@@ -38,10 +38,10 @@ function Message({message, number}) {
   const {role, name, content = '', tool_calls = [], finish_reason, seconds} = message;
   const facts = [finish_reason, typeof seconds === 'number' && formatted(seconds, 'seconds')].filter(Boolean).join(' · ');
   return html`<li class=${['system', 'user', 'assistant', 'tool'].includes(role) ? `message ${role}` : 'message'}>
-    <h4>${name ? `${role}: ${name}` : role}${facts && html`<span class="muted"> ${facts}</span>`}</h4>
+    <h3>${name ? `${role}: ${name}` : role}${facts && html`<span class="muted"> ${facts}</span>`}</h3>
     ${(content || !tool_calls.length) && html`<${Text} text=${content} label=${`Message ${number}`} />`}
     ${tool_calls.map((call) => textsOf(call.arguments || '').map(([argument, text]) => html`
-      <h4>calls ${call.name}${argument && argument !== 'code' ? `, ${argument}` : ''}</h4><${Code} code=${text} label=${`Message ${number}: call of ${call.name}`} />`))}</li>`;
+      <h3>calls ${call.name}${argument && argument !== 'code' ? `, ${argument}` : ''}</h3><${Code} code=${text} label=${`Message ${number}: call of ${call.name}`} />`))}</li>`;
 }
 
 function Output({row}) {

@@ -1,0 +1,143 @@
+"""Runs in which every part of the viewer's pages has something to show, and their addresses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from sandrl.runs import (
+    CheckRow,
+    EvaluationRow,
+    MessageRow,
+    MetricsRow,
+    OpinionPart,
+    OpinionRow,
+    ProblemCheck,
+    ProblemRow,
+    RunOutcome,
+    RunWriter,
+    ToolCallRow,
+)
+from tests.support.sample_runs import JOB, failed, trajectory, write_run
+
+LONG = "a-name-without-a-space-that-is-wider-than-a-telephone/" * 3
+PLACES = (
+    "",
+    "?search=nothing-has-this-name",
+    "run/{training}",
+    "run/{training}/groups",
+    "run/{training}/groups?task=nothing",
+    "run/{training}/rows",
+    "run/{training}/rows?search=nothing",
+    "run/{training}/t/0.3",
+    "run/{episodes}/t/-.0",
+    "run/{episodes}/t/-.1",
+    "run/{before}",
+    "run/{empty}",
+    "run/{empty}/rows",
+    "run/{damaged}",
+    "compare?runs={before},{after}",
+    "compare?runs={before},{after}&only=all&search=nothing",
+    "compare",
+    "run/nothing",
+)
+"""What to show of them; each run stands for its key."""
+
+
+def write_runs(runs_dir: Path) -> None:
+    """Writes them.
+
+    Args:
+        runs_dir: Where to.
+    """
+    _write_training(runs_dir)
+    _write_evaluations(runs_dir)
+    _write_episodes(runs_dir)
+    with RunWriter.create(runs_dir, command="reward", job_id=JOB, name="empty") as writer:
+        writer.finish(RunOutcome.FAILED, error=f"the problem set cannot be read: {LONG}")
+    (runs_dir / "damaged").mkdir()
+    (runs_dir / "damaged" / "config.json").write_text("{", encoding="utf-8")
+
+
+def _write_training(runs_dir: Path) -> None:
+    """A training of three steps with a held-out evaluation, a flag, and verdicts of every kind."""
+    statuses = ("timeout", "no_code", "syntax_error", "crashed", "resource_limit", "compile_error")
+    rows = []
+    for step in range(3):
+        for at, task in enumerate(("easy", "hard", LONG, *(f"problem-{number}" for number in range(4)))):
+            for sample in range(4):
+                place = {"step": step, "task_id": task}
+                if task == "easy" or sample < step:
+                    rows.append(trajectory(4 * at + sample, **place))
+                elif task == "hard" and sample == 3:
+                    rows.append(failed(4 * at + sample, "infrastructure", reward=None, **place))
+                elif task == "hard":
+                    rows.append(
+                        failed(4 * at + sample, problem="d" * 32, checks=(CheckRow(status="failed", got="3"),), **place)
+                    )
+                else:
+                    rows.append(
+                        failed(4 * at + sample, statuses[(at + sample) % len(statuses)], detail=f"why: {LONG}", **place)
+                    )
+    run = write_run(
+        runs_dir, rows, name="training", command="grpo", extra={2: {"loss": float("nan"), "grad_norm": 3.0}}
+    )
+    check = ProblemCheck(source="f(2)", expected="2", is_hidden=True)
+    with RunWriter(run, job_id=JOB) as writer:
+        writer.write_problem(
+            ProblemRow(job_id=JOB, digest="d" * 32, task_id="hard", prompt=f"Solve it. {LONG}", checks=(check,))
+        )
+        measured = {"held_out/pass@1": 0.5, "held_out/pass@1_low": 0.3, "held_out/pass@1_high": 0.7}
+        writer.write_evaluation(EvaluationRow(job_id=JOB, step=2, problems=8, metrics=measured))
+
+
+def _write_evaluations(runs_dir: Path) -> None:
+    """Two evaluations of the same problems, of which some turn."""
+    for name, passes in (("before", 2), ("after", 4)):
+        own = [
+            trajectory(n, task_id=f"t{n}") if n < passes else failed(n, task_id=f"t{n}" if n else LONG, detail=LONG)
+            for n in range(6)
+        ]  # fmt: skip
+        write_run(runs_dir, own, name=name, command="eval")
+
+
+def _write_episodes(runs_dir: Path) -> None:
+    """A completion with messages, calls, outputs, checks and a second opinion, and one with a difference."""
+    call = ToolCallRow(name="execute_code", arguments=json.dumps({"code": "x = 1\nprint(x)  # " + LONG}))
+    messages = (
+        MessageRow(role="system", content="You are a programmer."),
+        MessageRow(role="user", content=LONG),
+        MessageRow(role="assistant", tool_calls=(call,), finish_reason="tool_calls", seconds=1.5),
+        MessageRow(role="tool", name="execute_code", content="1\n" * 60),
+    )
+    checks = (
+        CheckRow(status="passed"), CheckRow(status="failed", got="seven\nnine\n", expected="seven\neight\n", line=2),
+        CheckRow(status="timeout"), CheckRow(status="not_reached"), CheckRow(status="not_reached"),
+    )  # fmt: skip
+    rows = [
+        failed(
+            0, task_id=LONG, messages=messages, stdout="out\n" * 80, stderr=LONG, checks=checks, problem="e" * 32,
+            failures=("the sandbox was lost",), components={"format": 0.5}, tokens={"prompt": 10}, truncated=True,
+        ),
+        trajectory(1, code="def f():\n    # " + LONG + "\n    return 'text', 1.5\n"),
+    ]  # fmt: skip
+    run = write_run(runs_dir, rows, name="episodes")
+    tests = (
+        ProblemCheck(stdin="3 4\n", expected="7\n", is_hidden=False),
+        ProblemCheck(name="test_two", source="x = two()\nassert x == 2", is_hidden=True),
+    )
+    with RunWriter(run, job_id=JOB) as writer:
+        writer.write_problem(
+            ProblemRow(
+                job_id=JOB,
+                digest="e" * 32,
+                task_id=LONG,
+                prompt="Add.",
+                setup="import math",
+                checks=tests,
+                check_count=9,
+            )
+        )
+        of = {"index": 0, "id": rows[0].id, "task_id": LONG, "sandbox_id": rows[0].sandbox_id}
+        writer.write_opinion(OpinionRow(job_id=JOB, status="failed", opinion=OpinionPart(status="passed"), **of))
+        writer.write_metrics(MetricsRow(job_id=JOB, step=0, metrics={"completions": 2.0}))
