@@ -1,12 +1,12 @@
-"""Compares runs problem by problem: what was configured, what each measured, and whether the difference may be chance.
+"""Compares runs problem by problem, and determines whether a difference between them may be chance.
 
 The first run is the baseline, and every other run is compared with it. A problem is paired by its id. Where the two
 runs have different records of it, its checks decide: other checks make it another problem, which is left out, and
 another prompt does not. Completions without a reward are left out, and so are problems that have no other ones in one
 of the runs.
 
-Completions are counted by the index of each run (`sandrl.runs.columns`), one run after the other, so memory holds the
-counts of the problems of two runs, however many runs there are.
+Completions are counted by the index of each run (`sandrl.runs.columns`), one run after the other. Memory holds the
+counts of the problems of two runs, for any number of runs.
 """
 
 from __future__ import annotations

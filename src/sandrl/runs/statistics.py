@@ -128,6 +128,8 @@ def paired_difference(
         error = math.sqrt(squares / (pairs - 1) / pairs)
         reach = student_quantile(pairs - 1) * error
         low, high = value - reach, value + reach
+        if is_share:
+            low, high = max(low, -1.0), min(high, 1.0)
         if error > 0.0:
             test, p_value = "paired_t", student_tails(value / error, pairs - 1)
     elif is_share:
