@@ -7,12 +7,24 @@ import os
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
-from sandrl.runs import CheckRow, MessageRow, MetricsRow, RunOutcome, RunWriter, ToolCallRow
+from sandrl.config.eval import EvalConfig
+from sandrl.config.layers import resolve
+from sandrl.runs import (
+    CheckRow,
+    MessageRow,
+    MetricsRow,
+    RunOutcome,
+    RunReader,
+    RunWriter,
+    ToolCallRow,
+    TrajectoryRow,
+)
 from sandrl.settings import load_settings
 from tests.cli.conftest import SANDRL, Run
 from tests.support.sample_runs import failed, trajectory, write_run
-from tests.support.terminal import run_on_terminal
+from tests.support.terminal import Shown, run_on_terminal
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\u202egnp.exe"
 
@@ -44,8 +56,91 @@ def test_runs_are_listed_newest_first_with_state_and_numbers(sandrl: Run, tmp_pa
     ]  # fmt: skip
     assert (listed[0]["reward_mean"], listed[0]["pass_rate"]) == (0.5, 0.5), "counted from what was saved"
     titles, *lines = sandrl("runs", "ls").stdout.splitlines()
-    assert titles.split() == ["run", "command", "age", "state", "n", "reward", "passed", "size"]
+    assert titles.split() == [
+        "run", "model", "problems", "pass@1", "state", "command", "age", "n", "reward", "size"
+    ]  # fmt: skip
     assert [line.split()[0] for line in lines] == ["dead", "cut", "sample"]
+
+
+def evaluated(
+    folder: Path, name: str, rows: list[TrajectoryRow], model: str = "Qwen/Qwen2.5-Coder", **options: JsonValue
+) -> Path:
+    path = write_run(folder, rows, name=name, command="eval")
+    config = RunReader(path).config
+    chosen = resolve(EvalConfig, {"model": model, "problems": "mbpp:test", **options}).document()
+    (path / "config.json").write_bytes(config.model_copy(update={"options": chosen}).to_json())
+    return path
+
+
+def unscorable(index: int, **fields: str) -> TrajectoryRow:
+    return trajectory(index, reward=None, status="infrastructure", passed=0, total=0, **fields)
+
+
+def test_the_list_tells_runs_apart_and_shows_what_was_unscorable(sandrl: Run, tmp_path: Path) -> None:
+    rows = [trajectory(0, task_id="a"), failed(1, task_id="b"), unscorable(2, task_id="c")]
+    evaluated(tmp_path / "runs", "lossy", rows)
+    evaluated(tmp_path / "runs", "whole", rows[:2], model="/models/long/way/to/step-60")
+    listed = {each["run_id"]: each for each in json.loads(sandrl("runs", "ls", "--json").stdout)["runs"]}
+    assert [(each["model"], each["source"], each["unscorable"]) for each in listed.values()] == [
+        ("/models/long/way/to/step-60", "mbpp:test", 0),
+        ("Qwen/Qwen2.5-Coder", "mbpp:test", 1),
+    ]
+    # scipy.stats.binomtest(1, 2).proportion_ci(method="wilson")
+    wilson = {"value": 0.5, "low": pytest.approx(0.0945312057), "high": pytest.approx(0.9054687943)}
+    assert listed["lossy"]["pass_at_1"] == wilson
+    wide = on_terminal(140).text
+    for shown in (sandrl("runs", "ls").stdout, *(on_terminal(width).plain for width in (140, 80, 44))):
+        assert "finished, 1 unscorable" in shown
+        assert "50.0% [9.5%, 90.5%]" in shown
+        assert "step-60" in shown
+        assert "mbpp:test" in shown
+    assert "\x1b[32mfinished, 1" not in wide, "it is not green"
+    assert "\x1b[32mfinished" in wide
+
+
+def on_terminal(width: int, *words: str) -> Shown:
+    return run_on_terminal([*SANDRL, *(words or ("runs", "ls"))], columns=width)
+
+
+def test_a_comparison_says_what_changed_and_whether_it_may_be_chance(sandrl: Run, tmp_path: Path) -> None:
+    names = [f"t{number}" for number in range(20)]
+    first = [(trajectory if at < 8 else failed)(at, task_id=name) for at, name in enumerate(names)]
+    second = [(trajectory if 1 <= at < 18 else failed)(at, task_id=name) for at, name in enumerate(names)]
+    evaluated(tmp_path / "runs", "before", first)
+    evaluated(tmp_path / "runs", "after", [*second[:19], unscorable(19, task_id="t19")], temperature=0.2)
+    done = sandrl("runs", "compare", "before", "after", "--limit", "2")
+    # scipy.stats.binomtest(10, 11).pvalue and scipy.stats.ttest_rel(...).confidence_interval() of the 19 pairs
+    for part in (
+        "before  Qwen/Qwen2.5-Coder", " options differ", "temperature  1.0 (default)  0.2",
+        "after compared with before, on 19 common problems:",
+        "pass@1: 42.1% to 89.5%, difference +47.4 points [+17.9, +76.9]", "p = 0.01 (exact McNemar test)",
+        "10 gained: t8, t9 and 8 more", "1 lost: t0", "1 left out, without a scored completion in one of the runs: t19",
+    ):  # fmt: skip
+        assert part in done.stdout
+    assert "after: 1 completion without a reward left out (infrastructure: 1)" in done.stderr
+    assert "sandrl eval --resume after" in done.stderr
+    document = json.loads(sandrl("runs", "compare", "before", "after", "--json").stdout)
+    [compared] = document["comparisons"]
+    assert compared["difference"]["p_value"] == pytest.approx(0.01171875)
+    assert sorted(each["task_id"] for each in compared["gained"]) == sorted(names[8:18])
+    assert [setting["name"] for setting in document["configuration"]] == ["temperature"]
+    narrow = on_terminal(44, "runs", "compare", "before", "after", "--limit", "3").plain
+    assert max(len(line) for line in narrow.splitlines()) <= 44
+    assert "+47.4" in narrow
+
+
+def test_a_comparison_that_means_nothing_is_refused(sandrl: Run, tmp_path: Path) -> None:
+    evaluated(tmp_path / "runs", "one", [trajectory(0, task_id="a")])
+    evaluated(tmp_path / "runs", "two", [trajectory(0, task_id="b")])
+    for words, part in (
+        (("one",), "at least two runs"),
+        (("one", "two"), "they have no problem in common: mbpp:test (a, …) and mbpp:test (b, …)"),
+        (("one", "three"), "there is no run 'three'"),
+        (("one@4", "one"), "no completions of step 4"),
+    ):
+        done = sandrl("runs", "compare", *words)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert part in done.stderr
 
 
 def test_a_run_that_cannot_be_read_hides_no_other(sandrl: Run, run: Path, tmp_path: Path) -> None:

@@ -440,14 +440,14 @@ def test_a_comparison_puts_the_latest_completions_of_a_problem_side_by_side(
             "task_id": "a",
             "same_problem": True,
             "cells": [
-                {"n": 2, "passed": 1, "reward": 0.5, "key": "1.1", "status": "failed"},
-                {"n": 1, "passed": 1, "reward": 1.0, "key": "-.0", "status": "passed"},
+                {"n": 2, "scored": 2, "passed": 1, "reward": 0.5, "key": "1.1", "status": "failed"},
+                {"n": 1, "scored": 1, "passed": 1, "reward": 1.0, "key": "-.0", "status": "passed"},
             ],
         },
         {
             "task_id": "c",
             "same_problem": True,
-            "cells": [{"n": 1, "passed": 1, "reward": 1.0, "key": "0.3", "status": "passed"}, None],
+            "cells": [{"n": 1, "scored": 1, "passed": 1, "reward": 1.0, "key": "0.3", "status": "passed"}, None],
         },
     ]
     everything = asked(client, "api/compare", runs=keys, only="all")

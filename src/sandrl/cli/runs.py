@@ -1,4 +1,4 @@
-"""`sandrl runs`: lists, shows and removes the runs on disk."""
+"""`sandrl runs`: lists, shows, compares and removes the runs on disk."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 from sandrl.cli.completion import values
 from sandrl.cli.output import Json
+from sandrl.cli.text import share_text
 from sandrl.events.results import Status
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from sandrl.runs import Damage, Rows, RunEntry, RunOverview, RunReader
 
-app = typer.Typer(name="runs", help="Runs on disk: ls, show, tail, report, regrade, rm.", no_args_is_help=True)
+app = typer.Typer(name="runs", help="Runs on disk: ls, show, compare, tail, report, regrade, rm.", no_args_is_help=True)
 
 _RUN = "The run: its name, path or job id, or a unique prefix of its name or id."
 RunArgument = Annotated[
@@ -33,6 +34,7 @@ RunsDirOption = Annotated[
 ]
 LATEST = "latest"
 _ROWS_SHOWN = 20
+_NAMES_SHOWN = 20
 _STATE_STYLES = {"running": "cyan", "finished": "green", "interrupted": "yellow", "damaged": "magenta"}
 
 
@@ -45,7 +47,7 @@ def list_runs(
     json_: Json = False,
     runs_dir: RunsDirOption = None,
 ) -> None:
-    """List runs, newest first: name, command, time, state, completions, reward, size."""
+    """List runs, newest first: model, problems, pass@1 with its 95% interval, unscorable completions, state."""
     from sandrl import runs
     from sandrl.cli.output import print_json
     from sandrl.settings import load_settings
@@ -149,6 +151,44 @@ def show(
         if disagreements and total and not opinions:
             why = "the run has no second opinions; score with --second-opinion RATE to get them"
         typer.echo(f"No trajectory to show: {why}.", err=True)
+
+
+@app.command("compare")
+def compare(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN RUN...",
+            help="The runs, the baseline first: names, paths or job ids; RUN@STEP selects one evaluation of a training"
+            " run.",
+            autocompletion=values.run_names,
+        ),
+    ],
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Name at most N problems of each list; --json names all.")
+    ] = _NAMES_SHOWN,
+    json_: Json = False,
+    runs_dir: RunsDirOption = None,
+) -> None:
+    """Compare runs with the first one: configuration, pass@1, paired differences with 95% intervals, problems."""
+    from sandrl.cli import comparison
+    from sandrl.cli.output import print_json
+    from sandrl.errors import InputError, UsageError
+    from sandrl.runs.comparison import compare as compare_runs
+    from sandrl.runs.comparison import comparison_document
+
+    if len(names) < 2:
+        raise UsageError(
+            "a comparison needs at least two runs", hint="name them, the baseline first: sandrl runs compare A B"
+        )
+    found = compare_runs(comparison.sources(names, runs_dir))
+    if not any(pairing.common for pairing in found.pairings):
+        raise InputError(comparison.why_not(found), hint="compare runs of the same problem set")
+    if json_:
+        print_json(comparison_document(found))
+    else:
+        comparison.print_comparison(found, limit)
+    comparison.print_warnings(found)
 
 
 @app.command("report")
@@ -259,6 +299,10 @@ def _document(run: RunOverview) -> dict[str, Any]:
         "completions": run.completions,
         "reward_mean": run.reward_mean,
         "pass_rate": run.pass_rate,
+        "pass_at_1": None if run.pass_at_1 is None else asdict(run.pass_at_1),
+        "unscorable": run.unscorable,
+        "model": run.subject,
+        "source": run.source,
         "best_checkpoint": None if run.best is None else {"step": run.best.step, "path": str(run.best.path)},
         "size_bytes": run.size_bytes,
     }
@@ -271,27 +315,48 @@ def _print_runs(runs: list[RunOverview]) -> None:
     table = Table(
         [
             Column("run"),
+            Column("model", least=10, keeps_end=True),
+            Column("problems", least=9, keeps_end=True),
+            Column("pass@1"),
+            Column("state"),
             Column("command", rank=4),
             Column("age", rank=3, is_number=True),
-            Column("state"),
             Column("n", rank=2, is_number=True),
             Column("reward", rank=1, is_number=True),
-            Column("passed", is_number=True),
             Column("size", rank=5, is_number=True),
         ]
     )
     for run in runs:
+        style = _STATE_STYLES.get(run.state.value, "red")
+        state = Cell(run.state.value, style)
+        if run.unscorable:
+            # What finished without some of its rewards is no success.
+            state = Cell(f"{state.text}, {run.unscorable} unscorable", "yellow" if style == "green" else style)
         table.add(
             visible(run.run_id),
+            name_of(run.subject),
+            name_of(run.source),
+            "-" if run.pass_at_1 is None else share_text(**asdict(run.pass_at_1)),
+            state,
             visible(run.command),
             age(run.started_at),
-            Cell(run.state.value, _STATE_STYLES.get(run.state.value, "red")),
             str(run.completions),
             "-" if run.reward_mean is None else f"{run.reward_mean:.3f}",
-            "-" if run.pass_rate is None else f"{run.pass_rate:.0%}",
             human_size(run.size_bytes),
         )
     table.print()
+
+
+def name_of(text: str | None) -> str:
+    """A model, a problem set or a file in a table; of a path, the end that tells it apart."""
+    from pathlib import PurePath
+
+    from sandrl.cli.text import visible
+
+    if not text:
+        return "-"
+    parts = PurePath(text).parts
+    return visible("/".join(parts[-2:]) if len(parts) > 2 else text)
 
 
 def age(moment: datetime) -> str:

@@ -11,7 +11,7 @@ import typer
 from sandrl.cli.progress import reward_text, sample_name, word_for
 from sandrl.cli.results import ResultRow, results_table
 from sandrl.cli.tables import print_wrapped
-from sandrl.cli.text import visible
+from sandrl.cli.text import share_text, visible
 
 if TYPE_CHECKING:
     from sandrl.events.results import ScoredCompletion
@@ -96,7 +96,7 @@ def held_line(held: Held) -> str:
 
 def pass_at_text(k: int, found: Estimate) -> str:
     """An estimate of pass@k with its 95% interval."""
-    return f"pass@{k}: {found.value:.1%} [{found.low:.1%}, {found.high:.1%}]"
+    return f"pass@{k}: {share_text(found.value, found.low, found.high)}"
 
 
 def reason_lines(reasons: Mapping[str, str]) -> list[str]:

@@ -46,6 +46,7 @@ class Column:
         least: The fewest characters it may be cut to; None for a column that is never cut.
         wraps: Break what is too long between words instead of cutting it.
         is_number: Align it at the right.
+        keeps_end: Cut what is too long at its beginning: models and paths differ at their ends.
     """
 
     title: str
@@ -53,6 +54,7 @@ class Column:
     least: int | None = None
     wraps: bool = False
     is_number: bool = False
+    keeps_end: bool = False
 
 
 class Line(tuple[Cell, ...]):
@@ -288,4 +290,6 @@ def _fitted(text: str, column: Column, width: int) -> list[str]:
         return wrapped(text, width).split("\n")
     from rich.cells import set_cell_size
 
+    if column.keeps_end:
+        return ["…" + set_cell_size(text[::-1], width - 1)[::-1]]
     return [set_cell_size(text, width - 1) + "…"]

@@ -33,6 +33,11 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def share_text(value: float, low: float | None, high: float | None) -> str:
+    """A share as a percentage, with its interval if that is known."""
+    return f"{value:.1%}" if low is None or high is None else f"{value:.1%} [{low:.1%}, {high:.1%}]"
+
+
 def visible_lines(text: str) -> str:
     """The text with its lines and tabs, in which every other character that could act on a terminal is an escape."""
     if text.isprintable():

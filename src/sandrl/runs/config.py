@@ -60,6 +60,20 @@ class RunConfig(Stored):
     options: dict[Text, Json] = Field(default_factory=dict)
     jobs: tuple[JobRecord, ...] = ()
 
+    @property
+    def subject(self) -> str | None:
+        """What was evaluated or trained: the model, or the file of completions; None if the run does not say."""
+        return next((each for name in ("base_model", "model", "completions") if (each := self._text(name))), None)
+
+    @property
+    def source(self) -> str | None:
+        """The name of its problem set, as it was given; None if the run does not say."""
+        return self._text("problems")
+
+    def _text(self, name: str) -> str | None:
+        value = self.options.get(name)
+        return value if isinstance(value, str) else None
+
     def with_end(self, end: JobRecord) -> RunConfig:
         """The same with the end of a job; the first failure of a job stands."""
         ended = end.model_dump(include={"finished_at", "outcome", "error"})

@@ -17,7 +17,7 @@ from pathlib import Path
 from sandrl.errors import InputError, RunOutcome
 from sandrl.runs.config import RunConfig
 from sandrl.runs.counted import CountedRow, counted
-from sandrl.runs.evaluations import BestCheckpoint, best_checkpoint
+from sandrl.runs.evaluations import HELD_OUT, BestCheckpoint, best_checkpoint
 from sandrl.runs.held import COST_METRIC, SECONDS_METRIC, Held, held_by
 from sandrl.runs.index import RunEntry
 from sandrl.runs.lineage import Origin, origin_of
@@ -44,6 +44,21 @@ class RunState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Rate:
+    """A share with the 95% interval that was measured with it.
+
+    Attributes:
+        value: The share.
+        low: The lower bound of the interval; None where an earlier version of sandrl has not measured it.
+        high: Its upper bound.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class RunOverview:
     """A run in one line.
 
@@ -56,6 +71,10 @@ class RunOverview:
         completions: How many completions have a result.
         reward_mean: Their mean reward in the last step that has one; None if none was scored.
         pass_rate: Their pass rate in the last step that has one; None if none was scored.
+        pass_at_1: The pass@1 of its latest evaluation, else of its last step; None if none was scored.
+        unscorable: How many completions have no reward.
+        subject: The model that was evaluated or trained, or the file of completions; None if it does not say.
+        source: Its problem set, as it was named; None if it does not say.
         steps: How many steps have metrics.
         size_bytes: What its files take on the disk.
         error: What its last job failed with, or was interrupted by; None where it was neither.
@@ -73,6 +92,10 @@ class RunOverview:
     completions: int = 0
     reward_mean: float | None = None
     pass_rate: float | None = None
+    pass_at_1: Rate | None = None
+    unscorable: int = 0
+    subject: str | None = None
+    source: str | None = None
     steps: int = 0
     size_bytes: int = 0
     error: str | None = None
@@ -105,6 +128,10 @@ def overview(entry: RunEntry, *, has_held: bool = False) -> RunOverview:
         completions=int(sum(row.metrics.get("completions") or 0 for row in rows)),
         reward_mean=_latest(rows, "reward/mean"),
         pass_rate=_latest(rows, "pass_rate"),
+        pass_at_1=latest_pass_at_1(rows),
+        unscorable=int(sum(row.metrics.get("unscorable") or 0 for row in rows)),
+        subject=reader.config.subject,
+        source=reader.config.source,
         steps=count_steps(rows),
         size_bytes=size,
         error=reader.config.jobs[-1].error if reader.config.jobs else None,
@@ -117,6 +144,20 @@ def overview(entry: RunEntry, *, has_held: bool = False) -> RunOverview:
 def count_steps(rows: Sequence[MetricsRow]) -> int:
     """How many steps were done; what follows the last one, to evaluate the policy that came out, is none."""
     return sum(any(not (name.startswith("held_out/") or name in OF_HELD) for name in row.metrics) for row in rows)
+
+
+def latest_pass_at_1(rows: Sequence[MetricsRow]) -> Rate | None:
+    """The pass@1 of the latest evaluation on held-out problems, else that of the last step that has one.
+
+    Args:
+        rows: The metrics of each step, in order.
+    """
+    for name in (HELD_OUT, "pass@1"):
+        for row in reversed(rows):
+            value = row.metrics.get(name)
+            if value is not None:
+                return Rate(value, row.metrics.get(f"{name}_low"), row.metrics.get(f"{name}_high"))
+    return None
 
 
 def _latest(rows: Sequence[MetricsRow], name: str) -> float | None:

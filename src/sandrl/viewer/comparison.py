@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from sandrl.events.results import Status
 from sandrl.runs import RunReader
-from sandrl.runs.columns import row_key
+from sandrl.runs.comparison import Tally, selection_of, tallies
 from sandrl.runs.series import is_bound, series_of
 from sandrl.viewer.run import ViewedRun
 
 MOST_PROBLEMS = 1_000
 """How many problems one answer has at most."""
 
-_LATEST = """
-SELECT tasks.name, problems.name, step, place, rank, greedy, repeat, statuses.name, reward FROM rows
-JOIN (SELECT task AS last_task, max(step) AS last_step FROM rows WHERE held_out = 0 GROUP BY task)
-    ON task = last_task AND step = last_step
-JOIN names tasks ON tasks.number = task JOIN names statuses ON statuses.number = status
-LEFT JOIN names problems ON problems.number = problem
-WHERE held_out = 0 ORDER BY task, rows.number
-"""
-
 
 def comparison(
     runs: Sequence[ViewedRun], search: str, *, only_differing: bool, offset: int, limit: int
 ) -> dict[str, Any]:
-    """The same problems side by side, each by the completions of the latest step of a run that has it.
+    """The same problems side by side, each by the completions that `runs compare` takes.
 
     Args:
         runs: The runs.
@@ -44,11 +33,11 @@ def comparison(
     for at, run in enumerate(runs):
         run.refresh()
         with run.columns.opened() as database:
-            for task_id, own in itertools.groupby(database.execute(_LATEST), key=lambda row: str(row[0])):
-                digests, cells = problems.setdefault(task_id, (set(), [None] * len(runs)))
-                rows = list(own)
-                digests.update(row[1] for row in rows if row[1] is not None)
-                cells[at] = _cell(rows)
+            selection = selection_of(database)
+            for tally in () if selection is None else tallies(database, selection):
+                digests, cells = problems.setdefault(tally.task_id, (set(), [None] * len(runs)))
+                digests.update(filter(None, [tally.digest]))
+                cells[at] = _cell(tally)
     word = search.lower()
     found: list[dict[str, Any]] = [
         {"task_id": task_id, "same_problem": len(digests) <= 1, "cells": cells}
@@ -80,19 +69,17 @@ def curves(readers: Sequence[RunReader], runs: Sequence[ViewedRun]) -> dict[str,
     }
 
 
-def _cell(rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+def _cell(tally: Tally) -> dict[str, Any]:
     """What became of a problem's completions; the example is one that did not pass, if there is any."""
-    example = next((row for row in rows if row[7] != Status.PASSED), rows[0])
-    rewards = [row[8] for row in rows if row[8] is not None]
-    _, _, step, place, rank, greedy, repeat, status, _ = example
     return {
-        "n": len(rows),
-        "passed": sum(row[7] == Status.PASSED for row in rows),
-        "reward": sum(rewards) / len(rewards) if rewards else None,
-        "key": row_key(step, place, rank, 0, greedy, repeat),
-        "status": status,
+        "n": tally.n,
+        "scored": tally.scored,
+        "passed": tally.passed,
+        "reward": tally.reward,
+        "key": tally.example,
+        "status": tally.status,
     }
 
 
 def _differ(cells: Sequence[dict[str, Any] | None]) -> bool:
-    return len({None if cell is None else cell["passed"] / cell["n"] for cell in cells}) > 1
+    return len({cell and (cell["passed"] / cell["scored"] if cell["scored"] else cell["status"]) for cell in cells}) > 1

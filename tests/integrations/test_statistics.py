@@ -1,0 +1,87 @@
+"""The statistics of runs are those of SciPy: this environment has it, the one of development has not."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy
+import pytest
+from scipy import stats
+
+from sandrl.runs.statistics import (
+    adjusted_for_several,
+    estimate,
+    paired_difference,
+    sign_test,
+    student_quantile,
+    student_tails,
+)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_exact_mcnemar_test_is_the_binomial_test(seed: int) -> None:
+    draw = random.Random(seed)
+    for most in (1, 10, 300, 5_000, 100_000):
+        gained, lost = draw.randint(0, most), draw.randint(0, most)
+        if gained + lost:
+            expected = stats.binomtest(gained, gained + lost).pvalue
+            assert sign_test(gained, lost) == pytest.approx(expected, rel=1e-8, abs=1e-300)
+    near = sign_test(50_000, 50_000 + 400)
+    assert near == pytest.approx(stats.binomtest(50_000, 100_400).pvalue, rel=1e-8)
+
+
+def test_percentiles_and_tails_of_student_are_those_of_scipy() -> None:
+    for freedom in (1, 2, 3, 4, 7, 30, 163, 1_000, 24_999, 1_000_000):
+        assert student_quantile(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), rel=1e-9)
+        for t in (0.0, 1e-3, 0.4, 1.0, 1.96, 4.0, 11.0):
+            assert student_tails(t, freedom) == pytest.approx(2 * stats.t.sf(t, freedom), rel=1e-8)
+
+
+@pytest.mark.parametrize("samples", [2, 4, 10])
+@pytest.mark.parametrize("problems", [3, 20, 164, 2_000])
+def test_several_samples_are_compared_by_the_paired_t_test(samples: int, problems: int) -> None:
+    draw = numpy.random.default_rng(samples * problems)
+    skill = draw.beta(1, 1, problems)
+    first = draw.binomial(samples, skill) / samples
+    second = draw.binomial(samples, numpy.clip(skill + 0.1, 0, 1)) / samples
+    found = paired_difference((second - first).tolist())
+    assert found is not None
+    assert found.test == "paired_t"
+    expected = stats.ttest_rel(second, first)
+    interval = expected.confidence_interval()
+    assert found.p_value == pytest.approx(expected.pvalue, rel=1e-8)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high), rel=1e-8, abs=1e-12)
+
+
+@pytest.mark.parametrize("samples", [1, 4])
+def test_the_interval_of_a_difference_is_that_of_a_bootstrap_by_problem(samples: int) -> None:
+    draw = numpy.random.default_rng(samples)
+    problems = 400
+    skill = draw.beta(1, 1, problems)
+    first = draw.binomial(samples, skill) / samples
+    second = draw.binomial(samples, numpy.clip(skill + 0.05, 0, 1)) / samples
+    differences = second - first
+    found = paired_difference(differences.tolist(), is_single=samples == 1)
+    assert found is not None
+    assert found.low is not None
+    assert found.high is not None
+    drawn = stats.bootstrap((differences,), numpy.mean, n_resamples=20_000, rng=draw).confidence_interval
+    width = found.high - found.low
+    assert abs(found.low - drawn.low) < 0.05 * width
+    assert abs(found.high - drawn.high) < 0.05 * width
+
+
+def test_one_sample_of_each_problem_has_wilsons_interval() -> None:
+    for problems in (1, 5, 20, 164, 5_000):
+        for passed in {0, 1, problems // 3, problems}:
+            found = estimate([1.0] * passed + [0.0] * (problems - passed))
+            expected = stats.binomtest(passed, problems).proportion_ci(method="wilson")
+            assert found is not None
+            assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+def test_probabilities_are_adjusted_as_holm_has_it() -> None:
+    # statsmodels.stats.multitest.multipletests([0.01, 0.04, 0.03, 0.5], method="holm")
+    assert adjusted_for_several([0.01, 0.04, 0.03, 0.5]) == pytest.approx((0.04, 0.09, 0.09, 0.5))
+    assert math.isclose(adjusted_for_several([0.03])[0], 0.03)
