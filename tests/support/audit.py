@@ -15,8 +15,8 @@ from typing import Any
 _SCRIPT = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
 _NAMED = {
     "button", "checkbox", "combobox", "dialog", "figure", "grid", "heading", "image", "img", "link", "listbox",
-    "menuitem", "meter", "option", "progressbar", "radio", "region", "searchbox", "slider", "spinbutton", "switch", "tab",
-    "textbox", "Canvas", "DisclosureTriangle", "Iframe",
+    "menuitem", "meter", "option", "progressbar", "radio", "region", "searchbox", "slider", "spinbutton", "switch",
+    "tab", "textbox", "Canvas", "DisclosureTriangle", "Iframe",
 }  # fmt: skip
 _LANDMARKS = {"banner", "complementary", "contentinfo", "form", "navigation", "region", "search"}
 _WITHOUT_ROLE = {"generic", "none", "Section", "paragraph", "Pre", "LabelText", "LayoutTable"}
