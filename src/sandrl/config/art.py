@@ -16,7 +16,7 @@ from sandrl.config.episodes import EpisodesConfig, Steps
 from sandrl.config.fields import EPISODES, MODEL, OUTPUT, PROBLEMS, TRAINING, Option
 from sandrl.config.groups import Samples, check_groups
 from sandrl.config.model import Count, LearningRate
-from sandrl.config.parts import ROLLOUT_HELP, Problems, ReportTraining
+from sandrl.config.parts import ROLLOUT_HELP, MaxTokens, Problems, ReportTraining
 from sandrl.config.words import TINY, EpisodeKind
 from sandrl.settings import ReportTo, Settings
 
@@ -160,6 +160,8 @@ class ArtTrainConfig(EpisodesConfig):
         ),
     ] = None
     rollout: Annotated[EpisodeKind, Option(ROLLOUT_HELP, EPISODES)] = EpisodeKind.TOOLS
+    # What is trained needs a bound: its longest answers decide the memory of a step.
+    max_tokens: MaxTokens = 2048
     project: Annotated[
         str,
         Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"),

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from sandrl.config.fields import GENERATION, MODEL, PROBLEMS, Option
 from sandrl.config.model import Count
-from sandrl.config.parts import PROBLEMS_HELP, EndpointPart, MaxTokens, NumProblems, SamplingPart, ShowTests
+from sandrl.config.parts import PROBLEMS_HELP, EndpointPart, NumProblems, SamplingPart, ShowTests
 from sandrl.config.scoring import ScoredRunConfig
 from sandrl.config.words import BUNDLED
 
@@ -44,7 +44,6 @@ class EvalConfig(EndpointPart, SamplingPart, ScoredRunConfig):
     samples: Annotated[
         Count | None, Option("Completions per problem.", GENERATION, metavar="K", default=f"{SAMPLES}; greedy: 1")
     ] = None
-    max_tokens: MaxTokens = 512
     use_model_sampling: Annotated[
         bool,
         Option(

@@ -239,7 +239,15 @@ class SamplingPart(Config):
         Field(ge=0, le=100, allow_inf_nan=False),
         Option("Sampling temperature; 0 for greedy decoding.", GENERATION, metavar="T"),
     ] = 1.0
-    max_tokens: MaxTokens = 2048
+    max_tokens: Annotated[
+        Count | None,
+        Option(
+            "Maximum length of a completion, in tokens.",
+            GENERATION,
+            metavar="N",
+            default="the model's own limit; none is sent to an endpoint",
+        ),
+    ] = None
 
 
 class EndpointPart(Config):

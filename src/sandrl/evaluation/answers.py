@@ -51,7 +51,15 @@ class Wanted:
 
     def completion(self, row: AnswerRow) -> Completion:
         """What came of asking for it."""
-        return Completion(self.id, self.task_id, completion=row.text, loss=row.failure)
+        return Completion(
+            self.id,
+            self.task_id,
+            completion=row.text,
+            loss=row.failure,
+            finish_reason=row.finish_reason,
+            tokens=row.tokens.get("completion") or None,
+            reasoning=row.reasoning,
+        )
 
 
 def all_wanted(problems: Mapping[str, Problem], samples: int) -> list[Wanted]:
@@ -175,6 +183,7 @@ def _row(wanted: Wanted, answer: Answer, writer: RunWriter) -> AnswerRow:
     return row.model_copy(
         update={
             "text": reply.message.content,
+            "reasoning": reply.message.reasoning,
             "finish_reason": reply.message.finish_reason,
             "seconds": reply.message.seconds,
             "retries": reply.retries,

@@ -19,7 +19,7 @@ from sandrl.config.words import TINY
 from sandrl.evaluation.answers import Answers, all_wanted, in_order
 from sandrl.evaluation.request import EvalRequest, EvalRun
 from sandrl.evaluation.resume import COMMAND, find_earlier
-from sandrl.events import Emit, ModelSettingsFound, PolicyAsked, ignore
+from sandrl.events import Emit, ModelSettingsFound, PolicyAsked, TokenLimitFound, ignore
 from sandrl.models import EndpointModel, Model, ModelEndpoint, Sampling, libraries
 from sandrl.models.generation import sampling_facts
 from sandrl.models.in_process import InProcessModel
@@ -77,7 +77,9 @@ def run_eval(
     found = {"model": config.model or model.name, "samples": config.answers, "batch_size": model.batch_size}
     config = config.model_copy(update=found)
     emit(PolicyAsked(model.name, len(problems), config.answers))
-    facts: dict[str, JsonValue] = {PROBLEMS_DIGEST: digest}
+    facts: dict[str, JsonValue] = {PROBLEMS_DIGEST: digest, "token_limit": {**asdict(model.limit)}}
+    if config.max_tokens is None:
+        emit(TokenLimitFound(model.limit.tokens, model.limit.why))
     if isinstance(model, InProcessModel):
         own, are_used = model.own_settings, config.use_model_sampling
         facts |= sampling_facts(own, are_used=are_used)
@@ -115,7 +117,7 @@ def run_eval(
     finally:
         closed.set()
         model.close()
-    return EvalRun(model.name, len(problems), config, run)
+    return EvalRun(model.name, len(problems), config, run, model.limit.tokens)
 
 
 def outlook_of_eval(request: EvalRequest, settings: Settings) -> Outlook:
@@ -155,7 +157,7 @@ def _model(config: EvalConfig, settings: Settings, closed: threading.Event, emit
     sampling = replace(Sampling.of(config), use_own=config.use_model_sampling)
     if config.base_url is not None:
         endpoint = ModelEndpoint.of(config, config.base_url, settings.openai_api_key)
-        model = EndpointModel(endpoint, config.model, sampling, stop=closed, batch_size=config.batch_size)
+        model = EndpointModel(endpoint, config.model, sampling, stop=closed, batch_size=config.batch_size, emit=emit)
         model.check()
         return model
     name = config.model or TINY

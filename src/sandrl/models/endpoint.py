@@ -22,10 +22,11 @@ from queue import SimpleQueue
 from typing import Any, TypeAlias
 
 from sandrl.errors import EndpointError, InputError, RequestRefusedError, UsageError
+from sandrl.events import Emit, ignore
 from sandrl.models.client import Client, ModelEndpoint
 from sandrl.models.loop import LOOP, cancel_once
 from sandrl.models.messages import Message, Reply, ToolCall
-from sandrl.models.protocol import Abilities, Answer, Question, Sampling
+from sandrl.models.protocol import Abilities, Answer, Question, Sampling, TokenLimit
 
 Json: TypeAlias = Mapping[str, Any]
 
@@ -42,6 +43,8 @@ _OPTIONAL: Mapping[str, str | None] = {
     "include": None,
 }
 _SHOWN_MODELS = 5
+# What servers call the length of a model's context, in their lists of models.
+_CONTEXTS = ("max_model_len", "context_length", "max_context_length", "context_window", "max_input_tokens")
 
 
 class EndpointModel(Client):
@@ -53,6 +56,7 @@ class EndpointModel(Client):
         sampling: How it answers.
         stop: Once it is set, answers are not wanted any more.
         batch_size: How many questions are in flight at once.
+        emit: Told if the endpoint limits requests.
 
     Raises:
         MissingExtraError: If `openai` is not installed.
@@ -66,12 +70,14 @@ class EndpointModel(Client):
         *,
         stop: threading.Event | None = None,
         batch_size: int | None = None,
+        emit: Emit = ignore,
     ) -> None:
-        super().__init__(endpoint, stop)
+        super().__init__(endpoint, stop, emit)
         self.name = name or ""
         self.batch_size = batch_size or BATCH_SIZE
         self._sampling = sampling or Sampling()
         self._has_chat = True
+        self._context_tokens: int | None = None
         self._renamed: dict[str, str | None] = {}
 
     @property
@@ -84,6 +90,15 @@ class EndpointModel(Client):
         """Where it is asked."""
         return self.endpoint.base_url
 
+    @property
+    def limit(self) -> TokenLimit:
+        """The longest answer. Unless the user sets one, none is sent, because only the server can count a prompt."""
+        if self._sampling.max_tokens is not None:
+            return TokenLimit(self._sampling.max_tokens, "requested")
+        known = self._context_tokens
+        context = f"; the context of {self.name} has {known} tokens" if known else ""
+        return TokenLimit(None, f"none is sent, so the endpoint decides{context}")
+
     def check(self) -> None:
         """Finds out, in seconds and without spending a token, whether the model can be asked.
 
@@ -92,12 +107,14 @@ class EndpointModel(Client):
             AuthenticationError: If it refuses the key.
             UsageError: If it says that it has no such model, or none is named and it has not exactly one.
         """
-        listed = (self.look("models") or {}).get("data")
-        names = [str(each.get("id")) for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+        listed = {str(each.get("id")): each for each in map(_object, _list((self.look("models") or {}).get("data")))}
+        names = list(listed)
         if not self.name:
             self.name = self._only(names)
         elif names and self.name not in names:
             raise self._unknown(names)
+        told = _object(listed.get(self.name))
+        self._context_tokens = next((count for name in _CONTEXTS if (count := _count(told, name))), None)
 
     def reply(self, messages: Sequence[Message], tools: Sequence[Json] = ()) -> Reply:
         """The model's next message.
@@ -153,20 +170,25 @@ class EndpointModel(Client):
         except (EndpointError, RequestRefusedError) as error:
             return Answer(question.number, None, error.message, is_lost=isinstance(error, EndpointError))
 
-    async def _reply(self, messages: Sequence[Message], tools: Sequence[Json], asked: Json) -> Reply:
+    async def _reply(self, messages: Sequence[Message], tools: Sequence[Json], own: Json) -> Reply:
         began = time.monotonic()
         while True:
             if is_chat := self._has_chat:
-                path, read, question = "chat/completions", _chat_reply, self._chat_question(messages, tools, asked)
+                path, read, question = "chat/completions", _chat_reply, self._chat_question(messages, tools, own)
             else:
-                path, read, question = "responses", _responses_reply, self._responses_question(messages, tools, asked)
+                path, read, question = "responses", _responses_reply, self._responses_question(messages, tools, own)
             try:
-                reply, retries = await self.request(path, question, read)
+                asked = await self.request(path, question, read)
             except RequestRefusedError as refusal:
                 self._learn(refusal, question, is_chat=is_chat)
             else:
-                message = replace(reply.message, seconds=time.monotonic() - began)
-                return replace(reply, message=message, retries=retries)
+                reply, seconds = asked.answer, time.monotonic() - began - asked.waited_seconds
+                limit, reason = self._sampling.max_tokens, reply.message.finish_reason
+                if reason is None and limit is not None and reply.completion_tokens >= limit:
+                    # The server does not say why it ended.
+                    reason = "length"
+                message = replace(reply.message, seconds=seconds, finish_reason=reason)
+                return replace(reply, message=message, retries=asked.retries)
 
     def _learn(self, refusal: RequestRefusedError, question: Json, *, is_chat: bool) -> None:
         """Notes what the endpoint does not take, so that the question can be asked another way; else raises.
@@ -213,7 +235,7 @@ class EndpointModel(Client):
         question: dict[str, Any] = {
             "model": self.name,
             "messages": [chat_message(message) for message in messages],
-            "max_tokens": self._sampling.max_tokens,
+            **self._limit_as("max_tokens"),
             "temperature": self._sampling.temperature,
             **asked,
         }
@@ -225,7 +247,7 @@ class EndpointModel(Client):
         question: dict[str, Any] = {
             "model": self.name,
             "input": [item for message in messages for item in _items(message)],
-            "max_output_tokens": self._sampling.max_tokens,
+            **self._limit_as("max_output_tokens"),
             "temperature": self._sampling.temperature,
             # Nothing stays at the endpoint; what it thought comes back to it with the next question.
             "store": False,
@@ -236,6 +258,9 @@ class EndpointModel(Client):
         if tools:
             question["tools"] = [{"type": "function", **tool} for tool in tools]
         return self._without_refused(question)
+
+    def _limit_as(self, name: str) -> dict[str, int]:
+        return {} if self._sampling.max_tokens is None else {name: self._sampling.max_tokens}
 
     def _without_refused(self, question: dict[str, Any]) -> dict[str, Any]:
         for name, other in tuple(self._renamed.items()):
@@ -311,6 +336,7 @@ def _chat_reply(document: Json) -> Reply:
         tokens=tokens,
         logprobs=logprobs,
         finish_reason=_text(choice.get("finish_reason")) or None,
+        reasoning=_reasoning(said),
     )
     return Reply(message, _count(usage, "prompt_tokens"), _count(usage, "completion_tokens"))
 
@@ -329,8 +355,16 @@ def _responses_reply(document: Json) -> Reply:
         tuple(_function_call(item) for item in items if item.get("type") == "function_call"),
         tokens=tuple(token for tokens, _ in found for token in tokens),
         logprobs=tuple(logprob for _, logprobs in found for logprob in logprobs),
-        finish_reason=_text(document.get("status")) or None,
+        # What ended it is told apart only where it is incomplete.
+        finish_reason=_text(_object(document.get("incomplete_details")).get("reason"))
+        or _text(document.get("status"))
+        or None,
         items=tuple(items),
+        reasoning="\n".join(
+            _text(item.get("content")) or _text(item.get("summary"))
+            for item in items
+            if item.get("type") == "reasoning"
+        ),
     )
     return Reply(message, _count(usage, "input_tokens"), _count(usage, "output_tokens"))
 
@@ -360,10 +394,23 @@ def _logprobs(content: object) -> tuple[tuple[str, ...], tuple[float, ...]]:
 
 
 def _text(value: object) -> str:
-    """A text, or the texts of a list of parts."""
+    """A text, or the texts of a list of parts, without those that are reasoning."""
     if isinstance(value, str):
         return value
-    return "".join(_text(_object(part).get("text")) for part in _list(value))
+    parts = [part for part in map(_object, _list(value)) if part.get("type") not in ("thinking", "reasoning")]
+    return "".join(_text(part.get("text")) for part in parts)
+
+
+def _reasoning(said: Json) -> str:
+    """What a model thought, in whichever field or part of its message it is."""
+    parts = [part for part in _list(said.get("content")) if _object(part).get("type") in ("thinking", "reasoning")]
+    thoughts = (said.get("reasoning_content"), said.get("reasoning"), said.get("thinking"))
+    texts = [_thought(each) for each in (*thoughts, *(part.get("thinking") or part.get("text") for part in parts))]
+    return next((text for text in texts if text.strip()), "")
+
+
+def _thought(value: object) -> str:
+    return _text(_object(value).get("text")) if isinstance(value, dict) else _text(value)
 
 
 def _object(value: object) -> Json:

@@ -22,19 +22,19 @@ class Sampling:
 
     Attributes:
         temperature: 0 is greedy; nothing else cuts the distribution off.
-        max_tokens: The longest answer.
+        max_tokens: The longest answer; None leaves it to the model.
         use_own: Apply the settings that the model has of its own, besides; only in this process.
     """
 
     temperature: float = 1.0
-    max_tokens: int = 512
+    max_tokens: int | None = None
     use_own: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.temperature <= 100:
             message = f"temperature must be from 0 to 100, not {self.temperature:g}"
             raise UsageError(message, fields=("temperature",))
-        if self.max_tokens < 1:
+        if self.max_tokens is not None and self.max_tokens < 1:
             raise UsageError(f"max_tokens must be 1 or more, not {self.max_tokens}", fields=("max_tokens",))
 
     @classmethod
@@ -46,6 +46,19 @@ class Sampling:
     def is_greedy(self) -> bool:
         """Whether the likeliest token is always taken."""
         return self.temperature == 0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLimit:
+    """The longest answer of a model.
+
+    Attributes:
+        tokens: How many tokens; None if no limit is set here.
+        why: Where that comes from, as a clause without its full stop.
+    """
+
+    tokens: int | None
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +119,11 @@ class Model(Protocol):
     @property
     def abilities(self) -> Abilities:
         """What it can do."""
+        ...
+
+    @property
+    def limit(self) -> TokenLimit:
+        """The longest answer."""
         ...
 
     @property

@@ -48,7 +48,7 @@ from sandrl.rewards.request import RewardRun
 from sandrl.rewards.scoring import lifetime_seconds, score
 from sandrl.rewards.service import ServiceClient
 from sandrl.rewards.service_batch import request_options, score_with_service
-from sandrl.rewards.summary import ScoreReport, count_dependent
+from sandrl.rewards.summary import LONGER_ANSWERS, ScoreReport, count_dependent, truncation_warning
 from sandrl.rewards.weak_checks import warn_of_weak_checks
 from sandrl.runs import RunReader, RunWriter, counted_rows
 from sandrl.runs.session import RunPlan, open_run
@@ -212,6 +212,9 @@ def score_run(
         recorder.log(0, counted_rows(RunReader(writer.path))[0].metrics if resumed and results else None)
     results.sort(key=lambda result: result.index)
     summary = summarise(results, opinion_rate=request.second_opinion, hash_seed_dependent=count_dependent(results))
+    hint = "generate these completions again with a higher token limit" if numbers is None else LONGER_ANSWERS
+    if (warning := truncation_warning(summary, hint=hint)) is not None:
+        emit(warning)
     held = None if job is None else session.held()
     report = ScoreReport(job_id, tuple(results), summary, total - len(results), interrupt.signal_number, held)
     return RewardRun(

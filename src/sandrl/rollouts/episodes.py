@@ -15,12 +15,12 @@ from typing import Any, Protocol, Self
 from sandrl.config.parts import EpisodePart
 from sandrl.config.words import EpisodeKind, ToolSet
 from sandrl.errors import EndpointError, InfrastructureError, RequestRefusedError
-from sandrl.events.results import ScoredCompletion, Status
+from sandrl.events.results import ScoredCompletion, Status, is_cut_off
 from sandrl.models.messages import Message, Reply
 from sandrl.problems import ANSWER_INSTRUCTION, SUBMIT_INSTRUCTION, Completion, Problem, chat_prompt, shown_checks
 from sandrl.rewards.extraction import Extraction, extract_code
 from sandrl.rollouts.ends import EpisodeEnd
-from sandrl.rollouts.feedback import ATTEMPTS_INSTRUCTION, NO_CODE, OTHERS_FAIL, ShownChecks, try_shown
+from sandrl.rollouts.feedback import ATTEMPTS_INSTRUCTION, CUT_OFF, NO_CODE, OTHERS_FAIL, ShownChecks, try_shown
 from sandrl.rollouts.toolbox import Toolbox
 from sandrl.rollouts.tools import tool_schemas
 from sandrl.rollouts.workbench import Workbench, Workplace
@@ -193,7 +193,15 @@ class _Play:
         """The verdict on a solution. The last one with code is the episode's, and has the runs of those before it."""
         episode = self.episode
         began = time.monotonic()
-        solution = Completion(episode.id, episode.problem.task_id, completion=text, code=code)
+        said = next((each for each in reversed(episode.messages) if each.role == "assistant"), None)
+        solution = Completion(
+            episode.id,
+            episode.problem.task_id,
+            completion=text,
+            code=code,
+            finish_reason=None if said is None else said.finish_reason,
+            tokens=(said and len(said.tokens)) or None,
+        )
         found = self.place.judge(solution, episode.problem, episode.number)
         episode.seconds["judge"] += time.monotonic() - began
         if episode.result is None or found.status is not Status.NO_CODE:
@@ -280,7 +288,7 @@ class _Attempts(_Play):
         episode, options = self.episode, self.options
         code = extract_code(Completion("", "", completion=text), episode.problem, options.extraction)
         if code is None:
-            return NO_CODE
+            return CUT_OFF if is_cut_off(episode.messages[-1].finish_reason) else NO_CODE
         began = time.monotonic()
         wrong = try_shown(bench, episode.problem, code, episode.shown)
         episode.seconds["sandbox"] += time.monotonic() - began

@@ -396,9 +396,17 @@ def _trainer(context: Context, arguments: Any, place: ModelPlace, reward: Traini
         raise place.explain(error) from error
     except (ValueError, ImportError) as error:
         raise UsageError(f"TRL refuses this configuration: {libraries.first_line(error)}") from error
+    reward.ends = _ends(trainer)
     keep_neutral(trainer, context.own_settings, chosen_settings(config.set))
     trainer.remove_callback(transformers.PrinterCallback)
     return trainer
+
+
+def _ends(trainer: Any) -> frozenset[int]:
+    """The tokens that end a completion of TRL's trainer."""
+    tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
+    ends = (getattr(tokenizer, name, None) for name in ("eos_token_id", "pad_token_id"))
+    return frozenset(end for end in ends if isinstance(end, int))
 
 
 def _rows(problems: Mapping[str, Problem], config: GrpoConfig, *, is_evaluation: bool = False) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from sandrl.models import client
 from sandrl.models.client import ModelEndpoint, Stopped
 from sandrl.models.endpoint import EndpointModel
 from sandrl.models.messages import Message, Reply, ToolCall
+from sandrl.models.protocol import Sampling
 from tests.support.scripted_model import MODEL, Answer, Fault, Question, Says, Script, ScriptedModel
 
 HELLO = (Message("user", "Hello."),)
@@ -25,10 +26,13 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ask(
-    script: Script | Sequence[Answer], messages: Sequence[Message] = HELLO, **endpoint: object
+    script: Script | Sequence[Answer],
+    messages: Sequence[Message] = HELLO,
+    sampling: Sampling | None = None,
+    **endpoint: object,
 ) -> tuple[Reply, list[Question]]:
     with ScriptedModel(script) as server:
-        model = EndpointModel(ModelEndpoint(server.base_url, **endpoint), MODEL)  # type: ignore[arg-type]
+        model = EndpointModel(ModelEndpoint(server.base_url, **endpoint), MODEL, sampling)  # type: ignore[arg-type]
         return model.reply(messages, (TOOL,)), server.questions
 
 
@@ -45,7 +49,6 @@ def test_an_answer_comes_with_its_tool_calls_its_tokens_and_their_logprobs() -> 
 @pytest.mark.parametrize(
     "fault",
     [
-        Fault(429, {"Retry-After": "0.05"}),
         Fault(500),
         Fault(503, body={"detail": "loading"}),
         Fault(cut=True),
@@ -53,7 +56,7 @@ def test_an_answer_comes_with_its_tool_calls_its_tokens_and_their_logprobs() -> 
         Fault(body={"choices": []}),
         Fault(pause_seconds=3.0),
     ],
-    ids=["429", "500", "503", "cut", "no-json", "no-choice", "slow"],
+    ids=["500", "503", "cut", "no-json", "no-choice", "slow"],
 )
 def test_what_may_pass_is_asked_again(fault: Fault) -> None:
     reply, questions = ask([fault, Says("here")], timeout_seconds=1.0)
@@ -113,7 +116,7 @@ def test_what_a_model_does_not_take_is_left_out_from_then_on() -> None:
                 return Fault(400, body={"error": {"message": message, "param": name}})
         return Says("fine")
 
-    reply, questions = ask(picky)
+    reply, questions = ask(picky, sampling=Sampling(max_tokens=512))
     assert reply.message.content == "fine"
     assert len(questions) == 4
     assert questions[-1].body["max_completion_tokens"] == 512

@@ -372,9 +372,11 @@ class _Training:
         config = self._config
         sampling = Sampling.of(config)
         if self._checked.teacher is None:
-            return EndpointModel(self._model.endpoint, self._model.name, sampling, stop=self._stop)
+            return EndpointModel(self._model.endpoint, self._model.name, sampling, stop=self._stop, emit=self._emit)
         if self._teacher is None:
-            self._teacher = EndpointModel(self._checked.teacher, config.teacher, sampling, stop=self._stop)
+            self._teacher = EndpointModel(
+                self._checked.teacher, config.teacher, sampling, stop=self._stop, emit=self._emit
+            )
         return self._teacher
 
     def _train(self, groups: Sequence[Group], useful: Sequence[Group], dropped: int) -> tuple[Trained, int, str]:

@@ -1,0 +1,242 @@
+"""The pace of requests to an endpoint: how many are sent, how fast, and until when all of them wait.
+
+An endpoint that limits requests has not failed, and its limit is that of all requests together. So the clients of a
+process that ask the same endpoint with the same key share a pace, and a request that was refused for the limit waits
+for its turn again instead of being counted as a failure. The pace is measured, because few endpoints tell their limits:
+after a refusal, requests follow one another as fast as answers came before, and a little faster with each answer. If
+connections break under load, fewer requests are in flight (additive increase, multiplicative decrease).
+
+All of it runs on the loop of the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import time
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from sandrl import forks
+
+PATIENCE_SECONDS = 900.0
+"""How long an endpoint may refuse every request because of a limit before it counts as unavailable."""
+
+LONGEST_WAIT_SECONDS = 3600.0
+"""The longest wait that an endpoint may ask for; one that asks for more has no room today."""
+
+_FIRST_PAUSE_SECONDS = 0.5
+_LONGEST_PAUSE_SECONDS = 60.0
+# After each answer requests follow one another this much faster.
+_SPEED_UP = 0.98
+_FASTEST_SECONDS = 0.001
+_MOST_TIMES = 4096
+# Between two looks at the clock, which may have been told to wait longer.
+_LOOK_SECONDS = 1.0
+_TELL_SECONDS = 15.0
+
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
+_SCALES = (86_400.0, 3600.0, 60.0, 1.0, 0.001)
+_EPOCH_SECONDS, _EPOCH_MILLISECONDS = 1e9, 1e11
+
+
+class HopelessError(Exception):
+    """The endpoint has refused every request for too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdown:
+    """Requests wait because an endpoint limits them.
+
+    Attributes:
+        seconds: How long from now.
+        per_second: At most how many are sent in a second after that; None if they need not follow one another.
+    """
+
+    seconds: float
+    per_second: float | None
+
+
+class EndpointPace:
+    """Gives requests their turns."""
+
+    def __init__(self) -> None:
+        self._turns = asyncio.Lock()
+        self._freed = asyncio.Event()
+        self._in_flight = 0
+        self._at_once = math.inf
+        self._interval = 0.0
+        # No request is sent before, as the clock counts.
+        self._next = 0.0
+        self._answers: deque[float] = deque(maxlen=_MOST_TIMES)
+        # Since when the pace is what it is: what was sent before says nothing about it.
+        self._limited_at = self._loaded_at = -math.inf
+        # When requests were sent again after the last refusal.
+        self._resumed_at = -math.inf
+        self._refusals = 0
+        self._refused_since: float | None = None
+        self._hopeless_until = -math.inf
+        self._told_at = -math.inf
+
+    async def begin(self) -> float:
+        """Waits for a turn, in the order of asking; `end` gives it back.
+
+        Returns:
+            When the request is sent.
+
+        Raises:
+            HopelessError: If no request has been taken for too long.
+        """
+        async with self._turns:
+            while True:
+                now = time.monotonic()
+                if now < self._hopeless_until:
+                    raise HopelessError
+                if now < self._next:
+                    await asyncio.sleep(min(self._next - now, _LOOK_SECONDS))
+                elif self._in_flight >= int(min(self._at_once, 1 << 30)):
+                    self._freed.clear()
+                    await self._freed.wait()
+                else:
+                    break
+            self._next = now + self._interval
+            self._in_flight += 1
+            return now
+
+    def end(self) -> None:
+        """A request is no longer in flight."""
+        self._in_flight -= 1
+        self._freed.set()
+
+    def answered(self) -> None:
+        """A request was answered, so the next ones may be a little faster."""
+        self._answers.append(time.monotonic())
+        self._refusals, self._refused_since = 0, None
+        self._interval *= _SPEED_UP
+        if self._interval < _FASTEST_SECONDS:
+            self._interval = 0.0
+        self._at_once += 1 / self._at_once
+
+    def refused(self, sent_at: float, wait_seconds: float) -> Slowdown | None:
+        """A request was refused because of a limit: all requests wait.
+
+        Args:
+            sent_at: When it was sent, as `begin` says.
+            wait_seconds: How long the endpoint asks to wait; 0 if it does not say.
+
+        Returns:
+            What to tell the user; None if that was told a moment ago.
+        """
+        now = time.monotonic()
+        if self._refused_since is None:
+            self._refused_since = now
+        if now - self._refused_since > PATIENCE_SECONDS + wait_seconds or wait_seconds > LONGEST_WAIT_SECONDS:
+            self._hopeless_until = now + _LONGEST_PAUSE_SECONDS
+        if sent_at < self._limited_at:
+            # Sent at an earlier pace; how long to wait is news all the same.
+            self._next = max(self._next, now + wait_seconds)
+            return None
+        pause = wait_seconds or min(_FIRST_PAUSE_SECONDS * 2.0 ** min(self._refusals, 16), _LONGEST_PAUSE_SECONDS)
+        self._refusals += 1
+        self._interval = min(self._measured(now, pause), _LONGEST_PAUSE_SECONDS)
+        self._limited_at = now
+        self._next = self._resumed_at = max(self._next, now + pause)
+        if now - self._told_at < _TELL_SECONDS:
+            return None
+        self._told_at = now
+        return Slowdown(self._next - now, 1 / self._interval if self._interval else None)
+
+    def overloaded(self, sent_at: float) -> bool:
+        """A request failed as it does under load; returns whether fewer are in flight from now on because of that."""
+        if sent_at < self._loaded_at:
+            return True
+        at_once = min(self._at_once, self._in_flight + 1)
+        if at_once < 2:
+            return False
+        self._at_once, self._loaded_at = max(at_once / 2, 1.0), time.monotonic()
+        return True
+
+    def _measured(self, now: float, pause: float) -> float:
+        """The seconds between two requests that the endpoint would have answered, by those that it did answer."""
+        began = max(self._resumed_at, self._answers[0]) if self._answers else now
+        answered = sum(1 for each in self._answers if each >= began)
+        # As many as it took in a window of the length that it asks to wait, which limits of most endpoints have.
+        recent = sum(1 for each in self._answers if each >= now - max(pause, 1.0))
+        by_window = max(pause, 1.0) / recent if recent else pause / max(self._in_flight, 1)
+        slowest = 2 * max(self._interval, by_window)
+        return min((now + pause - began) / answered, slowest) if answered else slowest
+
+
+class _Paces:
+    """The paces of this process."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str | None], EndpointPace] = {}
+        forks.watch(self)
+
+    def after_fork(self) -> None:
+        """Begins anew: the requests in flight are the parent's."""
+        self._known.clear()
+
+    def of(self, base_url: str, key: str | None) -> EndpointPace:
+        """The pace of an endpoint."""
+        return self._known.setdefault((base_url, key), EndpointPace())
+
+
+PACES = _Paces()
+"""The paces of this process, by endpoint."""
+
+
+def wait_seconds(headers: Mapping[str, str]) -> float:
+    """How long an endpoint asks to wait, by its headers, their names in lower case; 0 if it does not say."""
+    now = _moment(headers.get("date", "")) or time.time()
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        seconds = _seconds(headers.get(name, ""), now)
+        if seconds is not None and seconds > 0:
+            return seconds * scale
+    return min(_reset_seconds(headers, now), _LONGEST_PAUSE_SECONDS)
+
+
+def _reset_seconds(headers: Mapping[str, str], now: float) -> float:
+    """When limits are reset: those that are used up, or else the first of all."""
+    used_up: list[float] = []
+    others: list[float] = []
+    for name, text in headers.items():
+        seconds = _seconds(text, now) if "ratelimit" in name and "reset" in name else None
+        if seconds is not None and seconds > 0:
+            is_used_up = headers.get(name.replace("reset", "remaining"), "").strip() in ("0", "0.0")
+            (used_up if is_used_up else others).append(seconds)
+    return max(used_up) if used_up else min(others, default=0.0)
+
+
+def _seconds(text: str, now: float) -> float | None:
+    """Seconds, a duration (`6m0s`), or a moment in any of the forms in use, as seconds from now."""
+    text = text.strip()
+    duration = _DURATION.fullmatch(text)
+    if text and duration is not None:
+        parts = (float(part or 0) * scale for part, scale in zip(duration.groups(), _SCALES, strict=True))
+        return math.fsum(parts)
+    try:
+        number = float(text)
+    except ValueError:
+        moment = _moment(text)
+        return None if moment is None else moment - now
+    if not math.isfinite(number):
+        return None
+    if number > _EPOCH_MILLISECONDS:
+        number /= 1000
+    return number - now if number > _EPOCH_SECONDS else number
+
+
+def _moment(text: str) -> float | None:
+    """A date of HTTP or ISO 8601, in seconds since 1970."""
+    for parse in (parsedate_to_datetime, datetime.fromisoformat):
+        with suppress(ValueError, OverflowError):
+            moment = parse(text)
+            return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+    return None
