@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
 
+from tests.support.audit import audit
 from tests.support.browser import launched, opened
 from tests.support.programs import require_program
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-docs" / "bin" / "python"
+WALKED = ("index.html", "guides/view.html", "404.html")
+STARTED = ".md-content nav.md-code__nav, .md-content:not(:has(pre))"
+"""What is there when the theme has started."""
+
 PAGES = (
-    "index.html",
     "reference/cli.html",
     "reference/options.html",
     "reference/python-api.html",
@@ -116,13 +123,54 @@ def browser() -> Iterator[Any]:
         yield started
 
 
-@pytest.mark.parametrize("width", [1440, 400])
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_fits_the_window_and_asks_no_other_server(browser: Any, site: Path, name: str, width: int) -> None:
-    with opened(browser, site / name, width=width, ready="article h1") as seen:
-        assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+def test_a_page_asks_no_other_server(browser: Any, site: Path, name: str) -> None:
+    with opened(browser, site / name, ready="article h1") as seen:
         assert all(address.startswith(("file:", "data:", "blob:")) for address in seen.requests)
         assert not seen.complaints
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    """The site on a server, as its page of errors needs it."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(site))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Nobody reads it."""
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1400])
+def test_nothing_of_a_page_is_cut_off_or_unreachable_or_without_a_name(
+    browser: Any, address: str, width: int, dark: bool
+) -> None:
+    faults = []
+    for name in (*WALKED, *PAGES):
+        with opened(browser, address + name, width=width, dark=dark, is_still=True, ready=STARTED) as seen:
+            # The keyboard's way does not depend on the theme; through the long pages it is the same, and takes minutes.
+            has_walk = name in WALKED and dark is (width > 1000)
+            faults += [f"{name}: {fault}" for fault in audit(seen.page, has_walk=has_walk)]
+    assert faults == []
+
+
+def test_the_navigation_of_a_narrow_page_is_opened_and_closed_by_keyboard(browser: Any, address: str) -> None:
+    with opened(browser, address, width=360, is_still=True, ready=STARTED) as seen:
+        button = seen.page.get_by_role("button", name="Navigation")
+        button.focus()
+        seen.page.keyboard.press("Enter")
+        assert button.get_attribute("aria-expanded") == "true"
+        section = seen.page.get_by_role("button", name="Guides")
+        section.focus()
+        seen.page.keyboard.press("Space")
+        assert audit(seen.page, has_walk=False) == []
+        seen.page.keyboard.press("Escape")
+        assert button.get_attribute("aria-expanded") == "false"
+        assert button.evaluate("each => each === document.activeElement")
 
 
 def test_search_finds_a_command_from_a_disk(browser: Any, site: Path) -> None:

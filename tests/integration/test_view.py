@@ -586,7 +586,7 @@ def test_an_export_has_the_documents_of_the_server(
         ]
         assert whole == list(report_trajectories(RunReader(run)))
     assert list(unpacked(data / f"{run_key(training)}-t0.js")["problems"]) == [DIGEST]
-    assert len(list(data.iterdir())) == 1 + 2 * 2 + 1 + 3
+    assert len(list(data.iterdir())) == 2 + 2 * 2 + 1 + 3
 
 
 def test_an_earlier_export_is_replaced_and_nothing_else(training: Path, runs_dir: Path, tmp_path: Path) -> None:

@@ -191,7 +191,7 @@ def test_a_run_grows_on_the_page_while_it_is_written(browser: Any, live: str, ru
             expect(row).to_contain_text("running")
             key = key_of(shown, "growing")
             write_step(1)
-            expect(row.locator("td").nth(6)).to_have_text("2", timeout=20_000)
+            expect(row.locator("td").nth(8)).to_have_text("2", timeout=20_000)
             go(shown, f"run/{key}/rows")
             expect(shown.locator("#count")).to_have_text("16 trajectories")
             chosen = shown.locator(".row-link[aria-current]")

@@ -266,11 +266,6 @@
       this.reached = new Set();
       this.isOver = false;
       this.stays = 0;
-      // From the beginning of the page, wherever the focus was.
-      const root = document.documentElement;
-      root.tabIndex = -1;
-      root.focus({preventScroll: true});
-      root.removeAttribute('tabindex');
       this.wanted = [...document.querySelectorAll(INTERACTIVE)].filter((each) => isShown(each) && !isDisabled(each) && hasBox(shapeOf(each)) && isSeen(shapeOf(each)));
       this.before = new Map(this.wanted.map((each) => [each, lookOf(shapeOf(each))]));
       this.listener = (event) => { if (event.key === 'Tab') this.see(); };
@@ -340,7 +335,16 @@
       for (const check of [checkTexts, checkScrolling, checkStructure, checkNames, checkMotion]) check(faults);
       return faults;
     },
-    start() { window.sandrlWalk = new Walk(); return window.sandrlWalk.wanted.length; },
+    async start() {
+      // From the beginning of the page, wherever the focus was, and when nothing shows that it was there.
+      const root = document.documentElement;
+      root.tabIndex = -1;
+      root.focus({preventScroll: true});
+      root.removeAttribute('tabindex');
+      await new Promise((resolve) => setTimeout(resolve, 150));
+      window.sandrlWalk = new Walk();
+      return window.sandrlWalk.wanted.length;
+    },
     isOver() { return window.sandrlWalk.isOver; },
     count() { return window.sandrlWalk.stops.length; },
     composites() { window.sandrlInner = window.sandrlWalk.composites(); return window.sandrlInner.length; },

@@ -348,6 +348,16 @@ def settings_of(configs: Sequence[RunConfig]) -> tuple[tuple[Setting, ...], int]
     return tuple(found), same
 
 
+def all_options(config: RunConfig) -> dict[str, JsonValue]:
+    """All that may tell a run from others: its options, with the defaults of those it does not have, and its versions.
+
+    Args:
+        config: Its configuration.
+    """
+    chosen = {**_defaults(config.command), **config.options}
+    return {**{name: value for name, value in chosen.items() if name not in OWN_OPTIONS}, **_facts(config)}
+
+
 def _facts(config: RunConfig) -> dict[str, JsonValue]:
     versions = config.jobs[-1].versions if config.jobs else {}
     return {"command": config.command, **{f"versions.{name}": version for name, version in versions.items()}}

@@ -32,7 +32,7 @@ _NO_STORE = {"Cache-Control": "no-store"}
 _LOOK_SECONDS = 1.0
 _WAKE_SECONDS = 0.1
 _LOOKS_BEFORE_PING = 15
-_MOST_COMPARED = 8
+_MOST_COMPARED = 50
 
 
 class View:
@@ -112,7 +112,8 @@ class View:
         found = comparison(
             runs,
             asked.get("search", ""),
-            only_differing=asked.get("only", "differ") != "all",
+            only=asked.get("only", "differ"),
+            of=asked.get("of", ""),
             offset=_number(request, "offset", 0),
             limit=_number(request, "limit", 100),
         )

@@ -1,12 +1,27 @@
-"""Compares two or more runs: their verdicts problem by problem, and their curves in one chart."""
+"""Compares runs: their configurations, their verdicts problem by problem, and their curves in one chart.
+
+What is counted, and every difference with its interval, are those of `sandrl runs compare` (`sandrl.runs.comparison`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from sandrl.runs import RunReader
-from sandrl.runs.comparison import Tally, selection_of, tallies
+from sandrl.runs.comparison import (
+    ComparedRun,
+    Comparison,
+    Pairing,
+    Source,
+    Tally,
+    all_options,
+    compare,
+    selection_of,
+    tallies,
+)
+from sandrl.runs.report.parts import estimates_part
 from sandrl.runs.series import is_bound, series_of
 from sandrl.viewer.run import ViewedRun
 
@@ -15,14 +30,16 @@ MOST_PROBLEMS = 1_000
 
 
 def comparison(
-    runs: Sequence[ViewedRun], search: str, *, only_differing: bool, offset: int, limit: int
+    runs: Sequence[ViewedRun], search: str, *, only: str, of: str, offset: int, limit: int
 ) -> dict[str, Any]:
-    """The same problems side by side, each by the completions that `runs compare` takes.
+    """Runs with the first of them that has completions, and the same problems side by side.
 
     Args:
         runs: The runs.
         search: The problem's id contains this, in upper or lower case.
-        only_differing: Only problems whose share of passed completions differs, or which not all runs have.
+        only: Which problems: `all`; `differ`, of which the share of passed completions differs, or which not all runs
+            have; `gained` or `lost`, which a run solves more or less often than the first one.
+        of: The key of this run.
         offset: How many of them to pass over.
         limit: How many to give at most.
 
@@ -30,10 +47,12 @@ def comparison(
         What `GET api/compare` answers, without `runs`.
     """
     problems: dict[str, tuple[set[str], list[dict[str, Any] | None]]] = {}
+    used = []
     for at, run in enumerate(runs):
         run.refresh()
         with run.columns.opened() as database:
             selection = selection_of(database)
+            used += [] if selection is None else [run]
             for tally in () if selection is None else tallies(database, selection):
                 digests, cells = problems.setdefault(tally.task_id, (set(), [None] * len(runs)))
                 digests.update(filter(None, [tally.digest]))
@@ -43,13 +62,68 @@ def comparison(
         {"task_id": task_id, "same_problem": len(digests) <= 1, "cells": cells}
         for task_id, (digests, cells) in problems.items()
     ]
+    compared = compared_runs(used)
     differing = [problem for problem in found if _differ(problem["cells"])]
-    chosen = [problem for problem in (differing if only_differing else found) if word in problem["task_id"].lower()]
+    chosen = found if only == "all" else differing
+    if only in ("gained", "lost"):
+        named = {problem["task_id"]: problem for problem in found}
+        turned = [each for each in compared.pairings if used[each.run].key == of] if compared else []
+        chosen = [named[each.task_id] for pairing in turned for each in getattr(pairing, only)]
+    chosen = [problem for problem in chosen if word in problem["task_id"].lower()]
     return {
         "total": len(chosen),
         "differ": len(differing),
         "problems": chosen[max(offset, 0) :][: min(max(limit, 0), MOST_PROBLEMS)],
         "curves": curves([RunReader(run.path) for run in runs], runs),
+        "options": [all_options(RunReader(run.path).config) for run in runs],
+        **comparison_part([run.key for run in runs], [run.key for run in used], compared),
+    }
+
+
+def compared_runs(runs: Sequence[ViewedRun]) -> Comparison | None:
+    """Runs that have completions, compared with the first one; None without any."""
+    return compare([Source(run.key, run.columns) for run in runs]) if runs else None
+
+
+def comparison_part(keys: Sequence[str], used: Sequence[str], found: Comparison | None) -> dict[str, Any]:
+    """What a page says of compared runs besides their problems.
+
+    Args:
+        keys: The runs of the page.
+        used: Those that were compared.
+        found: Their comparison.
+    """
+    runs = {} if found is None else dict(zip(used, found.runs, strict=True))
+    pairings = {} if found is None else {used[each.run]: each for each in found.pairings}
+    return {
+        "baseline": used[0] if used else None,
+        "compared": [run_part(runs[key]) if key in runs else None for key in keys],
+        "pairings": [pairing_part(pairings[key]) if key in pairings else None for key in keys],
+    }
+
+
+def run_part(run: ComparedRun) -> dict[str, Any]:
+    """Which completions of a run are compared, and what they amount to."""
+    return {
+        "part": run.selection.part.value,
+        "step": run.selection.step,
+        "problems": run.problems,
+        "completions": run.completions,
+        "unscorable": sum(run.unscorable.values()),
+        "reward": run.reward,
+        "pass_at": estimates_part(run.pass_at),
+    }
+
+
+def pairing_part(pairing: Pairing) -> dict[str, Any]:
+    """A run compared with another one, without the names of problems that both have with the same checks."""
+    return {
+        "common": pairing.common,
+        "difference": None if pairing.passed is None else asdict(pairing.passed),
+        "adjusted_p_value": pairing.adjusted_p_value,
+        "changed": list(pairing.changed),
+        "other_prompt": pairing.other_prompt,
+        "unscorable": len(pairing.unscorable),
     }
 
 

@@ -20,14 +20,20 @@ from pathlib import Path
 from typing import Any
 
 from sandrl.errors import InputError, ServiceError, UsageError
+from sandrl.runs import RunReader
+from sandrl.runs.comparison import all_options, selection_of
 from sandrl.runs.report.document import problem_document, trajectory_document
 from sandrl.runs.report.page import Source, empty_page, packed
+from sandrl.viewer.comparison import compared_runs, pairing_part, run_part
 from sandrl.viewer.library import Library
 from sandrl.viewer.run import ViewedRun
 from sandrl.viewer.selection import each_brief
 
 CHUNK = 200
 """How many trajectories a piece has."""
+
+MOST_PAIRED = 40
+"""Of how many runs each is compared with each other one."""
 
 _MARK = "sandrl-export.json"
 _MARK_TEXT = '{"schema": 1, "made_by": "sandrl view --export"}\n'
@@ -86,6 +92,7 @@ def write_export(library: Library, folder: Path, *, only: str | None = None) -> 
                 hint="list the runs and their states: sandrl runs ls",
             )
         _write(new / "data", "runs", {"runs": briefs})
+        _write(new / "data", "comparisons", _comparisons([library.open(key, entries) for key in keys], left_out))
         _put(new, folder)
     except OSError as error:
         message = f"export {folder}: cannot be written: {error.strerror}"
@@ -158,6 +165,23 @@ def _write_run(run: ViewedRun, data: Path) -> None:
                     problems |= {} if problem is None else {digest: problem_document(problem)}
             _write(data, f"{run.key}-t{at}", {"trajectories": trajectories, "problems": problems})
             at += 1
+
+
+def _comparisons(runs: list[ViewedRun], left_out: list[str]) -> dict[str, Any]:
+    """Each run compared with each one after it, as pages compare those that a reader chooses."""
+    readable = [run for run in runs if run.path.name not in left_out]
+    used = []
+    for run in readable:
+        with run.columns.opened() as database:
+            used += [] if selection_of(database) is None else [run]
+    compared, pairs = dict[str, Any](), dict[str, Any]()
+    for at, run in enumerate(used):
+        found = compared_runs(used[at:] if len(used) <= MOST_PAIRED else [run])
+        assert found is not None
+        compared[run.key] = run_part(found.runs[0])
+        pairs |= {f"{run.key} {used[at + each.run].key}": pairing_part(each) for each in found.pairings}
+    options = {run.key: all_options(RunReader(run.path).config) for run in readable}
+    return {"options": options, "compared": compared, "pairs": pairs}
 
 
 def _write(data: Path, name: str, document: dict[str, Any]) -> None:

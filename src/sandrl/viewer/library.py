@@ -9,7 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ from sandrl.runs.config import read_config
 from sandrl.runs.directory import is_running
 from sandrl.runs.held import COST_METRIC, price_in
 from sandrl.runs.index import RunEntry
+from sandrl.runs.overview import latest_pass_at_1
 from sandrl.runs.report.document import run_seconds
 from sandrl.runs.report.parts import total_of
 from sandrl.runs.series import series_of
@@ -144,8 +145,9 @@ class Library:
             brief = {
                 "run_id": path.name, "key": key, "command": "", "state": RunState.DAMAGED.value,
                 "created_at": entries[key].started_at.isoformat(timespec="seconds"), "finished_at": None,
-                "seconds": None, "completions": 0, "steps": 0, "reward": None, "pass_rate": None, "curve": [],
-                "cost": None, "job_ids": [], "error": error.message,
+                "seconds": None, "model": None, "problems": None, "completions": 0, "steps": 0, "unscorable": 0,
+                "truncated": 0, "reward": None, "pass_rate": None, "pass_at_1": None, "curve": [], "cost": None,
+                "job_ids": [], "error": error.message,
             }  # fmt: skip
         with self._mutex:
             self._briefs[key] = (stamp, brief)
@@ -223,6 +225,7 @@ def _brief(run: ViewedRun) -> dict[str, Any]:
     finished_at = jobs[-1].finished_at if jobs else None
     rewards = series.get("reward/mean")
     price, cost = price_in(config.options), total_of(series, COST_METRIC)
+    pass_at_1 = latest_pass_at_1(rows)
     return {
         "run_id": config.run_id,
         "key": run.key,
@@ -231,10 +234,15 @@ def _brief(run: ViewedRun) -> dict[str, Any]:
         "created_at": config.created_at.isoformat(timespec="seconds"),
         "finished_at": finished_at and finished_at.isoformat(timespec="seconds"),
         "seconds": run_seconds(config, last_time, rows),
+        "model": config.subject,
+        "problems": config.source,
         "completions": int(total_of(series, "completions") or 0),
         "steps": count_steps(rows),
+        "unscorable": int(total_of(series, "unscorable") or 0),
+        "truncated": int(total_of(series, "truncated_answers") or 0),
         "reward": rewards.last if rewards else None,
         "pass_rate": series["pass_rate"].last if "pass_rate" in series else None,
+        "pass_at_1": None if pass_at_1 is None else asdict(pass_at_1),
         "curve": thinned(rewards.finite) if rewards else [],
         "cost": None if price is None or cost is None else replace(price, amount=cost).shown,
         "job_ids": [job.job_id for job in jobs],

@@ -11,13 +11,14 @@ from typing import Any
 from sandrl.events.results import Status
 from sandrl.runs.report.parts import Completions
 from sandrl.runs.rows import MetricsRow
+from sandrl.runs.statistics import Estimate
 from sandrl.runs.summary import pass_at_of
 
 SPANS = 60
 """The number of equal spans into which the time of a run is divided to show its throughput."""
 
 _BY_STEP = """
-SELECT step, names.name, count(*), total(reward), count(reward), sum(is_pass), sum(executions)
+SELECT step, names.name, count(*), total(reward), count(reward), sum(is_pass), sum(executions), sum(cut_off)
 FROM rows JOIN names ON names.number = rows.status WHERE held_out = 0 GROUP BY step, status
 """
 _BY_TASK = """
@@ -36,7 +37,7 @@ class Totals:
     """What was counted, as plain lists that can be kept.
 
     Attributes:
-        by_step: Step, status, completions, sum of rewards, scored ones, passed ones, executions.
+        by_step: Step, status, completions, sum of rewards, scored ones, passed ones, executions, truncated answers.
         by_task: Scored completions and passed ones of a problem, and how many problems have so many.
         by_span: Number of a span of time, and how many completions were written in it.
         first_time: When the first row was written, in seconds since 1970; None without rows.
@@ -67,13 +68,12 @@ class Totals:
         by_status: Counter[str] = Counter()
         for _, status, count, *_ in self.by_step:
             by_status[status] += count
-        counts = [(n, c) for n, c, problems in self.by_task for _ in range(problems)]
         span = 1.0 if self.first_time is None else _span(self.first_time, self.last_time or 0.0)
         in_span = {row[0]: row[1] for row in self.by_span} if sum(by_status.values()) > 1 else {}
         return Completions(
             count=sum(by_status.values()),
             by_status=dict(by_status),
-            pass_at=pass_at_of(counts) if any(n > 1 for n, *_ in self.by_task) else {},
+            pass_at=self._pass_at() if any(n > 1 for n, *_ in self.by_task) else {},
             executions=sum(row[6] for row in self.by_step),
             last_time=None if self.last_time is None else _time_of(self.last_time),
             rates=[((at + 1) * span, in_span.get(at, 0) / span) for at in range(max(in_span, default=-1) + 1)],
@@ -85,9 +85,13 @@ class Totals:
         for row in self.by_step:
             steps[max(row[0], 0)].append(row)
         time = datetime.fromtimestamp(self.last_time or 0.0, UTC)
-        return tuple(
-            MetricsRow(time=time, job_id="", step=step, metrics=_metrics(steps[step])) for step in sorted(steps)
-        )
+        rows = [MetricsRow(time=time, job_id="", step=step, metrics=_metrics(steps[step])) for step in sorted(steps)]
+        if len(rows) == 1 and (found := self._pass_at().get(1)):
+            rows[0].metrics.update({"pass@1": found.value, "pass@1_low": found.low, "pass@1_high": found.high})
+        return tuple(rows)
+
+    def _pass_at(self) -> dict[int, Estimate]:
+        return pass_at_of([(n, c) for n, c, problems in self.by_task for _ in range(problems)])
 
 
 def _span(first: float, last: float) -> float:
@@ -95,7 +99,7 @@ def _span(first: float, last: float) -> float:
 
 
 def _metrics(rows: list[list[Any]]) -> dict[str, float | None]:
-    count, reward, scored, passed, executions = (sum(row[at] for row in rows) for at in range(2, 7))
+    count, reward, scored, passed, executions, truncated = (sum(row[at] for row in rows) for at in range(2, 8))
     statuses: Counter[str] = Counter()
     for row in rows:
         statuses[row[1]] += row[2]
@@ -109,6 +113,7 @@ def _metrics(rows: list[list[Any]]) -> dict[str, float | None]:
         **{f"status/{status}": float(number) for status, number in sorted(statuses.items())},
         "no_code": float(statuses[Status.NO_CODE]),
         "executions": float(executions),
+        "truncated_answers": float(truncated),
     }
 
 

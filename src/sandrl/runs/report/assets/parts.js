@@ -1,7 +1,15 @@
 // Small components that several pages are made of.
 function Swatch({kind, letter}) { return html`<span class=${'swatch ' + kind} aria-hidden="true">${letter}</span>`; }
 function StatusBadge({row}) { return html`<span class=${'badge ' + kindOf(row)}>${row.status}</span>`; }
-function StateBadge({state}) { return html`<span class=${'state ' + state}>${state}</span>`; }
+// What finished without some of its rewards is no success.
+function StateBadge({state, unscorable}) {
+  return html`<span class=${`state ${state}${unscorable > 0 ? ' partial' : ''}`}>${state}${unscorable > 0 ? `, ${unscorable.toLocaleString('en')} unscorable` : ''}</span>`;
+}
+// A share with its 95% interval, where that was measured.
+function Share({estimate}) {
+  if (!estimate) return '–';
+  return html`${formatted(estimate.value, 'share')}${intervalText(estimate) && html`<small class="muted interval">${intervalText(estimate)}</small>`}`;
+}
 
 function Table({head, rows, label}) {
   return html`<table aria-label=${label}><thead><tr>${head.map((cell) => html`<th scope="col">${cell}</th>`)}</tr></thead>

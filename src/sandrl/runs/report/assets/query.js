@@ -80,23 +80,29 @@ function chosenGroups({steps, groups}, query) {
   return {total: found.length, steps, groups: found.slice(offset, offset + limit)};
 }
 
-// One cell of a comparison: all of a run's completions of a problem that belong to its last step.
+// The completions of a run that are compared: those of its latest evaluation, else those of the latest step of each problem.
+function comparedPart(rows) {
+  const sampled = rows.filter((row) => row.held_out && !row.greedy);
+  const last = sampled.reduce((most, row) => Math.max(most, row.step ?? 0), 0);
+  return sampled.length ? sampled.filter((row) => (row.step ?? 0) === last) : rows.filter((row) => !row.held_out);
+}
+
+// One cell of a comparison: those of a problem.
 function comparedCell(rows) {
   const last = rows.reduce((most, row) => Math.max(most, row.step ?? 0), 0);
   const own = rows.filter((row) => (row.step ?? 0) === last);
   const scored = own.filter((row) => row.reward !== null);
   const example = own.find((row) => row.status !== 'passed') || own[0];
   return {
-    n: own.length, passed: own.filter((row) => row.status === 'passed').length, key: example.key, status: example.status,
+    n: own.length, scored: scored.length, passed: scored.filter((row) => row.status === 'passed').length, key: example.key, status: example.status,
     reward: scored.length ? scored.reduce((sum, row) => sum + row.reward, 0) / scored.length : null,
   };
 }
 
-function comparedRows(listsOfRows, query) {
+function comparedRows(listsOfRows, query, turned) {
   const problems = new Map();
   listsOfRows.forEach((rows, run) => {
-    for (const row of rows) {
-      if (row.held_out) continue;
+    for (const row of comparedPart(rows)) {
       if (!problems.has(row.task_id)) problems.set(row.task_id, listsOfRows.map(() => []));
       problems.get(row.task_id)[run].push(row);
     }
@@ -107,13 +113,34 @@ function comparedRows(listsOfRows, query) {
   });
   const task = (query.search || '').toLowerCase();
   const differing = all.filter(differs);
-  const found = (query.only === 'all' ? all : differing).filter((problem) => problem.task_id.toLowerCase().includes(task));
+  const kept = query.only === 'gained' || query.only === 'lost' ? all.filter(turned) : query.only === 'all' ? all : differing;
+  const found = kept.filter((problem) => problem.task_id.toLowerCase().includes(task));
   const offset = Number(query.offset || 0), limit = Number(query.limit || 100);
   return {total: found.length, differ: differing.length, problems: found.slice(offset, offset + limit)};
 }
 
 function differs({cells}) {
-  return new Set(cells.map((cell) => cell === null ? 'none' : `${cell.passed === cell.n} ${cell.passed / cell.n}`)).size > 1;
+  return new Set(cells.map((cell) => cell === null ? 'none' : String(cell.scored ? cell.passed / cell.scored : cell.status))).size > 1;
+}
+
+// How much more often a run solves a problem than another one; 0 where one of them has no scored completion of it.
+function changeOf(first, second) {
+  return first && second && first.scored && second.scored ? second.passed / second.scored - first.passed / first.scored : 0;
+}
+
+// The comparison of two runs from that of the same runs in the other order.
+function mirrored(pair) {
+  const {difference} = pair;
+  return {...pair, difference: difference && {...difference, value: -difference.value, low: difference.high === null ? null : -difference.high,
+    high: difference.low === null ? null : -difference.low, gained: difference.lost, lost: difference.gained}};
+}
+
+// Probabilities adjusted for the number of comparisons (Holm 1979).
+function adjustedPairings(pairings) {
+  const tested = pairings.filter((each) => each && each.difference).sort((a, b) => a.difference.p_value - b.difference.p_value);
+  let largest = 0;
+  const adjusted = new Map(tested.map((each, rank) => [each, largest = Math.max(largest, Math.min((tested.length - rank) * each.difference.p_value, 1))]));
+  return pairings.map((each) => each && {...each, adjusted_p_value: adjusted.get(each) ?? null});
 }
 
 function curvesOf(documents) {

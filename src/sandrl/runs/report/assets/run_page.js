@@ -3,7 +3,7 @@ function RunHead({run, report, current, query = {}}) {
   const {run_id, command, state, created_at, seconds} = report.run;
   const tabs = [['', 'Overview'], ['groups', 'Groups'], ['rows', 'Trajectories']];
   return html`<div class="page-head">
-      <h1 tabindex="-1">${run_id}</h1><${StateBadge} state=${state} />
+      <h1 tabindex="-1">${run_id}</h1><${StateBadge} state=${state} unscorable=${total(report.metrics, 'unscorable')} />
       <p class="muted" id="subtitle">${command} · ${moment(created_at)} · ${duration(seconds)}</p>
     </div>
     <nav class="tabs" aria-label="Parts of the run">${tabs.map(([part, title]) => html`

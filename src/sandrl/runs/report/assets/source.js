@@ -82,9 +82,14 @@ class LocalSource {
   async compare(keys, query) {
     const loaded = await Promise.all(keys.map((key) => this.load(key)));
     const briefs = new Map((await this.runs()).runs.map((run) => [run.key, run]));
+    const {options, compared, pairs} = await this.comparisons(), baseline = keys.find((key) => compared[key]);
+    const pairOf = (key) => key === baseline ? null : pairs[`${baseline} ${key}`] || (pairs[`${key} ${baseline}`] ? mirrored(pairs[`${key} ${baseline}`]) : null);
+    const first = keys.indexOf(baseline), other = keys.indexOf(query.of), pair = pairOf(query.of);
+    const turned = ({task_id, cells}) => other >= 0 && changeOf(cells[first], cells[other]) * (query.only === 'lost' ? -1 : 1) > 0 && !(pair && pair.changed.includes(task_id));
     return {
-      runs: keys.map((key) => briefs.get(key)).filter(Boolean), ...comparedRows(loaded.map(({rows}) => rows), query),
-      curves: curvesOf(loaded.map(({document}) => document)),
+      runs: keys.map((key) => briefs.get(key)).filter(Boolean), ...comparedRows(loaded.map(({rows}) => rows), query, turned),
+      curves: curvesOf(loaded.map(({document}) => document)), baseline: baseline || null, options: keys.map((key) => options[key] || {}),
+      compared: keys.map((key) => compared[key] || null), pairings: adjustedPairings(keys.map(pairOf)),
     };
   }
 }
@@ -144,6 +149,7 @@ class FilesSource extends LocalSource {
 
   async single() { return null; }
   runs() { return this.file('runs'); }
+  comparisons() { return this.file('comparisons'); }
 }
 
 // Runs behind `sandrl view`.
