@@ -14,6 +14,7 @@ from sandrl.errors import MissingExtraError
 from sandrl.events import Event, ReportingStarted, Warned
 from sandrl.installation import install_command
 from sandrl.runs import RunReader, RunWriter, SandboxEvent
+from sandrl.runs.metrics import SANDBOX_METRICS, SDK_METRICS
 from sandrl.runs.wandb import WandbSink, reported
 from sandrl.settings import ReportTo, Settings
 from tests.cli.conftest import RIGHT, WRONG, Run
@@ -83,6 +84,40 @@ def test_a_scored_run_is_in_wandb_with_every_metric_and_its_sandboxes_say_so(san
 
 
 @pytest.mark.usefixtures("wandb_is_installed")
+def test_wandb_has_the_metrics_of_sandboxes_by_both_names_once(sandrl: Run, problems: Path) -> None:
+    done = sandrl(
+        "reward", "-", "--problems", problems, "--report-to", "wandb", "--run-name", "r1", "--runs-dir", "mine",
+        "--fresh-sandboxes", stdin=RIGHT + WRONG, WANDB_MODE="offline",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    history, _ = read_offline_run(problems.parent / "mine" / "r1")
+    [row] = history.values()
+    assert row["cwsandbox/executions"] == row["cwsandbox/startup_count"] == 2
+    assert (row["cwsandbox/exec_completed_ok"], row["cwsandbox/exec_completed_nonzero"]) == (1, 1)
+    assert {name: row[name] for name in SDK_METRICS} == {name: row[ours] for name, ours in SDK_METRICS.items()}
+    assert {name for name in row if name.startswith("cwsandbox/")} == set(SDK_METRICS)
+
+
+def test_the_second_names_are_those_of_the_reporter_of_the_sdk() -> None:
+    from cwsandbox._types import ExecOutcome
+    from cwsandbox._wandb import WandbReporter
+
+    reporter = WandbReporter()
+    # Without an active run it does not count the commands of each sandbox.
+    reporter._run = Broken()  # type: ignore[assignment]
+    reporter.record_sandbox_created()
+    outcomes = (ExecOutcome.COMPLETED_OK, ExecOutcome.COMPLETED_NONZERO, ExecOutcome.FAILURE, ExecOutcome.FAILURE)
+    for outcome in outcomes:
+        reporter.record_exec_outcome(outcome, sandbox_id="s")
+    reporter.record_startup_time(2.0)
+    counted = reporter.get_metrics()
+    assert set(SDK_METRICS) == set(counted)
+    assert set(SDK_METRICS.values()) <= {metric.name for metric in SANDBOX_METRICS}
+    # A failure of ours is a code other than 0; a failure of theirs brought no code.
+    assert counted["cwsandbox/exec_failures"] == 2
+
+
+@pytest.mark.usefixtures("wandb_is_installed")
 def test_a_training_run_with_a_key_is_reported_at_its_steps(tmp_path: Path) -> None:
     said = script(tmp_path, TRAINING, WANDB_API_KEY=KEY, WANDB_MODE="offline")
     history, config = read_offline_run(tmp_path / "runs" / "run")
@@ -116,6 +151,28 @@ run.finish()
     history, _ = read_offline_run(tmp_path)
     assert history[0]["loss"] == 1.0
     assert any("after" in values for values in history.values())
+
+
+@pytest.mark.usefixtures("wandb_is_installed")
+def test_no_row_is_lost_where_the_steps_of_an_active_run_are_further(tmp_path: Path) -> None:
+    program = f"""
+import wandb
+run = wandb.init(mode="offline", project="theirs", dir=".", settings=wandb.Settings(silent=True))
+for step in range(5):
+    run.log({{"theirs": step}})
+{TRAINING}
+run.log({{"after": 1.0}})
+run.finish()
+"""
+    script(tmp_path, program)
+    history, _ = read_offline_run(tmp_path)
+    assert [values["theirs"] for values in history.values() if "theirs" in values] == [0, 1, 2, 3, 4]
+    assert [(row["sandrl/step"], row["loss"]) for row in history.values() if "loss" in row] == [
+        (0, 1.0),
+        (1, 0.5),
+        (2, 0.25),
+    ]
+    assert sorted(history) == list(range(9))
 
 
 class Broken:

@@ -69,6 +69,27 @@ def test_an_ordinary_user_installs_it_and_scores_the_demo(
         assert (user.home / "env" / "share" / "man" / "man1" / "sandrl.1").is_file()
 
 
+@pytest.mark.parametrize("origin", ["wheel", "clone"])
+def test_the_job_of_a_new_project_installs_the_sandrl_that_wrote_it(user: User, built: Built, origin: str) -> None:
+    if origin == "wheel":
+        sandrl, source = install(user, "pip", "3.12", built.wheel.name), user.shared / built.wheel.name
+    else:
+        source = user.shared / "a clone"
+        shutil.copytree(built.repository, source)
+        source.chmod(0o755)
+        user.run(python("3.12"), "-m", "venv", "env")
+        user.run(user.home / "env" / "bin" / "pip", "install", "--quiet", "--editable", source)
+        sandrl = f"{user.home}/env/bin/sandrl"
+    user.run(sandrl, "init", "a project")
+    user.run(python("3.11"), "-m", "venv", "job")
+    job = 'export PATH="$PWD/job/bin:$PATH" && sh "a project/ci/install.sh" && sandrl --version'
+    assert "\nPython 3.11." in user.run("sh", "-c", job)
+    # SANDRL_SOURCE has priority, and a source that is not there is named.
+    user.run(python("3.11"), "-m", "venv", "--clear", "job")
+    shown = user.run("sh", "-c", f"export SANDRL_SOURCE=./none.whl && {job}", is_expected_to_fail=True)
+    assert "ci/install.sh: pip cannot install sandrl from: ./none.whl\n" in shown
+
+
 def hint(user: User, *sandrl: str) -> str:
     """Returns the command that an error without the extra `client` names."""
     shown = user.run(*sandrl, "reward", "--service", "http://127.0.0.1:9", is_expected_to_fail=True)

@@ -20,6 +20,7 @@ from sandrl.cli import (
     art,
     doctor,
     grpo,
+    init,
     metrics,
     policy,
     prices,
@@ -75,6 +76,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("reward")(reward.reward)
+app.command("init")(init.init)
 app.command("metrics")(metrics.metrics)
 app.command("redteam")(redteam.redteam)
 app.command("grpo")(grpo.grpo)

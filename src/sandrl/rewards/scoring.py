@@ -7,14 +7,16 @@ A job, a judge and a cache may outlive a batch of completions, so the caller may
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
-from sandrl.events import Emit, ignore
+from sandrl.events import Emit, all_of, ignore
 from sandrl.problems import CompletionsLike, Problem, ProblemsLike, as_completions, as_problems
 from sandrl.rewards.batch import Batch, OnResult
 from sandrl.rewards.cache import VerdictCache
 from sandrl.rewards.calibration import packages_of
 from sandrl.rewards.judge import IsolatedJudge, Judge, longest_execution_seconds, longest_run_seconds
 from sandrl.rewards.limits import Limits
+from sandrl.rewards.notebook import is_notebook, shown_progress
 from sandrl.rewards.opinions import OpinionMemory
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.seeds import outcomes_by_seed
@@ -50,6 +52,7 @@ def score(
     on_result: OnResult | None = None,
     opinions: OpinionMemory | None = None,
     keeps_output: bool = True,
+    progress: bool | None = None,
 ) -> ScoreReport:
     """Judges completions, each in a cell of a worker sandbox or in a fresh sandbox, and computes their rewards.
 
@@ -70,6 +73,8 @@ def score(
             several batches are judged again once; by default of this batch only.
         keeps_output: Whether the results of the report contain code and output of the completions; the results
             that `on_result` gets always contain them. Without it, memory is bounded by the completions in flight.
+        progress: Whether to show progress: in a notebook below the cell, elsewhere as lines on standard error. By
+            default only in a notebook, and only without `job`.
 
     Returns:
         All results in input order, and their totals.
@@ -83,24 +88,28 @@ def score(
     completions = as_completions(completions, problems)
     options = options or ScoreOptions()
     options.second_opinion.check()
+    again = partial(
+        score,
+        completions,
+        problems,
+        judge=judge,
+        options=options,
+        cache=cache,
+        interrupt=interrupt,
+        on_result=on_result,
+        opinions=opinions,
+        keeps_output=keeps_output,
+        progress=False,
+    )
+    if progress or (progress is None and job is None and is_notebook()):
+        with shown_progress() as shown:
+            return again(job=job, emit=all_of(emit, shown))
     if job is None:
         sandboxes = SandboxRequest()
         connection = sandboxes.connect(load_settings(), needed=packages_of(problems.values()), emit=emit)
         lifetime = lifetime_seconds(problems, options.limits)
         with sandboxes.job(connection, command="score", max_lifetime_seconds=lifetime, emit=emit) as own:
-            return score(
-                completions,
-                problems,
-                job=own,
-                judge=judge,
-                options=options,
-                cache=cache,
-                emit=emit,
-                interrupt=interrupt,
-                on_result=on_result,
-                opinions=opinions,
-                keeps_output=keeps_output,
-            )
+            return again(job=own, emit=emit)
     judge = judge or IsolatedJudge.on(job.connection)
     if cache is None:
         cache = VerdictCache()

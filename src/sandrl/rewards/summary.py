@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sandrl.errors import InfrastructureError, InputError, SandrlError, UsageError
 from sandrl.events import Warned
@@ -15,7 +16,7 @@ from sandrl.runs.summary import Summary
 
 @dataclass(frozen=True, slots=True)
 class ScoreReport:
-    """The results of scoring, and their totals.
+    """The results of scoring, and their totals; iterating yields the results.
 
     Attributes:
         job_id: The job whose sandboxes were used.
@@ -32,6 +33,54 @@ class ScoreReport:
     unfinished: int = 0
     signal_number: int = 0
     held: Held | None = None
+
+    def __iter__(self) -> Iterator[ScoredCompletion]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    def __getitem__(self, number: int) -> ScoredCompletion:
+        return self.results[number]
+
+    def __bool__(self) -> bool:
+        # A report without results is a report.
+        return True
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Returns one flat row of plain values for each result, for tables: `pandas.DataFrame(report.rows())`.
+
+        All rows have the same columns. Each component is a column `component/NAME`.
+        """
+        names = sorted({name for result in self.results for name in result.components})
+        return [_row(result, names) for result in self.results]
+
+    def _repr_html_(self) -> str:
+        """The report in a notebook."""
+        from sandrl.rewards.notebook import report_html
+
+        return report_html(self.results, self.summary)
+
+
+def _row(result: ScoredCompletion, components: Sequence[str]) -> dict[str, Any]:
+    return {
+        "id": result.id,
+        "task_id": result.task_id,
+        "reward": result.reward,
+        "status": result.status.value,
+        "trust": None if result.trust is None else result.trust.value,
+        "passed": result.passed,
+        "total": result.total,
+        "detail": result.detail,
+        "duration_seconds": result.duration_seconds,
+        "cpu_seconds": result.cpu_seconds,
+        "cached": result.cached,
+        "sandbox_id": result.sandbox_id,
+        "code": result.code,
+        "stdout": result.stdout,
+        "stderr": result.stderr,
+        **{f"component/{name}": result.components.get(name) for name in components},
+    }
 
 
 def raise_for_rewards(results: Sequence[ScoredCompletion]) -> None:

@@ -52,6 +52,7 @@ def execution_metrics(executions: Sequence[ExecutionFinished]) -> Values:
         "aviato/avg_execs_per_sandbox": mean(per_sandbox),
         "aviato/min_execs_per_sandbox": float(min(per_sandbox)) if per_sandbox else None,
         "aviato/max_execs_per_sandbox": float(max(per_sandbox)) if per_sandbox else None,
+        **_startups([each.startup_seconds for each in executions if each.startup_seconds is not None]),
         **_percentiles("startup", [each.startup_seconds for each in executions]),
         **_percentiles("queue", [each.queue_seconds for each in executions]),
         **_percentiles("exec", [each.exec_seconds for each in executions]),
@@ -69,6 +70,15 @@ def execution_stats(executions: Iterable[ExecutionFinished]) -> dict[str, Execut
     return {
         sandbox_id: ExecutionStats(each.total(), each["success"], each["failure"], each["error"])
         for sandbox_id, each in counts.items()
+    }
+
+
+def _startups(seconds: Sequence[float]) -> Values:
+    return {
+        "aviato/startup_count": float(len(seconds)),
+        "aviato/avg_startup_seconds": mean(seconds),
+        "aviato/min_startup_seconds": min(seconds, default=None),
+        "aviato/max_startup_seconds": max(seconds, default=None),
     }
 
 

@@ -148,9 +148,31 @@ SANDBOX_METRICS = (
         Unit.COUNT,
         "most commands in one sandbox or cell; a high value shows runaway tool calls",
     ),
+    Metric("aviato/startup_count", Unit.COUNT, "commands in a sandbox of their own, whose start was measured"),
+    Metric("aviato/avg_startup_seconds", Unit.SECONDS, "from the request for such a sandbox until it runs, on average"),
+    Metric("aviato/min_startup_seconds", Unit.SECONDS, "the shortest such time"),
+    Metric("aviato/max_startup_seconds", Unit.SECONDS, "the longest such time"),
     *_latency_metrics(),
     Metric("aviato/sandbox_seconds", Unit.SECONDS, "total time for which cells and sandboxes were held"),
 )
+
+SDK_METRICS = {
+    "cwsandbox/sandboxes_created": "aviato/sandboxes_created",
+    "cwsandbox/executions": "aviato/executions",
+    "cwsandbox/exec_completed_ok": "aviato/exec_successes",
+    "cwsandbox/exec_completed_nonzero": "aviato/exec_failures",
+    "cwsandbox/exec_failures": "aviato/exec_errors",
+    "cwsandbox/exec_completion_rate": "aviato/success_rate",
+    "cwsandbox/exec_failure_rate": "aviato/error_rate",
+    "cwsandbox/avg_execs_per_sandbox": "aviato/avg_execs_per_sandbox",
+    "cwsandbox/min_execs_per_sandbox": "aviato/min_execs_per_sandbox",
+    "cwsandbox/max_execs_per_sandbox": "aviato/max_execs_per_sandbox",
+    "cwsandbox/startup_count": "aviato/startup_count",
+    "cwsandbox/avg_startup_seconds": "aviato/avg_startup_seconds",
+    "cwsandbox/min_startup_seconds": "aviato/min_startup_seconds",
+    "cwsandbox/max_startup_seconds": "aviato/max_startup_seconds",
+}
+"""The names that the reporter of today's SDK has for the same metrics."""
 
 COST_METRICS = (
     Metric(

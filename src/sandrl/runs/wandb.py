@@ -18,6 +18,7 @@ from sandrl.errors import MissingExtraError
 from sandrl.events import Emit, ReportingStarted, Warned, ignore
 from sandrl.extras import require
 from sandrl.runs.config import read_config
+from sandrl.runs.metrics import SDK_METRICS
 from sandrl.runs.writer import RunWriter
 from sandrl.settings import ReportTo, Settings
 
@@ -26,6 +27,9 @@ INIT_TIMEOUT_SECONDS = 8.0
 
 FINISH_TIMEOUT_SECONDS = 30.0
 """How long the end of a run waits for W&B to have uploaded everything."""
+
+OWN_STEP = "sandrl/step"
+"""The step of a row in a W&B run of another program whose own steps are further."""
 
 _PROJECT = "sandrl"
 
@@ -77,6 +81,9 @@ def wandb_tags(run_id: str | None) -> tuple[str, ...]:
 class WandbSink:
     """Tells one W&B run the metrics of each step.
 
+    The metrics of sandboxes have a second name there, that of the SDK's own reporter. This reporter is switched off: it
+    counts what the SDK runs (a worker is one command), and it logs without steps.
+
     Args:
         run: W&B's run.
         owns: Whether it was started here, and so ends here.
@@ -96,7 +103,15 @@ class WandbSink:
     def __call__(self, step: int, metrics: Mapping[str, float | None]) -> None:
         """Logs the metrics of a step; what was not measured is left out."""
         values = {name: value for name, value in metrics.items() if value is not None}
-        self._guarded(lambda: self._run.log(values, step=step))
+        values |= {name: values[ours] for name, ours in SDK_METRICS.items() if ours in values}
+        self._guarded(lambda: self._log(step, values))
+
+    def _log(self, step: int, values: dict[str, float]) -> None:
+        if self._owns or step >= self._run.step:
+            self._run.log(values, step=step)
+        else:
+            # W&B drops what comes for a step before the current one, and the run's owner has logged further steps.
+            self._run.log({**values, OWN_STEP: step})
 
     def close(self, *, failed: bool = False) -> None:
         """Ends the W&B run, if it was started here, and waits for it a while."""

@@ -1,0 +1,49 @@
+"""`sandrl init`: writes a folder for an own project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sandrl.cli.output import Json
+
+
+def init(
+    directory: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="The folder; it is created if it does not exist.", show_default=".")
+    ] = Path("."),
+    keep_existing: Annotated[
+        bool, typer.Option("--keep-existing", help="Keep files that exist, and write only the others.")
+    ] = False,
+    json_: Json = False,
+) -> None:
+    """Write a folder for your own project: problems, a reward function with its test, a configuration, a CI job.
+
+    Existing files are never overwritten: if one exists, the command writes nothing and exits with 2.
+    """
+    import shlex
+
+    from sandrl.cli.output import print_json
+    from sandrl.cli.text import visible
+    from sandrl.project import create_project
+
+    project = create_project(directory, keep_existing=keep_existing)
+    if json_:
+        print_json(
+            {
+                "directory": str(directory.resolve()),
+                "written": project.written,
+                "kept": project.kept,
+                "source": project.source,
+            }
+        )
+        return
+    for name in project.written:
+        typer.echo(str(visible(str(directory / name))))
+    if project.kept:
+        typer.echo(f"Kept: {', '.join(project.kept)}", err=True)
+    typer.echo(f"In CI, ci/install.sh installs sandrl from: {visible(project.source)}", err=True)
+    go = "" if directory.resolve() == Path.cwd() else f"cd {visible(shlex.quote(str(directory)))} && "
+    typer.echo(f"Next: {go}sh ci/check.sh", err=True)
