@@ -7,6 +7,7 @@ a run records (`sandrl.runs.session`) and to the message and exit code of the co
     ├── UsageError                     2   wrong option or combination of options
     │   ├── InputError                 2   bad file, line or field, and where it is
     │   ├── MissingExtraError          2   an optional dependency is not installed
+    │   │   └── BrokenLibraryError     2   a library is installed and cannot be imported
     │   ├── HardwareError              2   the command needs hardware that this machine does not have
     │   ├── UnknownSandboxError        2   no sandbox has this id
     │   ├── NotRunningError            2   the sandbox has ended
@@ -107,6 +108,10 @@ class InputError(UsageError):
 
 class MissingExtraError(UsageError):
     """An optional dependency that the command needs is not installed."""
+
+
+class BrokenLibraryError(MissingExtraError):
+    """A library is installed and cannot be imported: a file of it, or of what it needs, is missing or does not fit."""
 
 
 class HardwareError(UsageError):
