@@ -18,6 +18,7 @@ a run records (`sandrl.runs.session`) and to the message and exit code of the co
     ├── BudgetError                    1   the budget of sandbox time or money is used up; finished work is kept
     ├── ServiceError                   3   a service outside sandrl does not answer or refuses
     │   ├── RuntimeUnavailableError    3   the local runtime cannot start or isolate on this machine
+    │   │   └── SilentDaemonError      3   the local runtime runs and does not answer
     │   ├── AuthenticationError        3   credentials are missing, wrong or refused
     │   ├── InfrastructureError        3   sandboxes failed, and the code is not the cause
     │   │   ├── NoRoomError            3   the runtime currently has no room for another sandbox
@@ -193,6 +194,22 @@ class ServiceError(SandrlError):
 
 class RuntimeUnavailableError(ServiceError):
     """The embedded local runtime cannot start, or cannot isolate code, on this machine."""
+
+
+class SilentDaemonError(RuntimeUnavailableError):
+    """The daemon of the local runtime lives and does not answer.
+
+    Args:
+        message: As with every error.
+        hint: As with every error.
+        pid: The daemon's process.
+        is_wedged: Whether it could run and did not, so that it will not answer any more.
+    """
+
+    def __init__(self, message: str, *, hint: str, pid: int, is_wedged: bool) -> None:
+        super().__init__(message, hint=hint)
+        self.pid = pid
+        self.is_wedged = is_wedged
 
 
 class AuthenticationError(ServiceError):

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import PurePosixPath
+from typing import TypeAlias
 
 DEADLINE_SECONDS = 120.0
 """How long the import of one package may take; a large one takes 20 s on an idle machine."""
@@ -34,6 +35,8 @@ _QUIET = {
     "TOKENIZERS_PARALLELISM": "false",
     "UNSLOTH_DISABLE_STATISTICS": "1",
 }
+# A package, its modules, and the parts of the last one.
+_Task: TypeAlias = tuple[str, list[str], tuple[str, ...]]
 _NO_MODULES = frozenset({"test", "tests", "docs", "examples", "benchmarks", "scripts"})
 _PROGRAM = """
 import importlib, json, os, sys
@@ -61,7 +64,7 @@ def broken_packages(packages: Iterable[str]) -> dict[str, str]:
     """
     names = dict.fromkeys(packages)
     ordered = sorted(names, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
-    todo = [(name, modules, _PARTS.get(name, ())) for name in ordered if (modules := modules_of(name))]
+    todo: list[_Task] = [(name, modules, _PARTS.get(name, ())) for name in ordered if (modules := modules_of(name))]
     broken: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="sandrl-doctor-") as folder:
         while todo:
@@ -100,7 +103,7 @@ def modules_of(package: str) -> list[str]:
     return [own] if own in names else names[:1]
 
 
-def _import(todo: list[tuple[str, list[str], tuple[str, ...]]], folder: str) -> tuple[Mapping[str, str], str]:
+def _import(todo: list[_Task], folder: str) -> tuple[Mapping[str, str], str]:
     """Imports packages in a new process; returns the problem of each that was tried, and how the process ended."""
     reading, writing = os.pipe()
     with open(reading, "rb", buffering=0) as answers:

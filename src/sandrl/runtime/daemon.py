@@ -23,7 +23,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from sandrl import __version__, forks
-from sandrl.errors import RuntimeUnavailableError
+from sandrl.errors import RuntimeUnavailableError, SilentDaemonError
 from sandrl.files import check_descriptors
 from sandrl.runtime import libraries, limits
 from sandrl.runtime.state import DaemonEndpoint, RuntimeDirectory, find_all
@@ -41,7 +41,6 @@ __all__ = [
     "DaemonEndpoint",
     "RuntimeStatus",
     "Silence",
-    "SilentDaemonError",
     "ensure_running",
     "find",
     "find_all",
@@ -63,25 +62,18 @@ class Silence(StrEnum):
     WEDGED = "sleeps and does not answer"
 
 
-class SilentDaemonError(RuntimeUnavailableError):
-    """A daemon that lives does not answer.
-
-    Args:
-        endpoint: The daemon.
-        silence: Why.
-        seconds: How long it was waited for.
-    """
-
-    def __init__(self, endpoint: DaemonEndpoint, silence: Silence, seconds: float) -> None:
-        hint = {
-            Silence.STOPPED: f"kill -CONT {endpoint.pid} continues it",
-            Silence.BUSY: "try again when the machine is less busy; --runtime daemonless needs no daemon",
-            Silence.WEDGED: "sandrl runtime logs may show the reason; --runtime daemonless needs no daemon",
-        }[silence]
-        waited = f"; it was waited for {seconds:.0f} s"
-        super().__init__(f"the local runtime (pid {endpoint.pid}) {silence}{waited}", hint=hint)
-        self.endpoint = endpoint
-        self.silence = silence
+def _silent(endpoint: DaemonEndpoint, silence: Silence, seconds: float) -> SilentDaemonError:
+    hint = {
+        Silence.STOPPED: f"kill -CONT {endpoint.pid} continues it",
+        Silence.BUSY: "try again when the machine is less busy; --runtime daemonless needs no daemon",
+        Silence.WEDGED: "sandrl runtime logs may show the reason; --runtime daemonless needs no daemon",
+    }[silence]
+    return SilentDaemonError(
+        f"the local runtime (pid {endpoint.pid}) {silence}; it was waited for {seconds:.0f} s",
+        hint=hint,
+        pid=endpoint.pid,
+        is_wedged=silence is Silence.WEDGED,
+    )
 
 
 @dataclass(frozen=True)
@@ -301,7 +293,7 @@ def status_of(
                     ) from error
                 silence, waited = signs.silence(), time.monotonic() - begun
                 if waited >= patience_seconds:
-                    raise SilentDaemonError(endpoint, silence, waited) from error
+                    raise _silent(endpoint, silence, waited) from error
                 if on_wait is not None:
                     why = Silence.STOPPED if silence is Silence.STOPPED else Silence.BUSY
                     on_wait(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from sandrl.errors import RuntimeUnavailableError, SandrlError
+from sandrl.errors import RuntimeUnavailableError, SandrlError, SilentDaemonError
 from sandrl.events import Emit, RuntimeWaitedFor, ignore
 from sandrl.runtime import daemon
 from sandrl.runtime.state import RuntimeDirectory, own_name
@@ -140,16 +140,15 @@ def without_address(endpoint: daemon.DaemonEndpoint) -> str:
 
 def refined(error: SandrlError, state_dir: Path) -> SandrlError:
     """The same error, whose hint says what else depends on a daemon that does not answer."""
-    if isinstance(error, daemon.SilentDaemonError):
+    if isinstance(error, SilentDaemonError):
         error.hint = _hint_of(error, state_dir)
     return error
 
 
-def _hint_of(error: daemon.SilentDaemonError, state_dir: Path) -> str | None:
+def _hint_of(error: SilentDaemonError, state_dir: Path) -> str | None:
     """What a user can do about a daemon that does not answer; names what would be lost where its end is advised."""
-    if error.silence is not daemon.Silence.WEDGED:
+    if not error.is_wedged:
         return error.hint
-    pid = error.endpoint.pid
-    served = next((each for each in served_daemons(state_dir) if each.endpoint.pid == pid), None)
+    served = next((each for each in served_daemons(state_dir) if each.endpoint.pid == error.pid), None)
     loss = f", and with it {served.loss}" if served is not None else ""
-    return f"sandrl runtime logs may show the reason; kill -9 {pid} ends it{loss}"
+    return f"sandrl runtime logs may show the reason; kill -9 {error.pid} ends it{loss}"

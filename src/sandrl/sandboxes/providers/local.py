@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from sandrl.errors import SandrlError
+from sandrl.errors import SandrlError, SilentDaemonError
 from sandrl.events import Emit, RuntimeStarting, RuntimeWaitedFor, ignore
 from sandrl.runtime import daemon
 from sandrl.runtime.limits import MEMORY_BYTES, PREBUILT_PATH
@@ -72,7 +72,7 @@ def _connected(settings: Settings, reason: str, image: str | None, packages: Pac
         endpoint = daemon.ensure_running(settings.state_dir, on_start=lambda message: emit(RuntimeStarting(message)))
         try:
             status = daemon.status(settings.state_dir, on_wait=lambda message: emit(RuntimeWaitedFor(message)))
-        except daemon.SilentDaemonError as error:
+        except SilentDaemonError as error:
             raise refined(error, settings.state_dir) from error.__cause__
         if status.running and status.base_url == endpoint.base_url:
             break  # else it ended in between

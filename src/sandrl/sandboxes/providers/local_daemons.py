@@ -127,7 +127,7 @@ class DaemonsClient:
     def close(self, timeout_seconds: float) -> None:
         """See `Client.close`; it has made none."""
 
-    def _ask(self, question: Callable[[Client], Future[_Value]]) -> list[_Value]:
+    def _ask(self, question: Callable[[Client], Future[_Value]]) -> Sequence[_Value]:
         """The answers of the daemons that answer and have one.
 
         Raises:
@@ -146,7 +146,7 @@ class DaemonsClient:
             raise InfrastructureError("; ".join(self._connection.reasons.values()))
         return answers
 
-    def _usable(self) -> list[tuple[OneDaemon, Client]]:
+    def _usable(self) -> Sequence[tuple[OneDaemon, Client]]:
         """The daemons that have answered; each is asked for its state once, and waited for."""
         with self._lock:
             if self._clients is None:
