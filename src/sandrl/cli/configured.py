@@ -22,6 +22,7 @@ from sandrl.cli import notify
 from sandrl.cli.completion import values
 from sandrl.cli.flags import spell
 from sandrl.cli.text import visible
+from sandrl.cli.verbosity import Quiet, Verbose, choose_verbosity
 from sandrl.config.fields import KEY_VALUE, Option, flags, options
 from sandrl.config.layers import parse_assignments, resolve
 from sandrl.config.model import Config
@@ -115,6 +116,7 @@ def _command(model: type[Config], body: Body, called: Body) -> Body:
     def command(**words: Any) -> None:
         context: typer.Context = words["context"]
         file, wants_text = words["config_file"], words["print_config"]
+        choose_verbosity(verbose=words["verbose"], quiet=words["quiet"])
         with notify.notifying(), Flags(model):
             given = Given(
                 model,
@@ -128,6 +130,8 @@ def _command(model: type[Config], body: Body, called: Body) -> Body:
         _parameter("context", typer.Context),
         *(_field_parameter(name, model.model_fields[name], option) for name, option in options(model)),
         *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own),
+        _parameter("verbose", Verbose, False),
+        _parameter("quiet", Quiet, False),
         _parameter("config_file", _CONFIG, None),
         _parameter("print_config", _PRINT_CONFIG, False),
     ]
