@@ -25,7 +25,8 @@ TREE = Path("src/sandrl/cli/completion/tree.json")
 _COMMANDS_HEAD = """\
 # Command line
 
-This page lists the commands of `sandrl` with their arguments and options; `sandrl COMMAND --help` prints the same text.
+This page lists the commands of `sandrl` with their arguments and options; `sandrl COMMAND --help-all`
+prints the same text, and `--help` the options that most people need.
 Options that several commands share are also in the [table of options](options.md), with their keys in configuration
 files. [Exit codes and errors](exit-codes.md) has the meaning of each exit code.
 

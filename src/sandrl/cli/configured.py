@@ -135,6 +135,7 @@ def _command(model: type[Config], body: Body, called: Body) -> Body:
         _parameter("config_file", _CONFIG, None),
         _parameter("print_config", _PRINT_CONFIG, False),
     ]
+    command.short_help_names = model.short_help  # type: ignore[attr-defined]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__name__, command.__doc__, command.__module__ = body.__name__, body.__doc__, body.__module__

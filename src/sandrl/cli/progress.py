@@ -159,8 +159,11 @@ class Remarks:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Shows the last line of those that were left out."""
-        for kind, line in self._sparing.rest().items():
-            self._put_step(line) if kind in self._step_kinds else self.put(line)
+        for name, line in self._sparing.rest().items():
+            if name in self._step_kinds:
+                self._put_step(line)
+            else:
+                self.put(line)
 
     def __call__(self, event: events.Event) -> None:
         """Shows the event, if it is a remark."""

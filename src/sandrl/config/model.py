@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, ClassVar, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
@@ -17,6 +17,12 @@ class Config(BaseModel):
 
     # Most commands of a process are never run: their validators are built on use.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    short_help: ClassVar[frozenset[str]] = frozenset()
+    """The options of the short help of the command, about a dozen: fields, and parameters of the command's function.
+
+    Empty: all of them.
+    """
 
     @model_validator(mode="after")
     def _no_empty_texts(self) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -30,6 +30,24 @@ class RequestOptions(ScoringPart, MappingPart):
 
 class ServeConfig(SandboxesPart, CachePart, MappingPart):
     """`sandrl serve`."""
+
+    short_help: ClassVar[frozenset[str]] = frozenset(
+        {
+            "problems",
+            "host",
+            "port",
+            "certificate",
+            "certificate_key",
+            "reward",
+            "timeout_seconds",
+            "sandbox_memory_bytes",
+            "concurrency",
+            "runtime",
+            "max_queue",
+            "access_log",
+            "config_file",
+        }
+    )
 
     problems: Annotated[
         tuple[str, ...],
