@@ -16,12 +16,14 @@ from typing import Annotated, Any, Generic, TypeAlias, TypeVar, Union, get_args,
 
 import typer
 from annotated_types import Ge, Le
+from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
 from sandrl.cli import notify
 from sandrl.cli.completion import values
 from sandrl.cli.flags import spell
 from sandrl.cli.text import visible
+from sandrl.cli.units import PARSERS
 from sandrl.cli.verbosity import Quiet, Verbose, choose_verbosity
 from sandrl.config.fields import KEY_VALUE, Option, flags, options
 from sandrl.config.layers import parse_assignments, resolve
@@ -29,6 +31,7 @@ from sandrl.config.model import Config
 from sandrl.config.parts import RunPart
 from sandrl.config.toml import read_toml, to_toml
 from sandrl.errors import SandrlError
+from sandrl.quantities import size_text
 
 ConfigT = TypeVar("ConfigT", bound=Config)
 
@@ -211,6 +214,12 @@ def _field_parameter(name: str, field: FieldInfo, option: Option) -> inspect.Par
         "show_default": field.default is not False and not option.default,
         **bounds,
     }
+    if "parser" in bounds:
+        # The parser and the configuration check the value; what is a number, click would compare.
+        for end in ("min", "max"):
+            words.pop(end, None)
+        if words["show_default"] and isinstance(field.default, int):
+            words["show_default"] = size_text(field.default)
     default = None if is_list or field.is_required() else field.default
     if option.is_argument:
         shown: Any = typer.Argument(**words)
@@ -233,6 +242,8 @@ def _kind(annotation: Any, metadata: Sequence[Any] = ()) -> tuple[Any, dict[str,
     bounds: dict[str, Any] = {}
     for each in metadata:
         for rule in each.metadata if isinstance(each, FieldInfo) else [each]:
+            if isinstance(rule, BeforeValidator) and rule.func in PARSERS:
+                bounds["parser"] = PARSERS[rule.func]
             if isinstance(rule, Ge):
                 bounds["min"] = rule.ge
             if isinstance(rule, Le):

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from sandrl.cli.units import time_option
+
 app = typer.Typer(name="runtime", help="The local runtime: status, serve, stop, logs.", no_args_is_help=True)
 
 
@@ -46,7 +48,7 @@ def status(json_: Annotated[bool, typer.Option("--json", help="Print one JSON do
 def serve(
     idle_timeout: Annotated[
         float | None,
-        typer.Option("--idle-timeout", min=1, metavar="SECONDS", help="Stop after this idle time; default: never."),
+        time_option("--idle-timeout", help="Stop after this idle time; default: never.", least=1),
     ] = None,
     max_sandboxes: Annotated[
         int | None,

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import model_validator
 
-from sandrl.config.fields import OUTPUT, PROBLEMS, SANDBOXES, SCORING, Option
+from sandrl.config.fields import OUTPUT, PROBLEMS, SANDBOXES, SCORING, SECONDS, Option
 from sandrl.config.model import Seconds, Tries
 from sandrl.config.parts import (
     CachePart,
@@ -156,7 +156,7 @@ class RedteamConfig(SandboxesPart, ScoringPart, MappingPart):
     ] = ()
     timeout_seconds: Annotated[
         Seconds,
-        Option("Time limit for one completion and its checks.", SCORING, metavar="SECONDS", flag="--timeout"),
+        Option("Time limit for one completion and its checks.", SCORING, metavar=SECONDS, flag="--timeout"),
     ] = 5.0
 
 
