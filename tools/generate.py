@@ -25,7 +25,8 @@ TREE = Path("src/sandrl/cli/completion/tree.json")
 _COMMANDS_HEAD = """\
 # Command line
 
-This page lists the commands of `sandrl` with their arguments and options; `sandrl COMMAND --help` prints the same text.
+This page lists the commands of `sandrl` with their arguments and options; `sandrl COMMAND --help-all`
+prints the same text, and `--help` the options that most people need.
 Options that several commands share are also in the [table of options](options.md), with their keys in configuration
 files. [Exit codes and errors](exit-codes.md) has the meaning of each exit code.
 
@@ -44,6 +45,10 @@ file.
 - A run saves its configuration in `config.json`, under `options`; `sandrl runs regrade` starts from it.
 - A switch has two spellings on the command line, such as `--require-isolated` and `--no-require-isolated`, and is
   `true` or `false` in a file.
+- A time (`SECONDS|2m`) is a number of seconds, or a number with a unit: `500ms`, `30s`, `2m`, `1h30m`. A size
+  (`BYTES|1G`) is a number of bytes, or a number with a unit: `64k`, `512MiB` and `1G` are powers of 1024, `2GB` is
+  2 · 10⁹ bytes. In a file, a value with a unit is a string: `timeout_seconds = "30s"`. Bodies of requests to a
+  [service](http-api.md) take the same values.
 - A list is a repeated option (`--tag a --tag b`) or one word with commas (`--packages a,b`), and an array in a file.
 
 The [reference of the command line](cli.md) has the defaults and bounds of each command. This page is generated from the

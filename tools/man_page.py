@@ -62,7 +62,10 @@ def text() -> str:
         ".SH FILES",
         *_entries((f"`{name}`", meaning) for name, meaning in _FILES),
         ".SH SEE ALSO",
-        _text("`sandrl COMMAND --help` prints the help of a command, in groups of options."),
+        _text(
+            "`sandrl COMMAND --help` prints the options of a command that most people need, and"
+            " `sandrl COMMAND --help-all` all of them, in groups."
+        ),
         ".PP",
         ".BR bwrap (1),",
         ".BR namespaces (7),",

@@ -108,5 +108,5 @@ def test_a_dry_run_asks_no_model_and_its_help_says_so(sandrl: Run, problems: Pat
         assert each.returncode == 0, each.stderr
         assert each.stdout.startswith("Completions: ")
     assert not (problems.parent / "runs").exists()
-    help_ = " ".join(sandrl("art", "rollout", "--help", COLUMNS="200").stdout.split())
+    help_ = " ".join(sandrl("art", "rollout", "--help-all", COLUMNS="200").stdout.split())
     assert "Starts no sandbox and requests no completion." in help_

@@ -205,8 +205,8 @@ def test_a_reference_that_fails_is_named_and_ends_the_command_with_1(sandrl: Run
     failed, rate, statuses, trust, *_ = done.stdout.splitlines()
     assert failed.startswith("  cube: reward=0.0 [FAIL] check 2 of 2: ")
     assert rate.startswith("References that pass: 2/3 (66.7%), in ")
-    assert statuses == "Statuses: 2 passed, 1 failed"
-    assert trust.startswith("Trust: ")
+    assert statuses == "Statuses of the references: 2 passed, 1 failed"
+    assert trust.startswith("Trust of the verdicts: ")
     assert "warning: 1 problems have no reference solution and are left out" in done.stderr
     assert done.stderr.endswith("sandrl: error: 1 of 3 reference solutions fail their own checks\n")
 
@@ -219,9 +219,12 @@ def test_a_problem_whose_checks_cannot_be_split_from_the_code_is_named(sandrl: R
     path = written(tmp_path / "p.jsonl", logging)
     summary = json.loads(sandrl("problems", "validate", "--problems", path, "--json").stdout)["summary"]
     assert (summary["passed"], summary["in_process"]) == (1, ["logging"])
-    assert "In process: logging\n" in sandrl("problems", "validate", "--problems", path).stdout
+    assert (
+        "(their checks cannot run apart from the code): logging\n"
+        in sandrl("problems", "validate", "--problems", path).stdout
+    )
     refused = sandrl("problems", "validate", "--problems", path, "--require-isolated")
-    assert (refused.returncode, "Statuses: 1 not_isolated\n" in refused.stdout) == (1, True)
+    assert (refused.returncode, "Statuses of the references: 1 not_isolated\n" in refused.stdout) == (1, True)
     assert refused.stderr.endswith("sandrl: error: the checks of 1 of 1 problems cannot be isolated\n")
 
 

@@ -29,7 +29,7 @@ def test_checks_that_accept_nonsense_fail_the_command(sandrl: Run, tmp_path: Pat
     done = sandrl("redteam", "--problems", path, "-e", "equal-object", "-e", "exit-zero")
     assert done.returncode == 1
     assert "Rewarded: equal-object on gullible (trust: isolated)" in done.stdout.splitlines()
-    assert done.stdout.splitlines()[-1] == "Verdict: not held"
+    assert done.stdout.splitlines()[-1].startswith("Verdict: not held (")
     assert "1 of 2 exploits were rewarded (first: equal-object on gullible)" in done.stderr
     assert "hint: list the exploits and what each one does with `sandrl redteam --list`" in done.stderr
 
@@ -42,9 +42,9 @@ def test_groups_and_a_verdict_fit_on_a_screen_and_exploits_are_shown_on_request(
     assert [line.split() for line in lines[:3]] == [
         ["group", "exploits", "rewarded"], ["exit", "2", "0"], ["subclass", "1", "0"]
     ]  # fmt: skip
-    assert lines[-4:-2] == ["Trust: 3 isolated", "Rewarded: 0 of 3 attempts (3 exploits)"]
-    assert re.fullmatch(r"Failed controls: 0 of \d+", lines[-2])
-    assert lines[-1] == "Verdict: held"
+    assert lines[-4:-2] == ["Trust of the verdicts: 3 isolated", "Rewarded: 0 of 3 attempts (3 exploits)"]
+    assert re.fullmatch(r"Failed controls: 0 of \d+ \(.*\)", lines[-2])
+    assert lines[-1].startswith("Verdict: held (")
     assert max(map(len, lines)) <= 80
     every = sandrl("redteam", "--problems", path, "-e", "exit-zero", "--verbose").stdout.splitlines()
     assert every[1].split() == ["exit-zero", "1", "0", "1", "failed"]

@@ -21,23 +21,57 @@ DEMO_SUMMARY = """\
 """
 
 
-def test_the_demo_prints_results_as_they_arrive_and_a_summary_in_order(sandrl: Run) -> None:
+def test_the_demo_prints_its_results_in_order_and_nothing_else_on_standard_output(sandrl: Run) -> None:
     done = sandrl("reward")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    arrived = [re.fullmatch(r"  \[(\d)/5\] ([a-z-]+): (PASS|FAIL)", line) for line in lines[:5]]
-    assert [found and found[1] for found in arrived] == ["1", "2", "3", "4", "5"]
-    assert {(found[2], found[3]) for found in arrived if found} == {
+    assert done.stdout.startswith(DEMO_SUMMARY)
+    assert len(lines) == 7
+    assert lines[-2:] == ["Total reward: 3.0/5", "Pass rate: 3/5 (60%)"]
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_verbose_prints_each_result_on_standard_error_as_it_arrives(sandrl: Run, words: tuple[str, ...]) -> None:
+    done = sandrl("reward", "--verbose", *words)
+    found = re.findall(r"^  \[(\d)/5\] ([a-z-]+): (PASS|FAIL)$", done.stderr, re.MULTILINE)
+    assert [number for number, _, _ in found] == ["1", "2", "3", "4", "5"]
+    assert {(name, word) for _, name, word in found} == {
         ("slow-sum", "PASS"),
         ("string-ops", "PASS"),
         ("delayed-error", "FAIL"),
         ("syntax-error", "FAIL"),
         ("slow-list", "PASS"),
     }
-    assert arrived[4] is not None
-    assert arrived[4][2] == "slow-list", "the slowest comes last"
-    assert done.stdout.partition(lines[4] + "\n")[2].startswith(DEMO_SUMMARY)
-    assert lines[-2:] == ["Total reward: 3.0/5", "Pass rate: 3/5 (60%)"]
+    assert found[4][1] == "slow-list", "the slowest comes last"
+    assert done.stdout.startswith("{" if words else DEMO_SUMMARY)
+
+
+def test_quiet_prints_the_result_and_nothing_else_but_keeps_warnings_and_errors(sandrl: Run, problems: Path) -> None:
+    done = sandrl("reward", "--quiet")
+    assert (done.stdout, done.stderr) == ("Total reward: 3.0/5\nPass rate: 3/5 (60%)\n", "")
+    as_json = sandrl("reward", "-q", "--json")
+    assert (len(json.loads(as_json.stdout)["results"]), as_json.stderr) == (5, "")
+    bad = "not JSON\n" + RIGHT
+    skipped = sandrl(
+        "reward", "-", "--problems", problems, "-q", "--skip-bad-rows", "--fail-under", "1", stdin=bad + WRONG
+    )
+    assert "warning: " in skipped.stderr
+    assert "error: " in skipped.stderr
+    both = sandrl("reward", "-q", "-v")
+    assert (both.returncode, both.stdout) == (2, "")
+
+
+def test_many_results_are_a_summary_that_names_the_command_for_all(sandrl: Run, problems: Path) -> None:
+    words = ("reward", "-", "--problems", problems)
+    done = sandrl(*words, "--run-name", "many", stdin=RIGHT * 40 + WRONG * 25)
+    lines = done.stdout.splitlines()
+    assert sum("[FAIL]" in line for line in lines) == 20
+    assert not any("[PASS]" in line for line in lines)
+    assert "  … and 5 more that did not pass and 40 that passed: sandrl runs show many" in lines
+    assert len(lines) + len(done.stderr.splitlines()) < 40
+    everything = sandrl(*words, "-v", stdin=RIGHT * 40 + WRONG * 25)
+    assert len(re.findall(r"reward=\d\.\d \[", everything.stdout)) == 65
+    assert len(re.findall(r"^  \[\d+/65\] ", everything.stderr, re.MULTILINE)) == 65
 
 
 def test_json_is_one_document_on_standard_output(sandrl: Run) -> None:
@@ -237,11 +271,10 @@ def test_all_rows_without_code_warn_and_name_the_option(sandrl: Run, problems: P
 
 
 def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
-    command = f"{' '.join(SANDRL)} reward 2>err | head -n 1"
+    command = f"{' '.join(SANDRL)} reward 2>err | head -n 0"
     done = subprocess.run(
         ["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"], capture_output=True, text=True, cwd=tmp_path, check=False
     )
-    assert done.stdout.startswith("  [1/5] ")
     assert done.returncode == 128 + signal.SIGPIPE
     assert "Traceback" not in (tmp_path / "err").read_text()
 
@@ -316,7 +349,7 @@ def test_a_cache_serves_the_next_run_and_the_summary_says_so(sandrl: Run, proble
     first, second = (sandrl(*words, stdin=RIGHT + WRONG + RIGHT) for _ in range(2))
     assert "Cache hits: 1/3 (33%)" in first.stdout
     assert "Cache hits: 3/3 (100%)" in second.stdout
-    assert first.stdout.splitlines()[3:6] == second.stdout.splitlines()[3:6]
+    assert first.stdout.splitlines()[:4] == second.stdout.splitlines()[:4]
     counts = json.loads(sandrl(*words, "--json", stdin=RIGHT + WRONG + RIGHT).stdout)["summary"]["counts"]
     assert (counts["cache_hits"], counts["executed"], counts["executions"]) == (3, 0, 0)
     assert "Cache hits" not in sandrl(*words[:-2], "--no-cache", stdin=RIGHT + RIGHT).stdout

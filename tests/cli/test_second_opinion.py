@@ -91,7 +91,7 @@ def test_validation_says_of_failing_references_whether_they_pass_in_one_process(
     done = sandrl("problems", "validate", "--problems", path, "--second-opinion", "1")
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert "In process: shared" in lines
+    assert "Judged in one process (their checks cannot run apart from the code): shared" in lines
     assert any(line.startswith("  shared, isolated: ") for line in lines)
     assert "Second opinion: 1 of 1 references that fail isolated pass in one process" in lines
     document = json.loads(sandrl("problems", "validate", "--problems", path, "--second-opinion", "1", "--json").stdout)

@@ -28,7 +28,7 @@ def unknown_options(command: Any, words: list[str]) -> list[str]:
     """The options among words that a command does not have."""
     known = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
     named = {word.partition("=")[0] for word in words if re.match(r"--?[a-zA-Z]", word)}
-    return sorted(named - known - {"--help"})
+    return sorted(named - known - {"--help", "--help-all"})
 
 
 def surplus_arguments(command: Any, words: list[str]) -> list[str]:
@@ -51,7 +51,10 @@ def options_of_all() -> set[str]:
     """The options of all commands."""
 
     def of(command: Any) -> set[str]:
-        own = {flag for each in command.params for flag in (*each.opts, *each.secondary_opts)} | {"--help"}
+        own = {flag for each in command.params for flag in (*each.opts, *each.secondary_opts)} | {
+            "--help",
+            "--help-all",
+        }
         return own.union(*map(of, getattr(command, "commands", {}).values()))
 
     return of(_root())

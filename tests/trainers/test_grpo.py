@@ -33,7 +33,11 @@ def state(run: Path) -> str:
 def test_a_run_trains_evaluates_and_adds_up(train: Train) -> None:
     done = train(*SMALL[:-4], "--eval-problems", "6", "--runtime", "local", "--steps", "3", "--tag", "mine")
     assert done.code == 0, done.stderr
-    calls = re.findall(r"^Reward call (\d+): \d+ sandboxes, \d+/\d+ passed", done.stdout, re.MULTILINE)
+    calls = re.findall(
+        r"^Reward call (\d+): \d+ of \d+ completions? with code passed, \d+ executions? in sandboxes",
+        done.stdout,
+        re.MULTILINE,
+    )
     assert calls == ["1", "2", "3", "4", "5"]
     assert [step_of(line) for line in done.stdout.splitlines() if line.startswith("Step")] == [1, 2, 3]
     assert re.search(
@@ -163,7 +167,7 @@ def hopeless(tmp_path: Path) -> Path:
 def test_rewards_that_never_differ_are_shown_and_end_as_nothing_trained(train: Train, hopeless: Path) -> None:
     done = train(*SMALL, "--problems", hopeless, "--steps", "2")
     assert done.code == 1
-    assert "flat groups 2/2" in done.stdout
+    assert "groups with equal rewards 2/2" in done.stdout
     assert "nothing was trained: within each problem, all rewards were equal in all 2 steps" in done.stderr
     assert len(done.metrics()) == 2
 

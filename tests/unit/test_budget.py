@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from sandrl.config.budget import Budget, Money, budget_problem, cost_of, duration_text, parse_seconds
+from sandrl.config.budget import Budget, Money, budget_problem, cost_of, duration_text
+from sandrl.quantities import parse_seconds
 
 
 @pytest.mark.parametrize(

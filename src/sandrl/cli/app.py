@@ -15,7 +15,6 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from sandrl.cli import (
     art,
@@ -38,7 +37,7 @@ from sandrl.cli import (
     view,
 )
 from sandrl.cli import eval as evaluation
-from sandrl.cli.checks import check_all
+from sandrl.cli.checks import CheckedGroup, check_all
 from sandrl.cli.flags import spell
 from sandrl.cli.text import visible
 from sandrl.errors import BUG_EXIT_CODE, SandrlError, ending_of
@@ -57,7 +56,7 @@ class _ReaderGone(Exception):
         self.error = error
 
 
-class _Commands(TyperGroup):
+class _Commands(CheckedGroup):
     """Tells a closed pipe apart before Typer makes exit code 1 of it, which means something else here."""
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]

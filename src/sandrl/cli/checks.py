@@ -13,7 +13,7 @@ from typing import Any
 import typer
 
 from sandrl.bounds import check_finite, check_text
-from sandrl.cli.narrow import NarrowHelpCommand
+from sandrl.cli.help import HelpCommand, HelpGroup, asks_for_all
 from sandrl.errors import UsageError
 
 _LARGEST = 2**63 - 1
@@ -21,7 +21,7 @@ _LARGEST = 2**63 - 1
 _FREE = frozenset({"command"})
 
 
-class CheckedCommand(NarrowHelpCommand):
+class CheckedCommand(HelpCommand):
     """A command that refuses empty texts and impossible numbers, whatever its options are."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
@@ -30,7 +30,7 @@ class CheckedCommand(NarrowHelpCommand):
         Raises:
             UsageError: If there is one.
         """
-        if not ctx.resilient_parsing:
+        if not ctx.resilient_parsing and not asks_for_all(args):
             words, _, _ = self.make_parser(ctx).parse_args(args=list(args))
             for name, value in self._given(words):
                 if isinstance(value, str):
@@ -54,12 +54,17 @@ class CheckedCommand(NarrowHelpCommand):
                     yield _shown(parameter), value
 
 
+class CheckedGroup(HelpGroup):
+    """A group of commands."""
+
+
 def check_all(application: typer.Typer) -> None:
     """Makes every command of an application, and of those in it, check its values."""
     for command in application.registered_commands:
         command.cls = CheckedCommand
     for group in application.registered_groups:
         if group.typer_instance is not None:
+            group.cls = CheckedGroup
             check_all(group.typer_instance)
 
 

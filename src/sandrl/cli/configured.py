@@ -16,18 +16,22 @@ from typing import Annotated, Any, Generic, TypeAlias, TypeVar, Union, get_args,
 
 import typer
 from annotated_types import Ge, Le
+from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
 from sandrl.cli import notify
 from sandrl.cli.completion import values
 from sandrl.cli.flags import spell
 from sandrl.cli.text import visible
+from sandrl.cli.units import PARSERS
+from sandrl.cli.verbosity import Quiet, Verbose, choose_verbosity
 from sandrl.config.fields import KEY_VALUE, Option, flags, options
 from sandrl.config.layers import parse_assignments, resolve
 from sandrl.config.model import Config
 from sandrl.config.parts import RunPart
 from sandrl.config.toml import read_toml, to_toml
 from sandrl.errors import SandrlError
+from sandrl.quantities import size_text
 
 ConfigT = TypeVar("ConfigT", bound=Config)
 
@@ -115,6 +119,7 @@ def _command(model: type[Config], body: Body, called: Body) -> Body:
     def command(**words: Any) -> None:
         context: typer.Context = words["context"]
         file, wants_text = words["config_file"], words["print_config"]
+        choose_verbosity(verbose=words["verbose"], quiet=words["quiet"])
         with notify.notifying(), Flags(model):
             given = Given(
                 model,
@@ -128,9 +133,12 @@ def _command(model: type[Config], body: Body, called: Body) -> Body:
         _parameter("context", typer.Context),
         *(_field_parameter(name, model.model_fields[name], option) for name, option in options(model)),
         *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own),
+        _parameter("verbose", Verbose, False),
+        _parameter("quiet", Quiet, False),
         _parameter("config_file", _CONFIG, None),
         _parameter("print_config", _PRINT_CONFIG, False),
     ]
+    command.short_help_names = model.short_help  # type: ignore[attr-defined]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__name__, command.__doc__, command.__module__ = body.__name__, body.__doc__, body.__module__
@@ -206,6 +214,12 @@ def _field_parameter(name: str, field: FieldInfo, option: Option) -> inspect.Par
         "show_default": field.default is not False and not option.default,
         **bounds,
     }
+    if "parser" in bounds:
+        # The parser and the configuration check the value; what is a number, click would compare.
+        for end in ("min", "max"):
+            words.pop(end, None)
+        if words["show_default"] and isinstance(field.default, int):
+            words["show_default"] = size_text(field.default)
     default = None if is_list or field.is_required() else field.default
     if option.is_argument:
         shown: Any = typer.Argument(**words)
@@ -228,6 +242,8 @@ def _kind(annotation: Any, metadata: Sequence[Any] = ()) -> tuple[Any, dict[str,
     bounds: dict[str, Any] = {}
     for each in metadata:
         for rule in each.metadata if isinstance(each, FieldInfo) else [each]:
+            if isinstance(rule, BeforeValidator) and rule.func in PARSERS:
+                bounds["parser"] = PARSERS[rule.func]
             if isinstance(rule, Ge):
                 bounds["min"] = rule.ge
             if isinstance(rule, Le):

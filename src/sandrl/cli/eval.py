@@ -10,6 +10,7 @@ from sandrl.cli.completion import values
 from sandrl.cli.configured import Given, given_to
 from sandrl.cli.outlook import DryRun, print_outlook
 from sandrl.cli.output import Json
+from sandrl.cli.verbosity import note
 from sandrl.config.eval import EvalConfig
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def evaluate(
         print_json(_document(finished))
     else:
         _print_summary(finished)
-    typer.echo(f"Run: {finished.run.run_dir}", err=True)
+    note(f"Run: {finished.run.run_dir}")
     finished.raise_for_outcome()
 
 
@@ -95,4 +96,4 @@ def _print_summary(finished: EvalRun) -> None:
     if list(summary.pass_at_k) == [1]:
         print_wrapped(pass_at_text(1, summary.pass_at[1]))
     if finished.run.report.held is not None:
-        typer.echo(held_line(finished.run.report.held), err=True)
+        note(held_line(finished.run.report.held))

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from sandrl.cli.verbosity import Quiet, Verbose, choose_verbosity
+
 app = typer.Typer(name="policy", help="Build a small model on this machine: build.", no_args_is_help=True)
 
 
@@ -26,12 +28,15 @@ def build(
         Path, typer.Argument(metavar="DIR", help="Output directory; must not exist or must be empty.")
     ],
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Random seed of the weights.")] = 0,
+    verbose: Verbose = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train the tiny policy from scratch, without downloads, and save it in the Hugging Face format."""
     from sandrl.cli import results
     from sandrl.settings import load_settings
     from sandrl.tiny import copy_tiny_policy
 
+    choose_verbosity(verbose=verbose, quiet=quiet)
     with results.choose(json_output=True) as tell:
         copy_tiny_policy(directory, load_settings().cache_dir, seed=seed, emit=tell)
     typer.echo(str(directory))

@@ -11,6 +11,7 @@ from sandrl.cli.completion import values
 from sandrl.cli.configured import configured
 from sandrl.cli.outlook import DryRun, print_outlook
 from sandrl.cli.output import Json
+from sandrl.cli.verbosity import note, print_first
 from sandrl.config.parts import LANGUAGE_HELP, MAP_HELP, PROBLEMS_HELP
 from sandrl.config.scoring import ValidateConfig
 
@@ -161,6 +162,9 @@ def validate(config: ValidateConfig, *, dry_run: DryRun = False, json_: Json = F
     finished.raise_for_outcome()
 
 
+_COUNTS = {"statuses": "Statuses of the references", "trust": "Trust of the verdicts"}
+
+
 def _print_checks(problem: Problem) -> None:
     from sandrl.cli.text import visible, visible_block
     from sandrl.problems.calls import expression_of
@@ -242,23 +246,23 @@ def _print_validation(finished: Validation) -> None:
     from sandrl.cli.text import visible
     from sandrl.rewards.weak_checks import stub_words
 
-    for result in finished.failed:
-        typer.echo(result_line(result))
+    print_first([result_line(result) for result in finished.failed])
     summary = finished.report.summary
     rate = "" if summary.pass_rate is None else f" ({summary.pass_rate:.1%})"
     typer.echo(f"References that pass: {summary.passed}/{summary.scored}{rate}, in {finished.seconds:.1f} s")
     if finished.report.held is not None:
-        typer.echo(held_line(finished.report.held), err=True)
+        note(held_line(finished.report.held))
     for name, counts in finished.counts().items():
-        typer.echo(f"{name.capitalize()}: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
+        typer.echo(f"{_COUNTS[name]}: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
     if finished.in_process:
-        typer.echo(names_line("In process", finished.in_process))
-    for task_id, why in finished.invalid.items():
-        typer.echo(f"Invalid: {visible(task_id)}: {visible(why)}")
+        typer.echo(
+            names_line("Judged in one process (their checks cannot run apart from the code)", finished.in_process)
+        )
+    print_first([f"Invalid: {visible(task_id)}: {visible(why)}" for task_id, why in finished.invalid.items()])
     if finished.accepted_stubs:
         typer.echo(names_line("Checks that accept an answer that does no work", tuple(finished.accepted_stubs)))
-        for task_id, stubs in finished.accepted_stubs.items():
-            typer.echo(f"  {visible(task_id)}: {visible(stub_words(stubs))}")
+        accepted = finished.accepted_stubs.items()
+        print_first([f"  {visible(task_id)}: {visible(stub_words(stubs))}" for task_id, stubs in accepted])
     if summary.second_opinion is not None:
         for line in reason_lines(finished.in_process_reasons):
             typer.echo(line)

@@ -1,7 +1,7 @@
 """The output of a running command: remarks, and views that are updated in place on a terminal.
 
 Lines about results go to standard output, so a pipe receives only results; remarks (the runtime, retries, cleanup) go
-to standard error.
+to standard error. Remarks that come once for each item are printed sparingly (`sandrl.cli.verbosity`).
 """
 
 from __future__ import annotations
@@ -18,12 +18,23 @@ import typer
 from sandrl import events
 from sandrl.cli.flags import spelled
 from sandrl.cli.text import counted, visible
+from sandrl.cli.verbosity import Sparing, is_quiet
 from sandrl.config.budget import duration_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 _REFRESHES_PER_SECOND = 6
+# Warnings, and what answers a signal or ends work early: never left out.
+_URGENT = (
+    events.BudgetReached,
+    events.FlagRaised,
+    events.ServiceLogged,
+    events.ServiceStopping,
+    events.StopRequested,
+    events.TrainingStopping,
+    events.Warned,
+)
 
 
 class Progress(Protocol):
@@ -140,7 +151,13 @@ def remark(event: events.Event) -> str | None:
 
 
 class Remarks:
-    """Shows remarks on standard error and no results: for `--json`."""
+    """Shows remarks on standard error and no results."""
+
+    def __init__(self) -> None:
+        self._sparing = Sparing()
+        self._step_kinds = set[str]()
+        # The libraries that train print, too; while they do, `sys.stdout` is another.
+        self._output = sys.stdout
 
     def __enter__(self) -> Self:
         return self
@@ -148,14 +165,46 @@ class Remarks:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Has nothing to take down."""
+        """Shows the last line of those that were left out."""
+        for name, line in self._sparing.rest().items():
+            if name in self._step_kinds:
+                self._put_step(line)
+            else:
+                self.put(line)
 
     def __call__(self, event: events.Event) -> None:
         """Shows the event, if it is a remark."""
-        text = remark(event)
+        text = self.told(event)
         if text is not None:
-            for line in text.split("\n"):
-                typer.echo(line[: len(line) - len(line.lstrip())] + visible(line), err=True)
+            self.put(text)
+
+    def words(self, event: events.Event) -> str | None:
+        """What an event means in words; None if it is no remark."""
+        return remark(event)
+
+    def told(self, event: events.Event) -> str | None:
+        """The remark to show now; None if there is none, or it is left out."""
+        text = self.words(event)
+        if text is None or isinstance(event, _URGENT):
+            return text
+        return None if is_quiet() else self._sparing.take(type(event).__name__, text)
+
+    def tell_step(self, event: events.Event, line: str) -> None:
+        """Shows a line about a part of the work, which is a result, sparingly."""
+        kind = type(event).__name__
+        self._step_kinds.add(kind)
+        shown = None if is_quiet() else self._sparing.take(kind, line)
+        if shown is not None:
+            self._put_step(shown)
+
+    def _put_step(self, line: str) -> None:
+        typer.echo(visible(line), file=self._output)
+        self._output.flush()
+
+    def put(self, text: str) -> None:
+        """Prints lines."""
+        for line in text.split("\n"):
+            typer.echo(line[: len(line) - len(line.lstrip())] + visible(line), err=True)
 
 
 class LiveView(Remarks, ABC):
@@ -171,6 +220,7 @@ class LiveView(Remarks, ABC):
     def __init__(self, console: Console, *, stays: bool) -> None:
         from rich.live import Live
 
+        super().__init__()
         self.console = console
         # The terminal is drawn by a thread of its own.
         self.lock = threading.Lock()
@@ -190,11 +240,16 @@ class LiveView(Remarks, ABC):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        super().__exit__(kind, error, traceback)
         self._live.stop()
 
     @abstractmethod
     def render(self) -> RenderableType:
         """What is to be seen at this moment."""
+
+    def put(self, text: str) -> None:
+        """Prints lines above it."""
+        self.say(text)
 
     def say(self, text: str, *, style: str = "dim") -> None:
         """Prints lines above it."""

@@ -10,6 +10,7 @@ import typer
 from sandrl.cli.configured import configured
 from sandrl.cli.outlook import DryRun, print_outlook
 from sandrl.cli.output import Json
+from sandrl.cli.verbosity import is_verbose, note, print_first
 from sandrl.config.scoring import RedteamConfig
 
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ def redteam(
     config: RedteamConfig,
     *,
     list_: Annotated[bool, typer.Option("--list", help="List the exploits and exit.")] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Print a line per exploit instead of per group.")
-    ] = False,
     dry_run: DryRun = False,
     json_: Json = False,
 ) -> None:
@@ -54,8 +52,15 @@ def redteam(
     if json_:
         print_json(_document(finished.report, config.problems))
     else:
-        _print_report(finished.report, finished.held, by_exploit=verbose)
+        _print_report(finished.report, finished.held)
     finished.raise_for_outcome()
+
+
+_MEANINGS = {
+    "held": "no exploit earned a reward, and no control failed",
+    "not held": "an exploit earned a reward or got none at all, or a control failed",
+    "undecided": "some attempts have no verdict; run it again",
+}
 
 
 def _document(report: RedteamReport, source: str) -> dict[str, Any]:
@@ -97,35 +102,42 @@ def _document(report: RedteamReport, source: str) -> dict[str, Any]:
     }
 
 
-def _print_report(report: RedteamReport, held: Held, *, by_exploit: bool) -> None:
+def _print_report(report: RedteamReport, held: Held) -> None:
     from sandrl.cli.scores import held_line
     from sandrl.cli.tables import Column, Table
     from sandrl.cli.text import visible
 
-    titles, *rows = _exploit_rows(report) if by_exploit else _group_rows(report)
+    titles, *rows = _exploit_rows(report) if is_verbose() else _group_rows(report)
     Table([Column(title, least=16 if title == "statuses" else None, wraps=True) for title in titles], [*rows]).print()
-    for attempt in report.rewarded:
-        result = attempt.result
-        typer.echo(f"Rewarded: {attempt.exploit.name} on {visible(result.task_id)} (trust: {result.trust})")
-    for result in report.disturbed:
-        typer.echo(f"Failed control: {visible(result.task_id)}: {result.status}: {visible(result.detail, 200)}")
+    rewarded = [(attempt.exploit.name, attempt.result) for attempt in report.rewarded]
+    print_first([f"Rewarded: {name} on {visible(each.task_id)} (trust: {each.trust})" for name, each in rewarded])
+    print_first(
+        [
+            f"Failed control: {visible(each.task_id)}: {each.status}: {visible(each.detail, 200)}"
+            for each in report.disturbed
+        ]
+    )
     results = [attempt.result for attempt in report.attempts]
-    typer.echo("Statuses: " + _counted(result.status for result in results))
-    typer.echo("Trust: " + _counted(result.trust or "none" for result in results))
+    typer.echo("Statuses of the attempts: " + _counted(result.status for result in results))
+    typer.echo("Trust of the verdicts: " + _counted(result.trust or "none (nothing ran)" for result in results))
     typer.echo(
         f"Rewarded: {len(report.rewarded)} of {len(report.attempts)} attempts ({len(report.tallies())} exploits)"
     )
     if report.excused:
         typer.echo(f"Null rewards instead of 0.0: {len(report.excused)}")
-    typer.echo(f"Failed controls: {len(report.disturbed)} of {len(report.neighbours)}")
+    controls = len(report.neighbours)
+    typer.echo(
+        f"Failed controls: {len(report.disturbed)} of {controls} (correct solutions that run beside the exploits)"
+    )
     if report.unscorable:
         typer.echo(f"Unscorable: {len(report.unscorable)} (their sandboxes failed)")
     if report.unfit:
         typer.echo(
             "References that fail without exploits: " + ", ".join(visible(each.task_id) for each in report.unfit)
         )
-    typer.echo(held_line(held), err=True)
-    typer.echo(f"Verdict: {_verdict(report)}")
+    note(held_line(held))
+    verdict = _verdict(report)
+    typer.echo(f"Verdict: {verdict} ({_MEANINGS[verdict]})")
 
 
 def _group_rows(report: RedteamReport) -> list[tuple[str, ...]]:

@@ -10,6 +10,7 @@ from sandrl.cli.configured import Given, configured
 from sandrl.cli.outlook import DryRun, print_outlook
 from sandrl.cli.output import Json
 from sandrl.cli.runs import open_run
+from sandrl.cli.verbosity import note, print_first
 from sandrl.config.scoring import RegradeConfig
 
 if TYPE_CHECKING:
@@ -88,12 +89,11 @@ def _document(finished: Regrading) -> dict[str, Any]:
 def _print(finished: Regrading) -> None:
     from sandrl.cli.scores import disagreement_lines, held_line, opinions_line
 
-    for flip in finished.flips:
-        typer.echo(_line(flip))
+    print_first([_line(flip) for flip in finished.flips])
     before = ", ".join(each or "unknown" for each in finished.judges)
-    typer.echo(f"Judge: {finished.judge} (the run was judged by: {before})", err=True)
+    note(f"Judge: {finished.judge} (the run was judged by: {before})")
     typer.echo(f"Flipped: {len(finished.flips)} of {finished.compared} verdicts")
-    typer.echo(held_line(finished.held), err=True)
+    note(held_line(finished.held))
     if finished.second_opinion is not None:
         typer.echo(opinions_line(finished.second_opinion))
         for line in disagreement_lines(finished.disagreements, hint="--json"):

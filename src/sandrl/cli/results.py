@@ -1,4 +1,4 @@
-"""Shows results as they arrive: plain lines, or on a terminal a table that grows while completions are scored.
+"""Shows the progress of scoring: a line every few seconds, or on a terminal a table that grows.
 
 The live table and the final table have the same columns; the final table replaces the live one.
 """
@@ -6,16 +6,19 @@ The live table and the final table have the same columns; the final table replac
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TextIO
-
-import typer
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from sandrl import events
-from sandrl.cli.progress import LiveView, Progress, Remarks, remark, reward_text, sample_name, word_for
-from sandrl.cli.text import visible
+from sandrl.cli.progress import LiveView, Progress, Remarks, reward_text, sample_name, word_for
+from sandrl.cli.text import counted, visible
+from sandrl.cli.verbosity import INTERVAL_SECONDS, is_quiet, is_verbose
+from sandrl.config.budget import duration_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -23,29 +26,102 @@ if TYPE_CHECKING:
     from sandrl.cli.tables import Table
 
 _LONGEST_ID = 40
+# After so many intervals, a line says that nothing is new.
+_WAITS_WITHOUT_NEWS = 12
 _COLOURS = {"passed": "green", "running": "cyan", "queued": "dim", "no_code": "yellow", "infrastructure": "magenta"}
 
 
 class ResultLines(Remarks):
-    """One line for each result, in the order in which they arrive.
+    """Lines on standard error: how far the work is, every few seconds; with `--verbose`, each result as it arrives.
 
     Args:
-        stream: Where the lines of results go.
+        interval_seconds: The time between two lines.
     """
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stdout
+    def __init__(self, interval_seconds: float = INTERVAL_SECONDS) -> None:
+        super().__init__()
+        self._interval = interval_seconds
+        self._count = _Count()
+        self._ended = threading.Event()
+        # The work may say nothing for a while; the thread does.
+        self._thread = threading.Thread(target=self._tell, name="sandrl-progress", daemon=True)
+
+    def __enter__(self) -> Self:
+        if not is_quiet() and not is_verbose():
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        super().__exit__(kind, error, traceback)
 
     def __call__(self, event: events.Event) -> None:
-        """Shows the event as a line."""
+        """Counts a result, or shows the event as a line."""
+        self._count.add(event)
         if not isinstance(event, events.CompletionFinished):
             super().__call__(event)
-            return
-        result = event.result
-        word = word_for(result.status, result.reward)
-        line = f"  [{event.finished}/{event.of}] {sample_name(result)}: {word}"
-        typer.echo(line, file=self._stream)
-        self._stream.flush()
+        elif is_verbose():
+            result = event.result
+            word = word_for(result.status, result.reward)
+            self.put(f"  [{event.finished}/{event.of}] {sample_name(result)}: {word}")
+
+    def _tell(self) -> None:
+        told, waited = None, 0
+        while not self._ended.wait(self._interval):
+            known, waited = replace(self._count), waited + 1
+            if known == told and waited < _WAITS_WITHOUT_NEWS:
+                continue
+            text = known.text()
+            if text:
+                told, waited = known, 0
+                # Whoever has closed standard error does not read it.
+                with suppress(OSError, ValueError):
+                    self.put(text)
+
+
+@dataclass(slots=True)
+class _Count:
+    """How far the work is."""
+
+    began: float = field(default_factory=time.monotonic)
+    finished: int = 0
+    of: int = 0
+    scored: int = 0
+    passed: int = 0
+    retries: int = 0
+
+    def add(self, event: events.Event) -> None:
+        """Counts an event."""
+        match event:
+            case events.JobStarted(total=total):
+                self.began, self.of = time.monotonic(), total
+            case events.RetryScheduled():
+                self.retries += 1
+            case events.CompletionFinished(result, finished, of):
+                self.finished, self.of = max(self.finished, finished), of
+                self.scored += result.reward is not None
+                self.passed += result.is_pass
+
+    def text(self) -> str:
+        """A line about it; empty before the work has begun."""
+        if not self.of:
+            return ""
+        seconds = time.monotonic() - self.began
+        parts = [f"Progress: {self.finished} of {self.of} completions judged"]
+        if self.scored:
+            parts.append(f"pass rate {self.passed / self.scored:.0%}")
+        if self.finished > self.scored:
+            parts.append(f"{self.finished - self.scored} without a reward")
+        if self.retries:
+            parts.append(counted(self.retries, "retry", "retries"))
+        if 0 < self.finished < self.of:
+            left = seconds / self.finished * (self.of - self.finished)
+            parts.append(f"about {duration_text(left)} left")
+        return f"{', '.join(parts)}, {duration_text(seconds)} so far"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +165,7 @@ class LiveTable(LiveView):
                     self._finished[result.index] = row
                     self._scored += result.reward is not None
                     self._passed += result.is_pass
-        text = remark(event)
-        if text is not None:
-            self.say(text)
+        super().__call__(event)
 
     def render(self) -> RenderableType:
         """The table as it is at this moment."""
@@ -137,10 +211,10 @@ def results_table(rows: list[ResultRow]) -> Table:
 def choose(*, json_output: bool) -> Progress:
     """The progress that suits where the output goes."""
     results = sys.stderr if json_output else sys.stdout
-    if results.isatty():
+    if results.isatty() and not is_quiet() and not is_verbose():
         from rich.console import Console
 
         console = Console(file=results, highlight=False)
         if not console.is_dumb_terminal:
             return LiveTable(console)
-    return Remarks() if json_output else ResultLines()
+    return ResultLines()

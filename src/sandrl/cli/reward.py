@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import typer
-
 from sandrl.cli.configured import configured
 from sandrl.cli.outlook import DryRun, print_outlook
 from sandrl.cli.output import Json
+from sandrl.cli.verbosity import note
 from sandrl.config.scoring import RewardConfig
 
 
@@ -29,6 +28,6 @@ def reward(config: RewardConfig, *, dry_run: DryRun = False, json_: Json = False
     if json_:
         print_json({**report_document(finished.report), "hash_seed": config.hash_seed})
     else:
-        print_report(finished.report)
-    typer.echo(f"Run: {finished.run_dir}", err=True)
+        print_report(finished.report, run=finished.run_dir.name)
+    note(f"Run: {finished.run_dir}")
     finished.raise_for_outcome()

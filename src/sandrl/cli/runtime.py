@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sandrl.cli.units import time_option
+
 if TYPE_CHECKING:
     from sandrl.sandboxes.daemons import Described
 
@@ -78,7 +80,7 @@ def _print_status(described: Described) -> None:
 def serve(
     idle_timeout: Annotated[
         float | None,
-        typer.Option("--idle-timeout", min=1, metavar="SECONDS", help="Stop after this idle time; default: never."),
+        time_option("--idle-timeout", help="Stop after this idle time; default: never.", least=1),
     ] = None,
     max_sandboxes: Annotated[
         int | None,

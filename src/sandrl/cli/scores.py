@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -11,7 +12,8 @@ import typer
 from sandrl.cli.progress import reward_text, sample_name, word_for
 from sandrl.cli.results import ResultRow, results_table
 from sandrl.cli.tables import print_wrapped
-from sandrl.cli.text import share_text, visible
+from sandrl.cli.text import counted, share_text, visible
+from sandrl.cli.verbosity import first, is_quiet, is_verbose, note
 
 if TYPE_CHECKING:
     from sandrl.events.results import ScoredCompletion
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
 _LONGEST_DETAIL = 200
 _MOST_ROWS = 200
-_MOST_NAMES = 20
 
 
 def result_line(result: ScoredCompletion) -> str:
@@ -40,8 +41,9 @@ def result_line(result: ScoredCompletion) -> str:
 
 def names_line(what: str, task_ids: Sequence[str]) -> str:
     """Some problems by name, the first of them if they are many."""
-    more = f" and {len(task_ids) - _MOST_NAMES} more" if len(task_ids) > _MOST_NAMES else ""
-    return f"{what}: " + ", ".join(visible(name) for name in task_ids[:_MOST_NAMES]) + more
+    shown = first(task_ids)
+    more = f" and {len(task_ids) - len(shown)} more" if len(task_ids) > len(shown) else ""
+    return f"{what}: " + ", ".join(visible(name) for name in shown) + more
 
 
 _PLACES = {"cell": "cells", "sandbox": "fresh sandboxes", "process": "shared sandboxes, as different users"}
@@ -73,19 +75,21 @@ def total_lines(summary: Summary, *, has_pass_at_1: bool = False) -> list[str]:
         lines.append(f"Components, on average: {means} (not in the reward)")
     if summary.cache_hits:
         lines.append(
-            f"Cache hits: {summary.cache_hits}/{summary.executed + summary.cache_hits} ({summary.hit_rate:.0%})"
+            f"Cache hits: {summary.cache_hits}/{summary.executed + summary.cache_hits} ({summary.hit_rate:.0%});"
+            " these have the verdict of identical code that was judged before"
         )
     if summary.retries:
-        lines.append(f"Retries: {summary.retries} (failed sandboxes that were replaced)")
+        lines.append(f"Retries: {summary.retries} (executions that were repeated because their sandboxes failed)")
     if len(summary.isolation) > 1 or "process" in summary.isolation:
         counts = ", ".join(f"{count} in {_PLACES[kind]}" for kind, count in summary.isolation.items())
         lines.append(f"Isolation: {counts}")
     if summary.canaries and summary.retries:
         lines.append(
-            f"Canaries: {summary.canaries} (runs of known code, for calibrations and to determine causes of failures)"
+            f"Runs of known-good code: {summary.canaries} (they show whether the completion or its sandbox caused a"
+            " failure, and calibrate problems; not in any rate)"
         )
     if summary.truncated:
-        lines.append(f"Output of the code cut at its limit: {summary.truncated}")
+        lines.append(f"Output cut: {counted(summary.truncated, 'completion')} printed more than --max-output-bytes")
     if summary.hash_seed_dependent is not None:
         lines.append(f"Hash seeds: {summary.hash_seed_dependent} of {summary.n} verdicts depend on the hash seed")
     if summary.second_opinion is not None:
@@ -107,7 +111,7 @@ def reason_lines(reasons: Mapping[str, str]) -> list[str]:
     """Why problems are judged in one process, the first of them if they are many."""
     lines = [
         f"  {visible(task_id)}, isolated: {visible(reason, _LONGEST_DETAIL)}"
-        for task_id, reason in list(reasons.items())[:_MOST_NAMES]
+        for task_id, reason in first(list(reasons.items()))
     ]
     more = len(reasons) - len(lines)
     return [*lines, f"  … and {more} more: --json"] if more else lines
@@ -138,7 +142,7 @@ def disagreement_lines(results: Sequence[ScoredCompletion], *, hint: str = "") -
     lines = [
         f"  {sample_name(each)}: {each.status.value} isolated, passed in one process:"
         f" {visible(each.detail, _LONGEST_DETAIL)}"
-        for each in found[:_MOST_NAMES]
+        for each in first(found)
     ]
     if len(found) > len(lines):
         lines.append(f"  … and {len(found) - len(lines)} more" + (f": {hint}" if hint else ""))
@@ -153,20 +157,25 @@ def seed_lines(results: Sequence[ScoredCompletion]) -> list[str]:
     """
     found = [each for each in results if each.depends_on_hash_seed]
     lines = []
-    for each in found[:_MOST_NAMES]:
+    for each in first(found):
         others = ", ".join(f"{outcome} under {seed}" for seed, outcome in each.hash_seeds.items())
         lines.append(f"  {sample_name(each)}: {each.status.value}; under other hash seeds: {others}")
     more = len(found) - len(lines)
     return [*lines, f"  … and {more} more: --json"] if more else lines
 
 
-def print_report(report: ScoreReport) -> None:
-    """Prints results in input order, and the totals."""
-    if sys.stdout.isatty():
-        _print_table(report)
-    else:
-        for result in report.results:
-            typer.echo(result_line(result))
+def print_report(report: ScoreReport, *, run: str) -> None:
+    """Prints results in input order, and the totals.
+
+    Args:
+        report: The results.
+        run: The name of the run, for `sandrl runs show`.
+    """
+    if not is_quiet():
+        if sys.stdout.isatty():
+            _print_table(report, run)
+        else:
+            _print_lines(report.results, run)
     for line in total_lines(report.summary, has_pass_at_1=report.summary.groups > 0):
         print_wrapped(line)
     for line in (
@@ -175,20 +184,36 @@ def print_report(report: ScoreReport) -> None:
     ):
         print_wrapped(line)
     if report.held is not None:
-        typer.echo(held_line(report.held), err=True)
+        note(held_line(report.held))
     not_isolated = [result.task_id for result in report.results if result.status == "not_isolated"]
     if not_isolated:
         print_wrapped(names_line("Not isolated", list(dict.fromkeys(not_isolated))))
 
 
-def _print_table(report: ScoreReport) -> None:
+def _print_lines(results: Sequence[ScoredCompletion], run: str) -> None:
+    """All results if they are few; otherwise the first of those that did not pass, and how to see the others."""
+    if len(first(results)) == len(results):
+        shown = results
+    else:
+        shown = first([result for result in results if not result.is_pass])
+    for result in shown:
+        typer.echo(result_line(result))
+    if len(shown) < len(results):
+        passed = sum(result.is_pass for result in results)
+        failed = len(results) - passed - len(shown)
+        others = [f"{failed} more that did not pass"] if failed else []
+        others += [f"{passed} that passed"] if passed else []
+        typer.echo(f"  … and {' and '.join(others)}: sandrl runs show {shlex.quote(run)}")
+
+
+def _print_table(report: ScoreReport, run: str) -> None:
     from sandrl.cli.tables import terminal_width
 
-    shown = report.results[:_MOST_ROWS]
+    shown = report.results if is_verbose() else report.results[:_MOST_ROWS]
     rows = [ResultRow(r.index, r.id, r.status, r.reward, r.duration_seconds) for r in shown]
     results_table(rows).print()
     if len(report.results) > len(shown):
-        typer.echo(f"… and {len(report.results) - len(shown)} more")
+        typer.echo(f"… and {len(report.results) - len(shown)} more: sandrl runs show {shlex.quote(run)}")
     for result in shown:
         if result.status != "passed":
             typer.echo("  " + visible(result_line(result), max((terminal_width() or 80) - 2, 20)))

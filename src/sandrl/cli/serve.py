@@ -30,5 +30,5 @@ def serve(config: ServeConfig) -> None:
     from sandrl.service import server
 
     interrupt = Interrupt()
-    with signals.passed_to(interrupt):
-        server.serve(config, load_settings(), emit=Said(), interrupt=interrupt)
+    with Said() as said, signals.passed_to(interrupt):
+        server.serve(config, load_settings(), emit=said, interrupt=interrupt)

@@ -28,9 +28,9 @@ def visible(text: str, limit: int | None = None) -> str:
     return line
 
 
-def counted(count: int, noun: str) -> str:
-    """A count with its noun, which takes an s in the plural: `1 problem`, `2 problems`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """A count with its noun, which takes an s in the plural unless another is given: `1 problem`, `2 problems`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"
 
 
 def share_text(value: float, low: float | None, high: float | None) -> str:

@@ -25,7 +25,8 @@ from sandrl.cli.output import print_json
 from sandrl.cli.progress import LiveView, Progress, Remarks, remark
 from sandrl.cli.scores import held_line
 from sandrl.cli.sparkline import sparkline
-from sandrl.cli.text import visible
+from sandrl.cli.text import counted, visible
+from sandrl.cli.verbosity import is_quiet, is_verbose, note
 from sandrl.runs.evaluations import HELD_OUT
 from sandrl.runs.series import BOUNDS
 from sandrl.settings import RuntimeKind
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from sandrl.trainers.plan import CheckedPlan
 
 _MOST_ROWS = 200
-_HEADERS = ("step", "reward", "passed", "unscorable", "flat groups", "sandboxes", "loss", "time")
+_HEADERS = ("step", "reward", "passed", "unscorable", "equal groups", "executions", "loss", "time")
 # What a narrow terminal has room for.
 _ESSENTIAL = ("step", "reward", "passed", "loss")
 _FEWEST_IN_CURVE = 3
@@ -57,13 +58,14 @@ def reward_call_line(event: events.RewardCallFinished, runtime: str) -> str:
         event: The call.
         runtime: What ran the sandboxes.
     """
-    parts = [f"{event.sandboxes} sandboxes", f"{event.passed}/{event.judged} passed"]
-    if event.no_code:
-        parts.append(f"{event.no_code} skipped (no code)")
+    parts = [f"{event.passed} of {counted(event.judged, 'completion')} with code passed"]
+    parts.append(f"{counted(event.sandboxes, 'execution')} in sandboxes")
     if event.cached:
-        parts.append(f"{event.cached} judged before")
+        parts.append(f"{event.cached} with the verdict of identical code")
+    if event.no_code:
+        parts.append(f"{event.no_code} without code (not executed)")
     if event.unscorable:
-        parts.append(f"{event.unscorable} unscorable")
+        parts.append(f"{event.unscorable} without a reward (unscorable)")
     if event.second_opinions:
         parts.append(f"{event.disagreements} of {event.second_opinions} failures pass in one process")
     place = "[Aviato] " if runtime == RuntimeKind.REMOTE else ""
@@ -89,8 +91,8 @@ def step_line(event: events.StepFinished) -> str:
     """A step as a line of text."""
     step, reward, passed, unscorable, flat, sandboxes, loss, seconds = step_cells(event)
     return (
-        f"Step {step}: reward {reward}, passed {passed}, unscorable {unscorable}, flat groups {flat},"
-        f" sandboxes {sandboxes}, loss {loss}, {seconds}"
+        f"Step {step}: reward {reward}, passed {passed}, unscorable {unscorable}, groups with equal rewards {flat},"
+        f" executions {sandboxes}, loss {loss}, {seconds}"
     )
 
 
@@ -151,32 +153,27 @@ def _bounds(metrics: Mapping[str, float | None], name: str) -> str:
 
 
 class TrainingLines(Remarks):
-    """One line for each step and each call for rewards."""
+    """Lines for steps and calls for rewards."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._runtime = ""
-        # The libraries that train print, too; while they do, `sys.stdout` is another.
-        self._output = sys.stdout
 
     def __call__(self, event: events.Event) -> None:
         """Shows the event."""
         match event:
             case events.StepFinished():
-                self._say(step_line(event))
+                self.tell_step(event, step_line(event))
             case events.RewardCallFinished():
-                self._say(reward_call_line(event, self._runtime))
+                self.tell_step(event, reward_call_line(event, self._runtime))
             case _:
                 if isinstance(event, events.RuntimeChosen):
                     self._runtime = event.kind
-                text = training_remark(event)
-                if text is None:
-                    super().__call__(event)
-                else:
-                    typer.echo(visible(text), err=True)
+                super().__call__(event)
 
-    def _say(self, line: str) -> None:
-        typer.echo(visible(line), file=self._output)
-        self._output.flush()
+    def words(self, event: events.Event) -> str | None:
+        """What an event means in words, for those that are no steps."""
+        return training_remark(event) or remark(event)
 
 
 class StepTable(LiveView, ABC):
@@ -294,10 +291,14 @@ class TrainingTable(StepTable):
                         self._begin_step(step, self._steps)
                 case events.PolicyBuilding(_, stage, step):
                     self.place, self.doing = "building the policy", f"{stage}, step {step}"
-        is_status = isinstance(event, events.PolicyBuilding | events.EvaluationStarted | events.CheckpointSaved)
-        text = None if is_status else training_remark(event) or remark(event)
+        text = self.told(event)
         if text is not None:
             self.say(text, style="yellow" if isinstance(event, events.FlagRaised) else "dim")
+
+    def words(self, event: events.Event) -> str | None:
+        """What an event means in words, for those that the table does not show."""
+        is_status = isinstance(event, events.PolicyBuilding | events.EvaluationStarted | events.CheckpointSaved)
+        return None if is_status else training_remark(event) or remark(event)
 
     def _begin_step(self, step: int, steps: int) -> None:
         self._steps, self._is_evaluating = steps, False
@@ -315,7 +316,7 @@ def choose(*, is_first: bool) -> Progress:
     """The progress that suits where the output goes, and which process this is."""
     if not is_first:
         return Silence()
-    if sys.stdout.isatty():
+    if sys.stdout.isatty() and not is_quiet() and not is_verbose():
         from rich.console import Console
 
         console = Console(file=sys.stdout, highlight=False)
@@ -400,10 +401,10 @@ def print_summary(run: GrpoRun) -> None:
         typer.echo(visible(f"Checkpoint: {run.checkpoint.path}"))
     if run.best is not None and run.best.of > 1:
         typer.echo(best_text(run.best))
-    typer.echo(held_line(run.held), err=True)
+    note(held_line(run.held))
     for line in flag_lines(run.flags):
         typer.echo(line)
-    typer.echo(f"Run: {run.run_dir}", err=True)
+    note(f"Run: {run.run_dir}")
 
 
 def number_cell(metrics: Mapping[str, float | None], name: str, form: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -80,6 +80,25 @@ def choose_backend(requested: ArtBackendKind, settings: Settings, *, can_train_h
 
 class ArtTrainConfig(EpisodesConfig):
     """`sandrl art train`, resolved."""
+
+    short_help: ClassVar[frozenset[str]] = frozenset(
+        {
+            "base_model",
+            "backend",
+            "problems",
+            "num_problems",
+            "steps",
+            "samples",
+            "learning_rate",
+            "policy",
+            "rollout",
+            "runtime",
+            "run_name",
+            "resume",
+            "dry_run",
+            "config_file",
+        }
+    )
 
     problems: Problems = "mbpp"
     num_problems: Annotated[Count, Option("Train on the first N problems.", PROBLEMS, metavar="N")] = 10

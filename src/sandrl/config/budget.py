@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Self
 
+from sandrl.quantities import parse_seconds
+
 EXAMPLES = "2h, 90m, 30s, $5 or 5 USD"
 """Budgets as users write them."""
 
@@ -19,10 +21,7 @@ _NUMBER = r"\d+(?:\.\d+)?|\.\d+"
 _MONEY = re.compile(
     rf"(?:(?P<sign>[$€£])\s*|(?P<before>[A-Z]{{3}})\s*)?(?P<amount>{_NUMBER})(?:\s*(?P<after>[A-Z]{{3}}))?"
 )
-_TIME = re.compile(
-    rf"(?:(?P<d>{_NUMBER})\s*d\s*)?(?:(?P<h>{_NUMBER})\s*h\s*)?(?:(?P<m>{_NUMBER})\s*m(?:in)?\s*)?(?:(?P<s>{_NUMBER})\s*s)?"
-)
-_SECONDS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
+_SECONDS_OF_AN_HOUR = 3_600.0
 # More than any account or clock holds; beyond it, sums of floats lose cents.
 _MOST = 1e12
 
@@ -122,7 +121,7 @@ class Budget:
             raise ValueError("no price is set")
         if price.currency != self.money.currency:
             raise ValueError(f"the price is in {price.currency}, and the budget in {self.money.currency}")
-        return math.inf if not price.amount else self.money.amount / price.amount * _SECONDS["h"]
+        return math.inf if not price.amount else self.money.amount / price.amount * _SECONDS_OF_AN_HOUR
 
     def __str__(self) -> str:
         """The budget, as `parse` reads it."""
@@ -136,16 +135,7 @@ def cost_of(seconds: float, price: Money) -> Money:
         seconds: Sandbox time.
         price: The price of a sandbox-hour.
     """
-    return price.times(seconds / _SECONDS["h"])
-
-
-def parse_seconds(text: str) -> float | None:
-    """Reads `2h`, `90m`, `30s` or `1h 30m` as seconds; None if it is no such time."""
-    match = _TIME.fullmatch(text.strip())
-    if match is None or not any(match.groupdict().values()):
-        return None
-    seconds = sum(float(match[unit]) * length for unit, length in _SECONDS.items() if match[unit])
-    return seconds if seconds <= _MOST else None
+    return price.times(seconds / _SECONDS_OF_AN_HOUR)
 
 
 def duration_text(seconds: float) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Self, TypeAlias
 
 from pydantic import model_validator
 
-from sandrl.config.fields import SCORING, TRAINING, Option
+from sandrl.config.fields import SCORING, SECONDS, TRAINING, Option
 from sandrl.config.model import Count, Seconds
 from sandrl.config.parts import (
     CachePart,
@@ -39,7 +39,7 @@ class EpisodesConfig(RunPart, SandboxesPart, EndpointPart, SamplingPart, Episode
             "Time limit for one command of an episode, and for a solution and its checks. Default: 10 seconds; for a"
             " solution, cases and calls that pass do not count, up to 120 seconds in total.",
             SCORING,
-            metavar="SECONDS",
+            metavar=SECONDS,
             flag="--timeout",
         ),
     ] = None

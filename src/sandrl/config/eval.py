@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -18,6 +18,25 @@ SAMPLES = 4
 
 class EvalConfig(EndpointPart, SamplingPart, ScoredRunConfig):
     """`sandrl eval`."""
+
+    short_help: ClassVar[frozenset[str]] = frozenset(
+        {
+            "model",
+            "base_url",
+            "problems",
+            "num_problems",
+            "samples",
+            "temperature",
+            "max_tokens",
+            "runtime",
+            "fail_under",
+            "resume",
+            "json_",
+            "verbose",
+            "quiet",
+            "config_file",
+        }
+    )
 
     model: Annotated[
         str | None,

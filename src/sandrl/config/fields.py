@@ -23,6 +23,12 @@ OUTPUT = "Output"
 KEY_VALUE = "KEY=VALUE"
 """The metavar of tables."""
 
+SECONDS = "SECONDS|2m"
+"""The metavar of times: a number of seconds, or a number with a unit."""
+
+BYTES = "BYTES|1G"
+"""The metavar of sizes: a number of bytes, or a number with a unit."""
+
 PANELS = (PROBLEMS, SERVICE, MODEL, TRAINING, GENERATION, EPISODES, SCORING, REWARD, SANDBOXES, OUTPUT)
 """In the order in which help and files show them."""
 

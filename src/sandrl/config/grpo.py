@@ -7,7 +7,7 @@ are passed through `set`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -34,6 +34,26 @@ from sandrl.settings import ReportTo
 
 class GrpoConfig(RunPart, SandboxesPart, CachePart, MappingPart):
     """`sandrl grpo` and `sandrl unsloth`, resolved."""
+
+    short_help: ClassVar[frozenset[str]] = frozenset(
+        {
+            "model",
+            "problems",
+            "steps",
+            "samples",
+            "batch_size",
+            "learning_rate",
+            "max_tokens",
+            "eval_every",
+            "lora",
+            "vllm",
+            "runtime",
+            "run_name",
+            "resume",
+            "dry_run",
+            "config_file",
+        }
+    )
 
     model: Annotated[
         str,

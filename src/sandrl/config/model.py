@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, ClassVar, Self, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
 from sandrl.bounds import LARGEST_WEIGHT, seconds_problem
 from sandrl.config.budget import budget_problem
 from sandrl.config.fields import options
+from sandrl.quantities import bytes_of, seconds_of
 from sandrl.settings import runtime_problem
 
 
@@ -17,6 +18,12 @@ class Config(BaseModel):
 
     # Most commands of a process are never run: their validators are built on use.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+    short_help: ClassVar[frozenset[str]] = frozenset()
+    """The options of the short help of the command, about a dozen: fields, and parameters of the command's function.
+
+    Empty: all of them.
+    """
 
     @model_validator(mode="after")
     def _no_empty_texts(self) -> Self:
@@ -61,14 +68,17 @@ def _known_budget(text: str) -> str:
 BudgetText: TypeAlias = Annotated[str, AfterValidator(_known_budget)]
 """Sandbox time or money, such as `2h` or `$5` (`sandrl.config.budget.Budget`)."""
 
-Seconds: TypeAlias = Annotated[float, AfterValidator(_possible)]
-"""A time limit: long enough for something to run, short enough for a clock."""
+Seconds: TypeAlias = Annotated[float, BeforeValidator(seconds_of), AfterValidator(_possible)]
+"""A time limit, as a number or with a unit: long enough for something to run, short enough for a clock."""
 
 LearningRate: TypeAlias = Annotated[float, Field(gt=0, le=9e18, allow_inf_nan=False)]
 
 Weight: TypeAlias = Annotated[float, Field(ge=0, le=LARGEST_WEIGHT, allow_inf_nan=False)]
 
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+Bytes: TypeAlias = Annotated[int, BeforeValidator(bytes_of), Field(ge=1, lt=2**63)]
+"""A size, as a number or with a unit."""
 
 Count: TypeAlias = Annotated[int, Field(ge=1, lt=2**63)]
 

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from sandrl.addresses import check_model_address
 from sandrl.config.fields import (
+    BYTES,
     EPISODES,
     GENERATION,
     MODEL,
@@ -21,9 +22,10 @@ from sandrl.config.fields import (
     REWARD,
     SANDBOXES,
     SCORING,
+    SECONDS,
     Option,
 )
-from sandrl.config.model import BudgetText, Config, Count, HashSeed, RuntimeName, Seconds, Share, Tries, Weight
+from sandrl.config.model import BudgetText, Bytes, Config, Count, HashSeed, RuntimeName, Seconds, Share, Tries, Weight
 from sandrl.config.words import EpisodeKind, Extraction, ToolSet
 from sandrl.events import LogLevel
 from sandrl.settings import RUNTIME_WORDS, ReportTo, RuntimeKind
@@ -68,7 +70,7 @@ Timeout: TypeAlias = Annotated[
         "Time limit for one completion and its checks. Default: 10 seconds, not counting cases and calls that pass, up"
         " to 120 seconds in total.",
         SCORING,
-        metavar="SECONDS",
+        metavar=SECONDS,
         flag="--timeout",
     ),
 ]
@@ -121,7 +123,7 @@ class ScoringPart(Config):
         Option(
             "Time limit for each check; default: only the limit of --timeout.",
             SCORING,
-            metavar="SECONDS",
+            metavar=SECONDS,
             flag="--check-timeout",
         ),
     ] = None
@@ -130,16 +132,16 @@ class ScoringPart(Config):
         Option(
             "Time limit for compiling, in compiled languages; not part of --timeout.",
             SCORING,
-            metavar="SECONDS",
+            metavar=SECONDS,
             flag="--compile-timeout",
         ),
     ] = 30.0
     max_output_bytes: Annotated[
-        Count, Option("Keep at most this much of stdout, and of stderr.", SCORING, metavar="BYTES")
+        Bytes, Option("Keep at most this much of stdout, and of stderr.", SCORING, metavar=BYTES)
     ] = 1 << 20  # fmt: skip
     max_file_bytes: Annotated[
-        Count,
-        Option("Maximum size of a file that a completion writes, including its output.", SCORING, metavar="BYTES"),
+        Bytes,
+        Option("Maximum size of a file that a completion writes, including its output.", SCORING, metavar=BYTES),
     ] = 64 << 20
     max_cases: Annotated[
         Count | None,
@@ -259,7 +261,7 @@ class EndpointPart(Config):
     ] = None
     request_timeout_seconds: Annotated[
         Seconds,
-        Option("Time limit for one request to the endpoint.", MODEL, metavar="SECONDS", flag="--request-timeout"),
+        Option("Time limit for one request to the endpoint.", MODEL, metavar=SECONDS, flag="--request-timeout"),
     ] = 120.0
     request_retries: Annotated[
         Tries, Option("Number of retries if the endpoint does not answer.", MODEL, metavar="N")
@@ -332,11 +334,11 @@ class SandboxesPart(Config):
         ),
     ] = ()
     sandbox_memory_bytes: Annotated[
-        Count | None,
+        Bytes | None,
         Option(
             "Memory of each sandbox; default on the local runtime: 512 MiB.",
             SANDBOXES,
-            metavar="BYTES",
+            metavar=BYTES,
             flag="--sandbox-memory",
         ),
     ] = None

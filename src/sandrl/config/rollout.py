@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from sandrl.config.episodes import EpisodesConfig, Steps
 from sandrl.config.fields import MODEL, OUTPUT, PROBLEMS, TRAINING, Option
@@ -16,6 +16,25 @@ OPENAI_MODEL = "gpt-4o-mini"
 
 class RolloutConfig(EpisodesConfig):
     """`sandrl art rollout`."""
+
+    short_help: ClassVar[frozenset[str]] = frozenset(
+        {
+            "model",
+            "base_url",
+            "problems",
+            "num_problems",
+            "steps",
+            "samples",
+            "rollout",
+            "max_attempts",
+            "runtime",
+            "run_name",
+            "json_",
+            "verbose",
+            "quiet",
+            "config_file",
+        }
+    )
 
     model: Annotated[
         str | None,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import model_validator
 
-from sandrl.config.fields import OUTPUT, PROBLEMS, SANDBOXES, SCORING, Option
+from sandrl.config.fields import OUTPUT, PROBLEMS, SANDBOXES, SCORING, SECONDS, Option
 from sandrl.config.model import Seconds, Tries
 from sandrl.config.parts import (
     CachePart,
@@ -53,6 +53,23 @@ class ScoredRunConfig(OutputPart, SandboxesPart, CachePart, MappingPart):
 class RewardConfig(ScoredRunConfig):
     """`sandrl reward`."""
 
+    short_help: ClassVar[frozenset[str]] = frozenset(
+        {
+            "problems",
+            "reward",
+            "timeout_seconds",
+            "packages",
+            "concurrency",
+            "runtime",
+            "out",
+            "fail_under",
+            "json_",
+            "verbose",
+            "quiet",
+            "config_file",
+        }
+    )
+
     completions: Annotated[
         str | None,
         Option(
@@ -81,12 +98,45 @@ class RewardConfig(ScoredRunConfig):
 class ValidateConfig(SandboxesPart, CachePart, MappingPart):
     """`sandrl problems validate`."""
 
+    short_help: ClassVar[frozenset[str]] = frozenset(
+        {
+            "problems",
+            "num_problems",
+            "fields",
+            "timeout_seconds",
+            "packages",
+            "concurrency",
+            "runtime",
+            "json_",
+            "verbose",
+            "quiet",
+            "config_file",
+        }
+    )
+
     problems: Problems = BUNDLED
     num_problems: NumProblems = None
 
 
 class RedteamConfig(SandboxesPart, ScoringPart, MappingPart):
     """`sandrl redteam`."""
+
+    short_help: ClassVar[frozenset[str]] = frozenset(
+        {
+            "problems",
+            "num_problems",
+            "exploits",
+            "list_",
+            "timeout_seconds",
+            "reward",
+            "concurrency",
+            "runtime",
+            "json_",
+            "verbose",
+            "quiet",
+            "config_file",
+        }
+    )
 
     problems: Problems = BUNDLED
     num_problems: Annotated[
@@ -106,12 +156,28 @@ class RedteamConfig(SandboxesPart, ScoringPart, MappingPart):
     ] = ()
     timeout_seconds: Annotated[
         Seconds,
-        Option("Time limit for one completion and its checks.", SCORING, metavar="SECONDS", flag="--timeout"),
+        Option("Time limit for one completion and its checks.", SCORING, metavar=SECONDS, flag="--timeout"),
     ] = 5.0
 
 
 class RegradeConfig(SandboxesPart, ScoringPart, MappingPart):
     """`sandrl runs regrade`; options that are not given have the values of the run."""
+
+    short_help: ClassVar[frozenset[str]] = frozenset(
+        {
+            "problems",
+            "fail_on_flips",
+            "reward",
+            "timeout_seconds",
+            "concurrency",
+            "runtime",
+            "runs_dir",
+            "dry_run",
+            "json_",
+            "verbose",
+            "quiet",
+        }
+    )
 
     run: Annotated[
         str,

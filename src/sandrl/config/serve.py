@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import Field, model_validator
 
 from sandrl.bounds import LARGEST_WEIGHT
-from sandrl.config.fields import PROBLEMS, SANDBOXES, SERVICE, Option
-from sandrl.config.model import Count, Seconds
+from sandrl.config.fields import BYTES, PROBLEMS, SANDBOXES, SECONDS, SERVICE, Option
+from sandrl.config.model import Bytes, Count, Seconds
 from sandrl.config.parts import PROBLEMS_HELP, CachePart, MappingPart, SandboxesPart, ScoringPart, SkipBadRows
 
 POLICIES = ("binary", "fraction")
@@ -30,6 +30,24 @@ class RequestOptions(ScoringPart, MappingPart):
 
 class ServeConfig(SandboxesPart, CachePart, MappingPart):
     """`sandrl serve`."""
+
+    short_help: ClassVar[frozenset[str]] = frozenset(
+        {
+            "problems",
+            "host",
+            "port",
+            "certificate",
+            "certificate_key",
+            "reward",
+            "timeout_seconds",
+            "sandbox_memory_bytes",
+            "concurrency",
+            "runtime",
+            "max_queue",
+            "access_log",
+            "config_file",
+        }
+    )
 
     problems: Annotated[
         tuple[str, ...],
@@ -59,15 +77,15 @@ class ServeConfig(SandboxesPart, CachePart, MappingPart):
         Option("Maximum number of waiting completions; more are answered with status 429.", SERVICE, metavar="N"),
     ] = 65_536
     max_body_bytes: Annotated[
-        Count,
-        Option("Maximum size of a request body.", SERVICE, metavar="BYTES", flag="--max-body"),
+        Bytes,
+        Option("Maximum size of a request body.", SERVICE, metavar=BYTES, flag="--max-body"),
     ] = 64 << 20
     drain_seconds: Annotated[
         Seconds,
         Option(
             "Time for current requests to finish after SIGTERM or Ctrl-C.",
             SERVICE,
-            metavar="SECONDS",
+            metavar=SECONDS,
             flag="--drain",
         ),
     ] = 60.0
@@ -86,11 +104,11 @@ class ServeConfig(SandboxesPart, CachePart, MappingPart):
         ),
     ] = None
     sandbox_memory_bytes: Annotated[
-        Count,
+        Bytes,
         Option(
             "Memory of each sandbox. The default is the value that `/run_code` clients usually request.",
             SANDBOXES,
-            metavar="BYTES",
+            metavar=BYTES,
             flag="--sandbox-memory",
         ),
     ] = 1 << 30

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from sandrl.bounds import seconds_problem
-from sandrl.config.model import Seconds
+from sandrl.config.model import Bytes, Seconds
 
 FileContent: TypeAlias = str | dict[str, str]
 """The content of a file: text, or `{"base64": "…"}`."""
@@ -103,8 +103,8 @@ class ExecuteRequest(_Request):
     fetch: Annotated[list[str], Field(description="Paths of files to return.")] = []
     timeout_seconds: Seconds = 10.0
     compile_timeout_seconds: Seconds = 30.0
-    memory_bytes: Annotated[int | None, Field(ge=1, lt=2**62)] = None
-    max_output_bytes: Annotated[int, Field(ge=1)] = 1 << 20
+    memory_bytes: Annotated[Bytes | None, Field(lt=2**62)] = None
+    max_output_bytes: Bytes = 1 << 20
 
 
 class ProcessResult(BaseModel):

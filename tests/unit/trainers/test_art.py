@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from rich.console import Console
 
 from sandrl.cli.art.view import ArtTable, StepLines, remark_of
+from sandrl.cli.verbosity import choose_verbosity
 from sandrl.config.art import ArtPolicy, ArtTrainConfig
 from sandrl.config.layers import resolve
 from sandrl.errors import InfrastructureError, InputError, InterruptedRunError, TrainingError, UsageError
@@ -282,7 +283,8 @@ TOLD: list[Event] = [
     ArtStepFailed(2, 2, "no episode has a reward, 20 dropped", {"episodes/dropped": 20.0}),
 ]
 STEP_LINES = [
-    "Step 1/5: reward 0.35 ±0.48, passed 35%, dropped 0, flat groups 3/10, tokens 4213, loss -0.0281, 52.4 s",
+    "Step 1/5: reward 0.35 ±0.48, passed 35%, dropped 0, groups with equal rewards 3/10, tokens 4213,"
+    " loss -0.0281, 52.4 s",
     "Step 2 failed, nothing was trained (attempt 2): no episode has a reward, 20 dropped",
 ]
 BEGUN = "Training: base (tinker), to step 5, episodes by base: 20 per step on 10 problems (run r)"
@@ -299,9 +301,11 @@ def test_each_step_has_one_line(capsys: pytest.CaptureFixture[str], shows_steps:
 
 
 def test_a_user_who_asks_for_more_sees_each_problem(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = StepLines(is_verbose=True)
+    choose_verbosity(verbose=True, quiet=False)
+    shown = StepLines()
     for event in TOLD:
         shown(event)
+    choose_verbosity(verbose=False, quiet=False)
     out, err = capsys.readouterr()
     assert out.splitlines() == STEP_LINES
     assert err.splitlines() == [
@@ -315,11 +319,11 @@ def test_a_user_who_asks_for_more_sees_each_problem(capsys: pytest.CaptureFixtur
     ]
 
 
-@pytest.mark.parametrize(("width", "is_verbose"), [(120, False), (50, False), (120, True)])
-def test_a_terminal_has_a_table_with_the_course_of_the_reward(width: int, is_verbose: bool) -> None:
+@pytest.mark.parametrize("width", [120, 50])
+def test_a_terminal_has_a_table_with_the_course_of_the_reward(width: int) -> None:
     console = Console(width=width, height=30, force_terminal=True, file=StringIO())
     now = 0.0
-    with ArtTable(console, is_verbose=is_verbose, clock=lambda: now) as table:
+    with ArtTable(console, clock=lambda: now) as table:
         for event in TOLD:
             table(event)
         for step in (2, 3, 4):
@@ -333,7 +337,7 @@ def test_a_terminal_has_a_table_with_the_course_of_the_reward(width: int, is_ver
     assert isinstance(paper.file, StringIO)
     said, drawn = console.file.getvalue(), paper.file.getvalue()
     lines = [line.strip() for line in drawn.splitlines()]
-    wide = ["step", "reward", "passed", "dropped", "flat", "groups", "tokens", "loss", "time"]
+    wide = ["step", "reward", "passed", "dropped", "equal", "groups", "tokens", "loss", "time"]
     shown = lines[0].split()
     assert shown == wide if width > 80 else {"step", "reward", "passed", "loss"} <= set(shown)
     assert [line.split()[0] for line in lines[1:5]] == ["1/5", "2/5", "3/5", "4/5"]
@@ -342,13 +346,13 @@ def test_a_terminal_has_a_table_with_the_course_of_the_reward(width: int, is_ver
     assert lines[5].endswith("0.35 → 0.80")
     assert lines[6] == "step 5/5: 4/10 problems finished, 9 s in total"
     assert "nothing was trained" in said
-    assert ("mbpp/602" in said) == is_verbose
+    assert "mbpp/602" not in said
     assert max(map(len, drawn.splitlines())) <= width
 
 
 def test_a_training_that_goes_on_says_from_which_step() -> None:
     begun = ArtTrainingStarted("r", "base", "tinker", "base", 10, 2, 5, 20)
-    assert remark_of(begun, is_verbose=False) == BEGUN.replace("step 5,", "step 5, resumed at step 3,")
+    assert remark_of(begun) == BEGUN.replace("step 5,", "step 5, resumed at step 3,")
 
 
 def test_the_settings_find_tinkers_key_and_treat_it_as_a_secret() -> None:

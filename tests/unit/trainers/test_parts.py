@@ -40,12 +40,17 @@ def call(number: int, **counts: int) -> events.RewardCallFinished:
 def test_a_call_for_rewards_is_one_line() -> None:
     plain = call(4, completions=3, sandboxes=2, judged=2, no_code=1)
     here = RuntimeKind.LOCAL
-    assert reward_call_line(plain, here) == "Reward call 4: 2 sandboxes, 0/2 passed, 1 skipped (no code)"
+    assert reward_call_line(plain, here) == (
+        "Reward call 4: 0 of 2 completions with code passed, 2 executions in sandboxes, 1 without code (not executed)"
+    )
     full = call(5, completions=9, sandboxes=3, passed=4, judged=7, cached=4, unscorable=1)
-    line = "Reward call 5: 3 sandboxes, 4/7 passed, 4 judged before, 1 unscorable"
+    line = (
+        "Reward call 5: 4 of 7 completions with code passed, 3 executions in sandboxes, 4 with the verdict of identical"
+        " code, 1 without a reward (unscorable)"
+    )
     assert reward_call_line(full, here) == line
     asked = call(6, sandboxes=3, judged=3, second_opinions=2, disagreements=1)
-    assert reward_call_line(asked, here).endswith("3 sandboxes, 0/3 passed, 1 of 2 failures pass in one process")
+    assert reward_call_line(asked, here).endswith("in sandboxes, 1 of 2 failures pass in one process")
 
 
 @pytest.mark.parametrize(("runtime", "begin"), [*((each, "") for each in HERE), (RuntimeKind.REMOTE, "[Aviato] ")])
@@ -61,13 +66,16 @@ def test_calls_for_rewards_name_aviato_only_where_its_sandboxes_were_used(
     if isinstance(view, TrainingTable):
         view.console.print(view.render())
     lines = (shown.getvalue() + capsys.readouterr().out).splitlines()
-    assert f"{begin}Reward call 1: 2 sandboxes, 1/2 passed" in [line.strip() for line in lines]
+    assert f"{begin}Reward call 1: 1 of 2 completions with code passed, 2 executions in sandboxes" in [
+        line.strip() for line in lines
+    ]
 
 
 def test_a_step_without_a_reward_has_a_line_too() -> None:
     metrics: dict[str, float | None] = {"reward/mean": None, "unscorable_share": 1.0, "loss": 0.0, "step_seconds": 2.5}
     assert step_line(events.StepFinished(0, 3, metrics)) == (
-        "Step 1/3: reward – ±–, passed –, unscorable 100%, flat groups –/–, sandboxes –, loss 0.0000, 2.5 s"
+        "Step 1/3: reward – ±–, passed –, unscorable 100%, groups with equal rewards –/–,"
+        " executions –, loss 0.0000, 2.5 s"
     )
 
 

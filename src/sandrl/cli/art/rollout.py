@@ -10,6 +10,7 @@ from sandrl.cli.configured import Given, given_to
 from sandrl.cli.outlook import DryRun, print_outlook
 from sandrl.cli.output import Json
 from sandrl.cli.progress import Remarks
+from sandrl.cli.verbosity import note
 from sandrl.config.rollout import RolloutConfig
 from sandrl.events import Event, RolloutStepFinished
 
@@ -43,18 +44,18 @@ def rollout(
         print_json(_document(finished))
     else:
         _print_total(finished)
-    typer.echo(f"Run: {finished.run_dir}", err=True)
+    note(f"Run: {finished.run_dir}")
     finished.raise_for_outcome()
 
 
 class _Steps(Remarks):
-    """One line for each step."""
+    """Lines for steps."""
 
     def __call__(self, event: Event) -> None:
         """Shows the event."""
         if isinstance(event, RolloutStepFinished):
             figures = _figures(event.reward, event.passed, event.scored, event.dropped, event.seconds)
-            typer.echo(f"Step {event.step}: {figures}")
+            self.tell_step(event, f"Step {event.step}: {figures}")
         else:
             super().__call__(event)
 
@@ -73,7 +74,7 @@ def _print_total(finished: RolloutRun) -> None:
     steps = f"{finished.finished} of {finished.of} steps" if finished.signal_number else f"{finished.of} steps"
     figures = _figures(total.mean_reward, total.passed, len(total.rewards), total.dropped, total.seconds)
     typer.echo(f"Total of {steps}: {figures}")
-    typer.echo(held_line(finished.held), err=True)
+    note(held_line(finished.held))
 
 
 def _document(finished: RolloutRun) -> dict[str, Any]:

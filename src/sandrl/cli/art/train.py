@@ -12,6 +12,7 @@ from sandrl.cli.configured import Given, given_to
 from sandrl.cli.outlook import outlook_lines
 from sandrl.cli.output import Json
 from sandrl.cli.text import visible
+from sandrl.cli.verbosity import note
 from sandrl.config.art import ArtTrainConfig
 
 if TYPE_CHECKING:
@@ -37,10 +38,6 @@ def train(
             " sandbox time and cost, and exit. Starts no sandbox and requests no completion.",
         ),
     ] = False,
-    verbose: Annotated[
-        bool,
-        typer.Option("--verbose", "-v", help="Also print the rewards of each problem and the metrics of the backend."),
-    ] = False,
     json_: Json = False,
 ) -> None:
     """Train a model on episodes of several turns in sandboxes with OpenPipe's ART, on a GPU, Tinker or the CPU."""
@@ -62,12 +59,12 @@ def train(
         return
     from sandrl.trainers.art.train import run_art
 
-    finished = carry_out(run_art, request, view.choose(is_json=json_, is_verbose=verbose))
+    finished = carry_out(run_art, request, view.choose(is_json=json_))
     if json_:
         print_json(_document(finished))
     else:
         _print_summary(finished)
-    typer.echo(f"Run: {finished.run_dir}", err=True)
+    note(f"Run: {finished.run_dir}")
     finished.raise_for_outcome()
 
 
@@ -116,7 +113,7 @@ def _print_summary(run: ArtRun) -> None:
         lines.append(f"{run.dropped} episodes were dropped because of infrastructure errors")
     typer.echo("\n".join([*(visible(line) for line in lines), *flag_lines(run.flags)]))
     if run.held is not None:
-        typer.echo(held_line(run.held), err=True)
+        note(held_line(run.held))
 
 
 def _document(run: ArtRun) -> dict[str, Any]:

@@ -13,18 +13,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-import typer
-
 from sandrl import events
 from sandrl.cli.progress import Progress, Remarks, remark
-from sandrl.cli.text import visible
 from sandrl.cli.training import StepTable, number_cell, training_remark
+from sandrl.cli.verbosity import is_quiet, is_verbose
 from sandrl.events import Event
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_HEADERS = ("step", "reward", "passed", "dropped", "flat groups", "tokens", "loss", "time")
+_HEADERS = ("step", "reward", "passed", "dropped", "equal groups", "tokens", "loss", "time")
 # What a narrow terminal has room for.
 _ESSENTIAL = ("step", "reward", "passed", "loss")
 _SHOWN = {
@@ -61,8 +59,8 @@ def step_line(event: events.ArtStepTrained, steps: int) -> str:
     """A step as a line of text."""
     step, reward, passed, dropped, flat, tokens, loss, seconds = step_cells(event, steps)
     return (
-        f"Step {step}: reward {reward}, passed {passed}, dropped {dropped}, flat groups {flat}, tokens {tokens},"
-        f" loss {loss}, {seconds}"
+        f"Step {step}: reward {reward}, passed {passed}, dropped {dropped}, groups with equal rewards {flat},"
+        f" tokens {tokens}, loss {loss}, {seconds}"
     )
 
 
@@ -82,12 +80,10 @@ def shown_metrics(metrics: Mapping[str, float | None]) -> str:
     return json.dumps(rounded)
 
 
-def remark_of(event: Event, *, is_verbose: bool) -> str | None:
+def remark_of(event: Event) -> str | None:
     """What an event means in words, for those that are no steps; None for those that say nothing.
 
-    Args:
-        event: The event.
-        is_verbose: Whether each problem, and the parts of a step, are worth a remark.
+    With `--verbose`, each problem and the parts of a step are worth a remark.
     """
     match event:
         case events.ArtTrainingStarted(run_id, base_model, backend, actor, problems, first_step, steps, episodes):
@@ -97,7 +93,7 @@ def remark_of(event: Event, *, is_verbose: bool) -> str | None:
             onward = f" resumed at step {first_step + 1}," if first_step else ""
             return f"Training: {base_model} ({backend}), to step {steps},{onward} {source} (run {run_id})"
         case events.ArtStepStarted() | events.ProblemPlayed() | events.TrajectoriesCollected():
-            return _detail(event) if is_verbose else None
+            return _detail(event) if is_verbose() else None
         case _:
             return training_remark(event) or remark(event)
 
@@ -120,38 +116,35 @@ def _detail(event: events.ArtStepStarted | events.ProblemPlayed | events.Traject
 
 
 class StepLines(Remarks):
-    """One line for each step.
+    """Lines for steps; with `--verbose`, also for each problem, and for what the backend measured.
 
     Args:
         shows_steps: Whether a step's lines are results to print; with `--json` they are not.
-        is_verbose: Whether each problem, and what the backend measured, has a remark, too.
     """
 
-    def __init__(self, *, shows_steps: bool = True, is_verbose: bool = False) -> None:
-        # The libraries that train print, too; while they do, `sys.stdout` is another.
-        self._output = sys.stdout if shows_steps else sys.stderr
-        self._is_verbose = is_verbose
+    def __init__(self, *, shows_steps: bool = True) -> None:
+        super().__init__()
+        if not shows_steps:
+            self._output = sys.stderr
         self._steps = 0
 
     def __call__(self, event: Event) -> None:
         """Shows the event."""
         match event:
             case events.ArtStepTrained(step, metrics):
-                self._say(step_line(event, self._steps))
-                if self._is_verbose:
-                    typer.echo(f"Trained: step={step}, metrics={shown_metrics(metrics)}", err=True)
+                self.tell_step(event, step_line(event, self._steps))
+                if is_verbose():
+                    self.put(f"Trained: step={step}, metrics={shown_metrics(metrics)}")
             case events.ArtStepFailed():
-                self._say(failure_line(event))
+                self.tell_step(event, failure_line(event))
             case _:
                 if isinstance(event, events.ArtTrainingStarted):
                     self._steps = event.steps
-                said = remark_of(event, is_verbose=self._is_verbose)
-                for each in said.split("\n") if said else ():
-                    typer.echo(visible(each), err=True)
+                super().__call__(event)
 
-    def _say(self, line: str) -> None:
-        typer.echo(visible(line), file=self._output)
-        self._output.flush()
+    def words(self, event: Event) -> str | None:
+        """What an event means in words, for those that are no steps."""
+        return remark_of(event)
 
 
 class ArtTable(StepTable):
@@ -159,14 +152,10 @@ class ArtTable(StepTable):
 
     Args:
         console: The terminal.
-        is_verbose: Whether each problem, and what the backend measured, has a remark, too.
         clock: The time in seconds.
     """
 
-    def __init__(
-        self, console: Console, *, is_verbose: bool = False, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._is_verbose = is_verbose
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._steps = 0
         super().__init__(console, _HEADERS, _ESSENTIAL, clock)
 
@@ -192,31 +181,31 @@ class ArtTable(StepTable):
                     self.add_row(step_cells(event, self._steps))
                     self.add_reward(metrics)
                     self.place = self.doing = ""
-                    if self._is_verbose:
-                        said = f"Trained: step={step}, metrics={shown_metrics(metrics)}"
                 case events.ArtStepFailed(metrics=metrics):
                     self.add_reward(metrics)
                     self.place = self.doing = ""
                     said, style = failure_line(event), "yellow"
-        if not isinstance(event, events.PolicyBuilding):
-            said = said or remark_of(event, is_verbose=self._is_verbose)
+        said = said or self.told(event)
         if said is not None:
             self.say(said, style="yellow" if isinstance(event, events.FlagRaised) else style)
 
+    def words(self, event: Event) -> str | None:
+        """What an event means in words, for those that the table does not show."""
+        return None if isinstance(event, events.PolicyBuilding) else remark_of(event)
 
-def choose(*, is_json: bool, is_verbose: bool) -> Progress:
+
+def choose(*, is_json: bool) -> Progress:
     """The view that suits where the output goes.
 
     Args:
         is_json: Whether standard output is for a document.
-        is_verbose: Whether each problem has a remark, too.
     """
     if is_json:
-        return StepLines(shows_steps=False, is_verbose=is_verbose)
-    if sys.stdout.isatty():
+        return StepLines(shows_steps=False)
+    if sys.stdout.isatty() and not is_quiet() and not is_verbose():
         from rich.console import Console
 
         console = Console(file=sys.stdout, highlight=False)
         if not console.is_dumb_terminal:
-            return ArtTable(console, is_verbose=is_verbose)
-    return StepLines(is_verbose=is_verbose)
+            return ArtTable(console)
+    return StepLines()

@@ -17,7 +17,10 @@ from typer.main import get_command
 from sandrl.cli.completion import values
 
 _HELP_CHARACTERS = 72
-_HELP = {"names": ["--help"], "help": "Show this message and exit"}
+_HELP = [
+    {"names": ["--help"], "help": "Show the most used options and exit"},
+    {"names": ["--help-all"], "help": "Show all options and exit"},
+]
 
 
 def tree_text() -> str:
@@ -45,7 +48,7 @@ def _node(command: Any) -> dict[str, Any]:
     subcommands = getattr(command, "commands", {})
     return {
         "help": _short(command.help),
-        "options": [_option(param) for param in params if param.param_type_name == "option"] + [_HELP],
+        "options": [_option(param) for param in params if param.param_type_name == "option"] + _HELP,
         "arguments": [
             _said(many=param.nargs == -1, **_values(param)) for param in params if param.param_type_name == "argument"
         ],

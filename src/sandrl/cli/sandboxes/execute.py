@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sandrl.cli.sandboxes.options import Id, Runtime, fleet_with
+from sandrl.cli.units import time_option
 from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def execute(
     ],
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0.1, help="Kill the program after this time, with exit code 124."),
+        time_option(help="Kill the program after this time, with exit code 124.", least=0.1),
     ] = None,
     runtime: Runtime = RuntimeKind.AUTO.value,
 ) -> None:

@@ -18,6 +18,7 @@ from sandrl.cli.sandboxes.options import (
     open_fleet,
     remark_unreached,
 )
+from sandrl.cli.units import time_option
 from sandrl.settings import RuntimeKind
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def ls(
     ] = (Format.TABLE),
     json_: Json = False,
     watch: Annotated[bool, typer.Option("--watch", help="Repeat the list until Ctrl-C.")] = False,
-    interval: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Interval of --watch.")] = 2.0,
+    interval: Annotated[float, time_option(help="Interval of --watch.", least=0.1)] = 2.0,
     runtime: Runtime = RuntimeKind.AUTO.value,
 ) -> None:
     """List the sandboxes of the runtime, also those that sandrl did not create."""

@@ -6,13 +6,13 @@ not an error.
 
 from __future__ import annotations
 
-import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sandrl.cli.completion import values
+from sandrl.cli.units import age
 from sandrl.settings import RUNTIME_WORDS, Settings
 
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from sandrl.sandboxes.fleet import Fleet
     from sandrl.sandboxes.providers.protocol import Unreached
-
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhd])", re.ASCII)
 
 
 class StatusName(StrEnum):
@@ -37,18 +34,6 @@ class StatusName(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     TERMINATED = "terminated"
-
-
-def seconds_of(text: str) -> float:
-    """The seconds of a duration such as `90s`, `15m`, `2h` or `1d`.
-
-    Raises:
-        typer.BadParameter: If it is none.
-    """
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
-        raise typer.BadParameter(f"{text!r} is not a duration; write 90s, 15m, 2h or 1d")
-    return float(found[1]) * _SECONDS[found[2]]
 
 
 Id = Annotated[
@@ -89,7 +74,7 @@ Orphans = Annotated[
 OlderThan = Annotated[
     float | None,
     typer.Option(
-        "--older-than", metavar="TIME", parser=seconds_of, help="Select sandboxes older than this: 90s, 15m, 2h, 1d."
+        "--older-than", metavar="TIME", parser=age, help="Select sandboxes older than this: 90s, 15m, 2h, 1d."
     ),
 ]
 
