@@ -1,7 +1,8 @@
 """Finds and removes what programs can leave in a sandbox: files in writable places, and System V objects."""
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: UP037
+
+from __future__ import annotations
 
 import posix
 
@@ -14,7 +15,7 @@ IPC_KINDS = (("shm", "shmctl", (IPC_REMOVE, 0)), ("msg", "msgctl", (IPC_REMOVE, 
 KIND_OF_FILE, DIRECTORY, PLAIN_FILE, LINK = 0o170000, 0o040000, 0o100000, 0o120000
 
 
-def own_places() -> "list[str]":
+def own_places() -> list[str]:
     """The working directory and the home of this process, where they are real directories and not all there is."""
     home = posix.environ.get(b"HOME", b"").decode("utf-8", "surrogateescape")
     found = [path for path in (posix.getcwd(), home) if path.strip("/") and is_directory(path)]
@@ -29,7 +30,7 @@ def is_directory(path: str) -> bool:
         return False
 
 
-def names_in(folder: "str | int") -> "list[str]":
+def names_in(folder: str | int) -> list[str]:
     """What is in a directory; nothing if there is none."""
     try:
         return posix.listdir(folder)
@@ -37,7 +38,7 @@ def names_in(folder: "str | int") -> "list[str]":
         return []
 
 
-def read_lines(path: str) -> "list[bytes]":
+def read_lines(path: str) -> list[bytes]:
     """The lines of a file of the kernel; none if it is gone."""
     try:
         descriptor = posix.open(path, posix.O_RDONLY)
@@ -56,7 +57,7 @@ def read_lines(path: str) -> "list[bytes]":
     return b"".join(blocks).split(b"\n")
 
 
-def objects_of(kind: str, user: "int | None") -> "list[int]":
+def objects_of(kind: str, user: int | None) -> list[int]:
     """The ids of a user's System V objects of a kind; of all users' if there is no user."""
     lines = read_lines(f"/proc/sysvipc/{kind}")
     if len(lines) < 3:
@@ -93,7 +94,7 @@ class Removal:
         self.left = most
         self.moved = 0
 
-    def remove(self, name: str, parent: "int | None" = None) -> bool:
+    def remove(self, name: str, parent: int | None = None) -> bool:
         """Removes a file, or a directory with what is in it; returns whether it is gone.
 
         Args:
@@ -113,7 +114,7 @@ class Removal:
             waiting += found
         return True
 
-    def is_gone(self, name: str, parent: "int | None") -> bool:
+    def is_gone(self, name: str, parent: int | None) -> bool:
         """Removes a file, or an empty directory; returns whether it is gone."""
         self.left -= 1
         for way in (posix.unlink, posix.rmdir):
@@ -126,9 +127,9 @@ class Removal:
             return True
         return False
 
-    def empty(self, name: str, parent: "int | None", top: str) -> "list[str]":
+    def empty(self, name: str, parent: int | None, top: str) -> list[str]:
         """Empties a directory; returns the names that directories in it, which are not empty, have got beside it."""
-        moved: "list[str]" = []
+        moved: list[str] = []
         folder, slash, _ = top.rpartition("/")
         try:
             descriptor = open_directory(name, parent)
@@ -160,7 +161,7 @@ class Removal:
         return moved
 
 
-def open_directory(name: str, parent: "int | None" = None) -> int:
+def open_directory(name: str, parent: int | None = None) -> int:
     """Opens a directory; one of this user's is made accessible if it is not.
 
     Raises:
@@ -183,7 +184,7 @@ def remove_all(name: str) -> bool:
     return Removal().remove(name)
 
 
-def remove_inside(top: str, removal: "Removal") -> None:
+def remove_inside(top: str, removal: Removal) -> None:
     """Removes what is in a directory."""
     try:
         descriptor = open_directory(top)
@@ -194,7 +195,7 @@ def remove_inside(top: str, removal: "Removal") -> None:
     posix.close(descriptor)
 
 
-def remove_own(top: str, user: int, removal: "Removal") -> None:
+def remove_own(top: str, user: int, removal: Removal) -> None:
     """Removes what a user has put into a directory where everyone may write, and into others of that kind in it."""
     folders = [top]
     while folders:

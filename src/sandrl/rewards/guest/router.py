@@ -9,7 +9,9 @@ This process holds what completions must not see. It forks nothing, and only wha
 completion.
 """
 
-# ruff: noqa: UP037, SIM105
+# ruff: noqa: SIM105
+
+from __future__ import annotations
 
 import binascii
 import os
@@ -17,18 +19,17 @@ import select
 import signal
 import sys
 import time
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.users import user_of
+from sandrl.rewards.guest.worker import SPOOL
+from sandrl.runtime.guest.processes import ProcessLimits
+from sandrl.runtime.guest.watchdog import Watchdog
+
+if TYPE_CHECKING:
     from typing import NoReturn
 
     from sandrl.rewards.guest.cell import CellLimits
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.users import user_of
-    from sandrl.rewards.guest.worker import SPOOL
-    from sandrl.runtime.guest.processes import ProcessLimits
-    from sandrl.runtime.guest.watchdog import Watchdog
 
 HEADER_BYTES = 128
 # A cell that has lived for so long is watched, and as often from then on.
@@ -73,7 +74,7 @@ class Cell:
         self.looks = 0
         self.is_waiting = False
         self.is_late = False
-        self.watchdog: "Watchdog | None" = None
+        self.watchdog: Watchdog | None = None
 
 
 class Process:
@@ -86,7 +87,7 @@ class Process:
         self.ticks = ticks
 
 
-def all_processes(*, with_users: bool) -> "dict[int, Process]":
+def all_processes(*, with_users: bool) -> dict[int, Process]:
     """The processes of the worker, by their numbers."""
     found = {}
     for name in os.listdir("/proc"):
@@ -98,13 +99,13 @@ def all_processes(*, with_users: bool) -> "dict[int, Process]":
     return found
 
 
-def families(processes: "dict[int, Process]", roots: "dict[int, int]") -> "dict[int, list[int]]":
+def families(processes: dict[int, Process], roots: dict[int, int]) -> dict[int, list[int]]:
     """The processes below each root, itself included, and those of its user, if it has one."""
-    children: "dict[int, list[int]]" = {}
+    children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)
     found = {}
-    of_users: "dict[int, list[int]]" = {}
+    of_users: dict[int, list[int]] = {}
     for pid, process in processes.items():
         of_users.setdefault(process.user, []).append(pid)
     for root, user in roots.items():
@@ -166,11 +167,11 @@ class Incoming:
 
     def __init__(self) -> None:
         self.header = b""
-        self.words: "list[str]" = []
+        self.words: list[str] = []
         self.file = -1
         self.left = 0
 
-    def feed(self, block: bytes) -> "list[list[str]]":
+    def feed(self, block: bytes) -> list[list[str]]:
         """Takes what has come.
 
         Returns:
@@ -212,7 +213,7 @@ class Router:
     """
 
     def __init__(
-        self, limits: "CellLimits", most: int, places: int, orders: int, answers: int, why_users: str = ""
+        self, limits: CellLimits, most: int, places: int, orders: int, answers: int, why_users: str = ""
     ) -> None:
         self.why_users = why_users
         self.limits = ProcessLimits(limits.memory_bytes, limits.processes, limits.sockets, limits.inodes)
@@ -221,9 +222,9 @@ class Router:
         self.orders = orders
         self.answers = answers
         self.incoming = Incoming()
-        self.queue: "list[Cell]" = []
-        self.running: "dict[str, Cell]" = {}
-        self.results: "list[str]" = []
+        self.queue: list[Cell] = []
+        self.running: dict[str, Cell] = {}
+        self.results: list[str] = []
         self.watched = self.sent_at = self.gathered = time.monotonic()
 
     def serve(self) -> None:
@@ -256,13 +257,13 @@ class Router:
             if now - self.sent_at >= ALIVE_SECONDS and (self.running or self.queue):
                 self.send(["alive"])
 
-    def patience(self) -> "float | None":
+    def patience(self) -> float | None:
         """Milliseconds to wait for something to happen at most."""
         if not self.running and not self.queue and not self.results:
             return None
         return (GATHERED_SECONDS if self.results else WATCH_SECONDS) * 1000
 
-    def send(self, lines: "list[str]") -> None:
+    def send(self, lines: list[str]) -> None:
         """Writes lines to the host."""
         self.sent_at = time.monotonic()
         data = memoryview(("\n".join(lines) + "\n").encode())
@@ -273,7 +274,7 @@ class Router:
         """Writes a line to the forker; a pipe takes it at once."""
         os.write(self.orders, line.encode() + b"\n")
 
-    def handle(self, words: "list[str]") -> None:
+    def handle(self, words: list[str]) -> None:
         """Handles a program, or a request to be judged, of the host."""
         if words[0] == "program":
             _, name, _, entry, *sizes = words
@@ -297,7 +298,7 @@ class Router:
             self.running[cell.run] = cell
             self.order(f"cell {cell.run} {cell.program} {cell.request_size}")
 
-    def note(self, words: "list[str]") -> None:
+    def note(self, words: list[str]) -> None:
         """Handles a line of the forker."""
         if words[0] == "started":
             cell = self.running[words[1]]
@@ -351,7 +352,7 @@ class Router:
                     kill(pid)
 
 
-def run_router(limits: "CellLimits", most: int, places: int, orders: int, answers: int, why_users: str) -> "NoReturn":
+def run_router(limits: CellLimits, most: int, places: int, orders: int, answers: int, why_users: str) -> NoReturn:
     """Serves the host until it or the forker has ended."""
     try:
         Router(limits, most, places, orders, answers, why_users).serve()

@@ -7,31 +7,31 @@ the others: the network, `/proc`, memory and disk. The judge stays root, as in a
 """
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: UP037
+
+from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import posix
 from time import sleep
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.cell import PR_SET_PDEATHSIG, limit_resources, must
+from sandrl.rewards.guest.child import PR_SET_NO_NEW_PRIVS
+from sandrl.rewards.guest.places import (
+    IPC_KINDS,
+    SHARED_PLACES,
+    Removal,
+    become,
+    names_in,
+    objects_of,
+    read_lines,
+    remove_inside,
+    remove_own,
+)
+
+if TYPE_CHECKING:
     from sandrl.rewards.guest.cell import CellLimits
     from sandrl.rewards.guest.descriptors import Libc
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.cell import PR_SET_PDEATHSIG, limit_resources, must
-    from sandrl.rewards.guest.child import PR_SET_NO_NEW_PRIVS
-    from sandrl.rewards.guest.places import (
-        IPC_KINDS,
-        SHARED_PLACES,
-        Removal,
-        become,
-        names_in,
-        objects_of,
-        read_lines,
-        remove_inside,
-        remove_own,
-    )
 
 # Ids that images give to nobody; one is used again after all others.
 FIRST_USER, USERS = 31_000, 20_000
@@ -50,7 +50,7 @@ class Users:
         user: The user of the latest place.
     """
 
-    def __init__(self, call: "Libc", limits: "CellLimits") -> None:
+    def __init__(self, call: Libc, limits: CellLimits) -> None:
         self.call = call
         self.limits = limits
         self.user = FIRST_USER
@@ -168,13 +168,13 @@ class Users:
         return not processes_of(user)
 
 
-def module_path() -> "list[str]":
+def module_path() -> list[str]:
     """Where modules are looked for."""
-    found: "list[str]" = __import__("sys").path
+    found: list[str] = __import__("sys").path
     return found
 
 
-def user_of(pid: "int | str") -> int:
+def user_of(pid: int | str) -> int:
     """The real user of a process, which it cannot hide; -1 if it is gone, or waits to be waited for."""
     user, is_alive = -1, True
     for line in read_lines(f"/proc/{pid}/status"):
@@ -185,6 +185,6 @@ def user_of(pid: "int | str") -> int:
     return user if is_alive else -1
 
 
-def processes_of(user: int) -> "list[int]":
+def processes_of(user: int) -> list[int]:
     """The processes of a user that still run."""
     return [int(name) for name in names_in("/proc") if name.isdigit() and user_of(name) == user]

@@ -9,32 +9,28 @@ The forker stays as small as a judge, because every process of every cell has ev
 """
 
 # The style is explained in `descriptors.py`.
-# ruff: noqa: BLE001, SIM105, UP037
+# ruff: noqa: BLE001, SIM105
+
+from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]
 import gc
 import marshal
 import posix
 import sys
+from typing import TYPE_CHECKING
 
-MYPY = False
-if MYPY:
+from sandrl.rewards.guest.cell import CellLimits, Cells, say_why_not, take_streams
+from sandrl.rewards.guest.descriptors import load_libc, read_exactly, write_all
+from sandrl.rewards.guest.loader import load_rest, request_size
+from sandrl.rewards.guest.preloads import Preloads
+from sandrl.rewards.guest.users import Users
+
+if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
     from sandrl.rewards.guest.router import run_router
-if "request_size" not in globals():
-    # Shipped, the files of this package are one and share a namespace; only their tests import them.
-    from sandrl.rewards.guest.cell import CellLimits, Cells, say_why_not, take_streams
-    from sandrl.rewards.guest.descriptors import load_libc, read_exactly, write_all
-    from sandrl.rewards.guest.preloads import Preloads
-    from sandrl.rewards.guest.users import Users
-
-    request_size = 0
-
-    def load_rest() -> None:
-        """Loads the files of the program that come after the fork: for the tests they are loaded."""
-
 
 # Where requests, outputs and programs are, in a file system that only the worker sees.
 SPOOL = "/tmp"
@@ -42,7 +38,7 @@ REAPED_AT_ONCE = 8
 LINE_BYTES = 512
 
 
-def read_limits() -> "tuple[CellLimits, int, int, bool]":
+def read_limits() -> tuple[CellLimits, int, int, bool]:
     """Reads the first line of the host: how many cells run (see `Router`), and what each may use.
 
     Returns:
@@ -57,7 +53,7 @@ def reason_of(error: BaseException) -> str:
     return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
 
-def try_cell(cells: "Cells") -> str:
+def try_cell(cells: Cells) -> str:
     """Makes a cell in which nothing runs; returns why that cannot be done, empty if it can."""
     reading, writing = posix.pipe()
     try:
@@ -78,7 +74,7 @@ def try_cell(cells: "Cells") -> str:
     return why
 
 
-def settle(cells: "Cells | Users") -> str:
+def settle(cells: Cells | Users) -> str:
     """Prepares this process to make cells, and tries to; returns why that is not possible, empty if it is."""
     try:
         if isinstance(cells, Users):
@@ -92,7 +88,7 @@ def settle(cells: "Cells | Users") -> str:
         return reason_of(error)
 
 
-def in_child(work: "Callable[[], str]") -> str:
+def in_child(work: Callable[[], str]) -> str:
     """What work that is done in a process of its own returns, if it is no longer than a line."""
     reading, writing = posix.pipe()
     pid = posix.fork()
@@ -108,7 +104,7 @@ def in_child(work: "Callable[[], str]") -> str:
     return told
 
 
-def load_program(name: str, sizes: "list[int]", entry: str) -> "Callable[[int, int], Any]":
+def load_program(name: str, sizes: list[int], entry: str) -> Callable[[int, int], Any]:
     """Loads a judge's program from a file that the router has written.
 
     Args:
@@ -122,7 +118,7 @@ def load_program(name: str, sizes: "list[int]", entry: str) -> "Callable[[int, i
     """
     descriptor = posix.open(f"{SPOOL}/{name}", posix.O_RDONLY)
     magic = read_exactly(64, descriptor).strip().decode()
-    space: "dict[str, Any]" = {"__name__": "judge", "request_size": 0}
+    space: dict[str, Any] = {"__name__": "judge", "request_size": 0}
     same = magic == __import__("_frozen_importlib_external").MAGIC_NUMBER.hex()
     while sizes:
         compiled, packed = read_exactly(sizes.pop(0), descriptor), read_exactly(sizes.pop(0), descriptor)
@@ -133,7 +129,7 @@ def load_program(name: str, sizes: "list[int]", entry: str) -> "Callable[[int, i
     posix.close(descriptor)
     space["load_rest"] = int  # its parts are loaded
 
-    def judge(request_size: int, user: int) -> "Any":
+    def judge(request_size: int, user: int) -> Any:
         if user:
             space["NOBODY"] = user
         return space["main"](request_size, space[entry])
@@ -151,18 +147,18 @@ class Forker:
         router: The router's process.
     """
 
-    def __init__(self, cells: "Cells | Users", orders: int, answers: int, router: int) -> None:
+    def __init__(self, cells: Cells | Users, orders: int, answers: int, router: int) -> None:
         self.cells = cells
         self.users = cells if isinstance(cells, Users) else None
         self.orders = orders
         self.answers = answers
         self.router = router
-        self.programs: "dict[str, Callable[[int, int], Any]]" = {}
-        self.running: "dict[int, tuple[str, int]]" = {}
+        self.programs: dict[str, Callable[[int, int], Any]] = {}
+        self.running: dict[int, tuple[str, int]] = {}
         # What becomes of those of whom something may be left.
-        self.clearing: "dict[int, tuple[str, int]]" = {}
+        self.clearing: dict[int, tuple[str, int]] = {}
 
-    def serve(self) -> "Callable[[], Any]":
+    def serve(self) -> Callable[[], Any]:
         """Serves the router; the call returns in cells alone.
 
         Returns:
@@ -194,7 +190,7 @@ class Forker:
                     if work is not None:
                         return work
 
-    def handle(self, words: "list[str]") -> "Callable[[], Any] | None":
+    def handle(self, words: list[str]) -> Callable[[], Any] | None:
         """Handles a line of the router; in a cell it returns the work of the cell's first process."""
         if words[0] == "program":
             _, name, entry, *sizes = words
@@ -252,7 +248,7 @@ class Forker:
         """Writes a line to the router."""
         write_all(self.answers, line.encode() + b"\n")
 
-    def leave(self) -> "NoReturn":
+    def leave(self) -> NoReturn:
         """Ends the worker with all its cells, because the router has ended."""
         for pid in self.running:
             try:
@@ -262,7 +258,7 @@ class Forker:
         posix._exit(0)
 
 
-def work() -> "Callable[[], Any]":
+def work() -> Callable[[], Any]:
     """Starts the worker; the call returns in cells alone: the work of a cell's first process."""
     call = load_libc()
     if call is None:
@@ -270,7 +266,7 @@ def work() -> "Callable[[], Any]":
     limits, most, places, takes_users = read_limits()
     # In a user namespace that came to nothing there are no other users.
     why = in_child(lambda: settle(Cells(call, limits))) if takes_users else ""
-    cells: "Cells | Users" = Users(call, limits) if why else Cells(call, limits)
+    cells: Cells | Users = Users(call, limits) if why else Cells(call, limits)
     why_not = settle(cells)
     if why_not:
         refuse(f"{why}; {why_not}" if why else why_not)
@@ -297,7 +293,7 @@ def work() -> "Callable[[], Any]":
     return Forker(cells, their_orders, their_answers, router).serve()
 
 
-def refuse(why: str) -> "NoReturn":
+def refuse(why: str) -> NoReturn:
     """Ends the worker, because cells cannot be made here."""
     write_all(1, b"refused " + why.encode("utf-8", "replace").hex().encode() + b"\n")
     posix._exit(3)
