@@ -25,7 +25,7 @@ from sandrl.fleet.cluster import Cluster, Node, NodeFacts
 from sandrl.rewards.attempts import MOST_MOVES, Attempt
 from sandrl.rewards.fleet_link import Link, ProblemBook, Said, Sent
 from sandrl.rewards.fleet_watch import Living, News, Retired, Watch
-from sandrl.rewards.judge import IsolatedJudge, Judge, longest_execution_seconds
+from sandrl.rewards.judge import Judge, longest_execution_seconds
 from sandrl.rewards.judging import OnVerdict
 from sandrl.rewards.parcels import Bundle, Judged, NodeReport, NodeSetup, TaskTerms
 from sandrl.rewards.running import ProgramJudge
@@ -503,7 +503,7 @@ class Fleet:
 def _terms_of(terms: Terms) -> TaskTerms:
     options = terms.options
     # That of a program has none of its own.
-    required = isinstance(terms.judge, IsolatedJudge) and terms.judge.requires_isolated
+    required = terms.judge.requires_isolated
     return TaskTerms(terms.limits, options.retries, options.backoff_seconds, options.tags, required)
 
 

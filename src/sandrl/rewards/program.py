@@ -242,16 +242,18 @@ def _part_of(text: bytes) -> Part:
         b"".join((importlib.util.MAGIC_NUMBER, files("sandrl.rewards").joinpath("program.py").read_bytes(), text))
     ).hexdigest()
     try:
-        folder = private_directory(private_directory(Settings.from_environment(os.environ).cache_dir) / "programs")
-        kept = read_regular(folder / name, _MOST_KEPT_BYTES, follow=False)
+        cache = private_directory(Settings.from_environment(os.environ).cache_dir, variable="SANDRL_CACHE_DIR")
+        path = private_directory(cache / "programs") / name
+    except SandrlError:
+        return Part.of(text)
+    with suppress(OSError):
+        kept = read_regular(path, _MOST_KEPT_BYTES, follow=False)
         if hashlib.sha256(kept[_DIGEST_BYTES:]).digest() == kept[:_DIGEST_BYTES]:
             return Part(*marshal.loads(kept[_DIGEST_BYTES:]))
-    except (OSError, SandrlError):
-        pass
     part = Part.of(text)
     content = marshal.dumps((part.source, part.packed, part.compiled))
-    with suppress(OSError, SandrlError):
-        write_whole(folder / name, hashlib.sha256(content).digest() + content)
+    with suppress(OSError):
+        write_whole(path, hashlib.sha256(content).digest() + content)
     return part
 
 

@@ -19,7 +19,7 @@ import pytest
 from sandrl.errors import SandrlError
 from sandrl.problems import Case, Problem
 from sandrl.problems.checkers import Checker
-from sandrl.rewards import IsolatedJudge, Limits, Verdict
+from sandrl.rewards import Judge, Limits, Verdict
 from sandrl.rewards.guest_report import Execution
 from sandrl.sandboxes.commands import CommandOutcome
 from sandrl.sandboxes.workers import CellLimits
@@ -39,13 +39,13 @@ class Workshop:
     """A worker in a container, and what it was asked."""
 
     process: subprocess.Popen[bytes]
-    judge: IsolatedJudge = field(default_factory=IsolatedJudge)
+    judge: Judge = field(default_factory=Judge)
     known: set[str] = field(default_factory=set)
     asked: dict[str, Execution] = field(default_factory=dict)
 
     @classmethod
     def start(cls, limits: CellLimits) -> Workshop:
-        judge = IsolatedJudge()
+        judge = Judge()
         cell = judge.prepare(INC, HONEST, Limits()).command.cell
         assert cell is not None
         argv = [containers.PYTHON if word == "python" else word for word in cell.worker.argv]

@@ -20,7 +20,7 @@ from sandrl.problems import Completion, Problem
 from sandrl.rewards import fleet_judging, fleet_watch
 from sandrl.rewards.attempts import Attempt
 from sandrl.rewards.fleet_judging import Fleet, FleetJudging
-from sandrl.rewards.judge import IsolatedJudge
+from sandrl.rewards.judge import Judge
 from sandrl.rewards.options import ScoreOptions
 from sandrl.rewards.parcels import Bundle, Judged, NodeReport, NodeSetup, Parcel, Task
 from sandrl.rewards.terms import Terms
@@ -194,7 +194,7 @@ class Trial:
         """Has so many completions judged."""
         options = ScoreOptions()
         connection = cast(Any, _NAMED)
-        terms = Terms.of(options, IsolatedJudge(), connection)
+        terms = Terms.of(options, Judge(), connection)
         problem = Problem("p", "", tests=("assert f(1) == 2",))
         for number in range(count):
             attempt = Attempt(number, Completion(str(number), "p", code="x"), problem, terms, code="x")
