@@ -138,7 +138,6 @@ class Fleet:
             packages=connection.packages,
             memory_bytes=connection.memory_bytes if connection.has_own_memory else None,
             has_cells=job.has_cells,
-            takes_users=job.takes_users,
             max_sandboxes=share,
             concurrency=self._concurrency,
         )
@@ -372,7 +371,6 @@ class Fleet:
         again = bool(attempt.executions) and bool(judged.executions)
         attempt.executions += judged.executions
         attempt.cells += judged.cells
-        attempt.had_user = judged.had_user
         attempt.retries += judged.retries + again
         attempt.reruns += judged.reruns
         attempt.canaries += judged.canaries

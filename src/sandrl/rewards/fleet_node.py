@@ -133,7 +133,6 @@ class NodePart:
             max_lifetime_seconds=setup.max_lifetime_seconds,
             ledger=_SentLedger(setup.node, self._bundle.ledger, self._lock),
             has_cells=setup.has_cells,
-            takes_users=setup.takes_users,
             emit=self._note,
         )
         self._keeper = Keeper([job_tag(setup.job_id), owner_tag(self._job.owner.hash)])
@@ -312,7 +311,6 @@ class NodePart:
             attempt.sandbox_id,
             attempt.executions,
             attempt.cells,
-            attempt.had_user,
             attempt.retries,
             attempt.reruns,
             attempt.canaries,

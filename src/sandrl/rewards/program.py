@@ -28,7 +28,7 @@ from sandrl.syntax import compiling, parse
 
 _HEADER_BYTES = 64
 _WORKER_HEADER_BYTES = 128
-_WORKER_FILES = ("descriptors", "child", "places", "cell", "users", "preloads", "worker")
+_WORKER_FILES = ("descriptors", "child", "places", "cell", "preloads", "worker")
 _FRAME = ("descriptors", "clock", "child", "supervisor")
 _RUNS = ("places", "baseline", "cases")
 _DIGEST_BYTES = 32

@@ -102,7 +102,7 @@ class FakePart:
                 return Bundle(window=self.window)
             task = self.tasks.pop(0)
             self.judged.append(task.id)
-        judged = Judged(task.number, self.verdict, "s", 1, 1, False, 0, 0, 0, (), "", ())
+        judged = Judged(task.number, self.verdict, "s", 1, 1, 0, 0, 0, (), "", ())
         return Bundle(judged=[judged], window=self.window)
 
     def kill(self) -> None:
@@ -146,7 +146,6 @@ class FakeJob:
     given_tags: tuple[str, ...] = ()
     max_lifetime_seconds: float = 60.0
     has_cells: bool = True
-    takes_users: bool = False
     max_sandboxes: int | None = None
 
     def tell(self, event: Event) -> None:

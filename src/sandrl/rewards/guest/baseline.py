@@ -34,7 +34,6 @@ from sandrl.rewards.guest.places import (
     open_directory,
     own_places,
     read_lines,
-    remove_own,
 )
 from sandrl.rewards.guest.supervisor import Ends, become_reaper, children_by_parent, kill_quietly
 
@@ -255,16 +254,13 @@ class Baseline:
         self.spared: set[int] = set()
         self.has_run = False
         self.removal = Removal()
-        # In a sandbox that is shared with other users, only what this one has made is the completion's.
-        self.user = NOBODY if NOBODY != 65534 and posix.getuid() == 0 else None
         if not is_needed:
             return
         become_reaper(call)
         self.folder = posix.getcwd()
-        shared = [] if self.user is not None else [path for path in SHARED_PLACES if is_directory(path)]
+        shared = [path for path in SHARED_PLACES if is_directory(path)]
         left = [MOST_KEPT_FILES, MOST_KEPT_BYTES]
-        own = [self.folder] if self.user is not None else own_places()
-        self.places = [Kept(path, left) for path in dict.fromkeys([*shared, *own])]
+        self.places = [Kept(path, left) for path in dict.fromkeys([*shared, *own_places()])]
         self.objects = self.objects_now()
         self.judge = judge_facts()
 
@@ -272,8 +268,7 @@ class Baseline:
         """The ids of the System V objects, by kind."""
         # Where there are none, a file has a line of titles alone.
         return [
-            objects_of(kind, self.user) if read_start(f"/proc/sysvipc/{kind}").count(b"\n") > 1 else []
-            for kind, _, _ in IPC_KINDS
+            objects_of(kind) if read_start(f"/proc/sysvipc/{kind}").count(b"\n") > 1 else [] for kind, _, _ in IPC_KINDS
         ]
 
     def prepare(self) -> None:
@@ -294,19 +289,9 @@ class Baseline:
             self.in_its_place(lambda: self.remove_objects(objects))
             if self.objects_now() != self.objects:
                 raise Unrestorable("System V objects of the earlier run cannot be removed")
-        if self.user is None:
-            self.restore_files()
-        else:
-            self.in_its_place(self.restore_files)
-        posix.chdir(self.folder)
-
-    def restore_files(self) -> None:
-        """Restores the places that can be written to."""
         for place in self.places:
             place.restore(self.removal)
-        if self.user is not None:
-            for folder in SHARED_PLACES:
-                remove_own(folder, self.user, self.removal)
+        posix.chdir(self.folder)
 
     def remove_objects(self, objects: list[list[int]]) -> None:
         """Removes the System V objects that were not there before the first run."""
@@ -316,10 +301,7 @@ class Baseline:
                     self.call(name, number, *arguments)
 
     def in_its_place(self, work: Callable[[], None]) -> None:
-        """Does something in a process of the completion's user, where this one is root.
-
-        Root follows no link of a neighbour so, and in a container it may not remove another user's objects.
-        """
+        """Does something in a process of the completion's user, where root may not, in a container."""
         if posix.getuid() != 0:
             work()
             return

@@ -233,16 +233,12 @@ def drop_privileges() -> None:
         posix.setgroups([])
         posix.setresgid(NOBODY, NOBODY, NOBODY)
         posix.setresuid(NOBODY, NOBODY, 0)
-        # A user who shares the sandbox with others has been tried before, and must not stay root.
-        can_run = NOBODY != 65534 or any(posix.access(path + "/os.py", posix.R_OK) for path in sys.path)
+        can_run = any(posix.access(path + "/os.py", posix.R_OK) for path in sys.path)
         posix.setresuid(*((NOBODY,) * 3 if can_run else (0,) * 3))
         if not posix.access(".", posix.W_OK):
             posix.chdir("/tmp")
     except OSError:
-        # A user namespace without nobody in it.
-        if NOBODY != 65534:
-            posix.kill(posix.getppid(), _signal.SIGKILL)
-            posix._exit(SPEECHLESS)
+        pass  # a user namespace without nobody in it
 
 
 def renew_stdin() -> None:

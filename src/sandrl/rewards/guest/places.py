@@ -57,16 +57,14 @@ def read_lines(path: str) -> list[bytes]:
     return b"".join(blocks).split(b"\n")
 
 
-def objects_of(kind: str, user: int | None) -> list[int]:
-    """The ids of a user's System V objects of a kind; of all users' if there is no user."""
+def objects_of(kind: str) -> list[int]:
+    """The ids of the System V objects of a kind."""
     lines = read_lines(f"/proc/sysvipc/{kind}")
     if len(lines) < 3:
         return []
     titles = lines[0].split()
     identity = next(place for place, title in enumerate(titles) if title in (b"shmid", b"msqid", b"semid"))
-    owners = titles.index(b"uid"), titles.index(b"cuid")
-    rows = [line.split() for line in lines[1:] if line]
-    return [int(row[identity]) for row in rows if user is None or user in [int(row[owner]) for owner in owners]]
+    return [int(line.split()[identity]) for line in lines[1:] if line]
 
 
 def become(user: int) -> None:
@@ -182,34 +180,3 @@ def open_directory(name: str, parent: int | None = None) -> int:
 def remove_all(name: str) -> bool:
     """Removes a file or a directory whose processes have ended; returns whether it is gone."""
     return Removal().remove(name)
-
-
-def remove_inside(top: str, removal: Removal) -> None:
-    """Removes what is in a directory."""
-    try:
-        descriptor = open_directory(top)
-    except OSError:
-        return
-    for name in names_in(descriptor):
-        removal.remove(name, descriptor)
-    posix.close(descriptor)
-
-
-def remove_own(top: str, user: int, removal: Removal) -> None:
-    """Removes what a user has put into a directory where everyone may write, and into others of that kind in it."""
-    folders = [top]
-    while folders:
-        folder = folders.pop()
-        for name in names_in(folder):
-            removal.left -= 1
-            if removal.left <= 0:
-                return
-            path = f"{folder}/{name}"
-            try:
-                found = posix.lstat(path)
-            except OSError:
-                continue
-            if found.st_uid == user:
-                removal.remove(path)
-            elif found.st_mode & KIND_OF_FILE == DIRECTORY and found.st_mode & 0o002:
-                folders.append(path)

@@ -21,7 +21,6 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from sandrl.rewards.guest.users import user_of
 from sandrl.rewards.guest.worker import SPOOL
 from sandrl.runtime.guest.processes import ProcessLimits
 from sandrl.runtime.guest.watchdog import Watchdog
@@ -57,7 +56,6 @@ class Cell:
 
     Attributes:
         pid: The first process of its cell; 0 until the forker has made it.
-        user: Whose processes its completion's are, where they have no cell; else 0.
         looks: How often it was looked for in vain.
         is_waiting: Whether all processes of it have waited lately.
     """
@@ -68,7 +66,6 @@ class Cell:
         self.request_size = request_size
         self.seconds = seconds
         self.pid = 0
-        self.user = 0
         self.began = 0.0
         self.ticks = -1
         self.looks = 0
@@ -78,44 +75,35 @@ class Cell:
 
 
 class Process:
-    """The state of a process: its parent, its user (0 if nobody asks), whether it runs, and the ticks it has run."""
+    """The state of a process: its parent, whether it runs, and the ticks it has run."""
 
-    def __init__(self, parent: int, user: int, runs: bool, ticks: int) -> None:
+    def __init__(self, parent: int, runs: bool, ticks: int) -> None:
         self.parent = parent
-        self.user = user
         self.runs = runs
         self.ticks = ticks
 
 
-def all_processes(*, with_users: bool) -> dict[int, Process]:
+def all_processes() -> dict[int, Process]:
     """The processes of the worker, by their numbers."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             words = read_file(f"/proc/{name}/stat").rpartition(b")")[2].split()
             if len(words) > 14:
-                user = max(user_of(name), 0) if with_users else 0
-                found[int(name)] = Process(int(words[1]), user, words[0] in b"RD", int(words[11]) + int(words[12]))
+                found[int(name)] = Process(int(words[1]), words[0] in b"RD", int(words[11]) + int(words[12]))
     return found
 
 
-def families(processes: dict[int, Process], roots: dict[int, int]) -> dict[int, list[int]]:
-    """The processes below each root, itself included, and those of its user, if it has one."""
+def families(processes: dict[int, Process], roots: list[int]) -> dict[int, list[int]]:
+    """The processes below each root, itself included."""
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)
     found = {}
-    of_users: dict[int, list[int]] = {}
-    for pid, process in processes.items():
-        of_users.setdefault(process.user, []).append(pid)
-    for root, user in roots.items():
+    for root in roots:
         family = [root] if root in processes else []
-        family += of_users.get(user, []) if user else []
-        known = set(family)
         for pid in family:
-            below = [child for child in children.get(pid, ()) if child not in known]
-            known.update(below)
-            family.extend(below)
+            family.extend(children.get(pid, ()))
         found[root] = family
     return found
 
@@ -209,13 +197,9 @@ class Router:
         places: How many of them may want a processor at once; 0 where none waits for another.
         orders: What the forker reads.
         answers: Where the forker reports starts and ends of cells.
-        why_users: Why completions have a user of their own instead of a cell; empty where they have cells.
     """
 
-    def __init__(
-        self, limits: CellLimits, most: int, places: int, orders: int, answers: int, why_users: str = ""
-    ) -> None:
-        self.why_users = why_users
+    def __init__(self, limits: CellLimits, most: int, places: int, orders: int, answers: int) -> None:
         self.limits = ProcessLimits(limits.memory_bytes, limits.processes, limits.sockets, limits.inodes)
         self.most = most
         self.places = places
@@ -233,7 +217,7 @@ class Router:
         poll.register(0, select.POLLIN)
         poll.register(self.answers, select.POLLIN)
         waiting = b""
-        self.send(["ready" + " process " * bool(self.why_users) + self.why_users.encode("utf-8", "replace").hex()])
+        self.send(["ready"])
         while True:
             for descriptor, _ in poll.poll(self.patience()):
                 block = os.read(descriptor, READ_BYTES)
@@ -301,8 +285,7 @@ class Router:
     def note(self, words: list[str]) -> None:
         """Handles a line of the forker."""
         if words[0] == "started":
-            cell = self.running[words[1]]
-            cell.pid, cell.user = int(words[2]), int(words[3])
+            self.running[words[1]].pid = int(words[2])
         elif words[0] == "refused":
             self.finish(self.running.pop(words[1]), NOT_MADE, bytes.fromhex(words[2]))
         elif words[0] == "ended":
@@ -330,8 +313,8 @@ class Router:
         old = [cell for cell in self.running.values() if cell.pid and now - cell.began >= WATCH_SECONDS]
         if not old:
             return
-        processes = all_processes(with_users=bool(self.why_users))
-        of_cells = families(processes, {cell.pid: cell.user for cell in old})
+        processes = all_processes()
+        of_cells = families(processes, [cell.pid for cell in old])
         for cell in old:
             family = of_cells[cell.pid]
             ticks = sum(processes[pid].ticks for pid in family)
@@ -352,10 +335,10 @@ class Router:
                     kill(pid)
 
 
-def run_router(limits: CellLimits, most: int, places: int, orders: int, answers: int, why_users: str) -> NoReturn:
+def run_router(limits: CellLimits, most: int, places: int, orders: int, answers: int) -> NoReturn:
     """Serves the host until it or the forker has ended."""
     try:
-        Router(limits, most, places, orders, answers, why_users).serve()
+        Router(limits, most, places, orders, answers).serve()
     except BaseException as error:  # noqa: BLE001 - the worker is lost, whatever it is
         sys.stderr.write(f"the router of a worker failed: {type(error).__name__}: {error}\n")
         sys.stderr.flush()
